@@ -1,0 +1,238 @@
+"""The board: everything that the server publishes, one immutable file that any mirror can serve.
+
+File layout (that of *safetensors*, so other tools can read it): 8 bytes little-endian header length, a JSON
+header naming dtype, shape and offsets of each array, then the raw arrays. The header's ``__metadata__`` holds
+the public description. Loading maps the file; arrays are read when they are touched.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.errors import InputError
+
+AnyArray = NDArray[Any]
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("u1"),
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_ALIGNMENT = 64
+_MAX_HEADER_BYTES = 1 << 26
+_FORMAT = "fedboard-board-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """The public list of items. Public by assumption: it does not depend on who rated what."""
+
+    item_ids: tuple[str, ...]
+    """Shape (n_items,): the publisher's item ids, in the order of the item numbers."""
+    titles: tuple[str, ...] | None = None
+    """Shape (n_items,), or None where no titles are known."""
+
+    def __post_init__(self) -> None:
+        """Check that titles pair with ids.
+
+        Raises:
+            InputError: another number of titles than of items.
+        """
+        if self.titles is not None and len(self.titles) != len(self.item_ids):
+            raise InputError(
+                f"a catalogue needs one title per item, got {len(self.titles)} titles for {len(self.item_ids)}"
+            )
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """Everything public after a round. Whatever is on it was released through the ledger or is public anyway."""
+
+    version: int
+    """Number of rounds behind this board; 0 holds no data."""
+    task: str
+    """Name of the task that reads and updates it."""
+    config: Mapping[str, Any]
+    """The task's public configuration, JSON-able."""
+    arrays: Mapping[str, AnyArray]
+    """Named public arrays (item factors, noisy counts, ...); float32, float64, int32, int64 or uint8."""
+    catalogue: Catalogue
+    previous_digest: str | None = None
+    certificate: Mapping[str, Any] | None = None
+    _digest: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all of the board but its certificate, hex. It chains to the previous board."""
+        if not self._digest:
+            self._digest.append(_digest_of(self))
+        return self._digest[0]
+
+    def successor(self, **arrays: AnyArray) -> "Board":
+        """The next board: these arrays replaced or added, version one up, chained to this one."""
+        return replace(
+            self,
+            version=self.version + 1,
+            arrays={**self.arrays, **arrays},
+            previous_digest=self.digest,
+            certificate=None,
+            _digest=[],
+        )
+
+    def with_certificate(self, certificate: Mapping[str, Any]) -> "Board":
+        """The same board carrying its certificate; the digest does not change."""
+        return replace(self, certificate=certificate)
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically: it is complete under its name or not there at all."""
+        write_atomically(path, _serialise(self))
+
+    @staticmethod
+    def load(path: Path) -> "Board":
+        """Map a board file.
+
+        Raises:
+            InputError: the file is missing, cut short or not a board.
+        """
+        try:
+            mapped = np.memmap(path, dtype=np.uint8, mode="r")
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: no board can be read there ({error})") from error
+        try:
+            return _parse(mapped)
+        except (KeyError, ValueError, TypeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not a complete fedboard board ({error}); fetch it again") from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a crash leaves the old content or the new one, never a part; durable on return."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _stored_arrays(board: Board) -> dict[str, AnyArray]:
+    stored = {f"array/{name}": np.ascontiguousarray(value) for name, value in sorted(board.arrays.items())}
+    stored["catalogue/item_ids"] = _text(board.catalogue.item_ids)
+    if board.catalogue.titles is not None:
+        stored["catalogue/titles"] = _text(board.catalogue.titles)
+    return stored
+
+
+def _text(strings: tuple[str, ...]) -> AnyArray:
+    return np.frombuffer(json.dumps(strings, ensure_ascii=False).encode(), dtype=np.uint8)
+
+
+def _strings(encoded: AnyArray) -> tuple[str, ...]:
+    return tuple(json.loads(encoded.tobytes().decode()))
+
+
+def _description(board: Board) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "version": board.version,
+        "task": board.task,
+        "config": dict(board.config),
+        "previous_digest": board.previous_digest,
+    }
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _digest_of(board: Board) -> str:
+    digest = hashlib.sha256(_canonical(_description(board)))
+    for name, value in _stored_arrays(board).items():
+        little_endian = value.astype(value.dtype.newbyteorder("<"), copy=False)
+        digest.update(_canonical([name, _dtype_name(value), list(value.shape)]))
+        digest.update(little_endian.tobytes())
+    return digest.hexdigest()
+
+
+def _dtype_name(value: AnyArray) -> str:
+    little_endian = value.dtype.newbyteorder("<")
+    if little_endian not in _NAMES:
+        raise InputError(f"a board holds float32, float64, int32, int64 or uint8 arrays, got {value.dtype}")
+    return _NAMES[little_endian]
+
+
+def _serialise(board: Board) -> bytes:
+    metadata = {"fedboard": _canonical({**_description(board), "certificate": board.certificate}).decode()}
+    header: dict[str, Any] = {"__metadata__": metadata}
+    body: list[bytes] = []
+    position = 0
+    for name, value in _stored_arrays(board).items():
+        content = value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+        header[name] = {
+            "dtype": _dtype_name(value),
+            "shape": list(value.shape),
+            "data_offsets": [position, position + len(content)],
+        }
+        body.append(content)
+        position += len(content)
+    encoded = _canonical(header)
+    encoded += b" " * (-(len(encoded) + 8) % _ALIGNMENT)
+    return len(encoded).to_bytes(8, "little") + encoded + b"".join(body)
+
+
+def _parse(mapped: AnyArray) -> Board:
+    header_bytes = int.from_bytes(mapped[:8].tobytes(), "little")
+    if not 0 < header_bytes <= min(_MAX_HEADER_BYTES, mapped.size - 8):
+        raise ValueError("its header is cut short")
+    header = json.loads(mapped[8 : 8 + header_bytes].tobytes().decode())
+    description = json.loads(header.pop("__metadata__")["fedboard"])
+    if description["format"] != _FORMAT:
+        raise ValueError(f"its format is {description['format']}, this version reads {_FORMAT}")
+    body = mapped[8 + header_bytes :]
+    stored = {name: _array(entry, body) for name, entry in header.items()}
+    titles = stored.get("catalogue/titles")
+    return Board(
+        version=description["version"],
+        task=description["task"],
+        config=description["config"],
+        arrays={name[len("array/") :]: value for name, value in stored.items() if name.startswith("array/")},
+        catalogue=Catalogue(
+            item_ids=_strings(stored["catalogue/item_ids"]),
+            titles=None if titles is None else _strings(titles),
+        ),
+        previous_digest=description["previous_digest"],
+        certificate=description["certificate"],
+    )
+
+
+def _array(entry: Mapping[str, Any], body: AnyArray) -> AnyArray:
+    dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+    start, stop = entry["data_offsets"]
+    if stop > body.size or stop - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
+        raise ValueError("its arrays are cut short")
+    content = body[start:stop]
+    if start % dtype.itemsize:  # misaligned: happens only after a uint8 array of odd length
+        content = content.copy()
+    return content.view(dtype).reshape(shape)
+
+
+__all__ = ["Board", "Catalogue", "write_atomically"]

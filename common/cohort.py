@@ -1,0 +1,108 @@
+"""A cohort: the ratings of the users that one client hosts, one row a user. A phone is a cohort of one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, Float32Array, IndexArray, IntArray
+from fedboard.common.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """Ratings of ``n_users`` users in compressed rows. Private: it never leaves the device that hosts it.
+
+    Everything a client computes is written for a cohort, and each user's part depends on her own row and
+    on the published board alone.
+    """
+
+    indptr: IntArray
+    """int64, shape (n_users + 1,): row j holds the ratings ``indptr[j]:indptr[j + 1]``."""
+    items: IndexArray
+    """int32, shape (n_ratings,): item numbers, ascending and unique within a row."""
+    ratings: Float32Array
+    """float32, shape (n_ratings,): the ratings, on the public rating range (or 1.0 for implicit feedback)."""
+    n_items: int
+    """Size of the public catalogue."""
+    first_row: int = 0
+    """Number of the first row in the population, so that per-user seeds do not depend on the split."""
+
+    def __post_init__(self) -> None:
+        """Check shapes, not values: readers check values where they can name file and line.
+
+        Raises:
+            InputError: the three arrays do not fit together.
+        """
+        if self.indptr.ndim != 1 or self.indptr.size < 1 or self.items.shape != self.ratings.shape:
+            raise InputError("a cohort needs indptr of shape (n_users + 1,) and items and ratings of one shape")
+
+    @property
+    def n_users(self) -> int:
+        """Number of rows."""
+        return self.indptr.size - 1
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of ratings in all rows."""
+        return int(self.indptr[-1] - self.indptr[0])
+
+    @property
+    def counts(self) -> IntArray:
+        """Ratings per user, int64, shape (n_users,). Private."""
+        return np.diff(self.indptr)
+
+    def user_of_entry(self) -> IndexArray:
+        """Row number of each rating, int32, shape (n_ratings,)."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.counts)
+
+    def rows(self, start: int, stop: int) -> "Cohort":
+        """The cohort of rows ``start:stop``; ratings are views, not copies."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        return Cohort(
+            indptr=self.indptr[start : stop + 1] - first,
+            items=self.items[first:last],
+            ratings=self.ratings[first:last],
+            n_items=self.n_items,
+            first_row=self.first_row + start,
+        )
+
+    def where(self, keep: BoolArray) -> "Cohort":
+        """The same users with some of their ratings.
+
+        Args:
+            keep: bool, shape (n_ratings,): which entries stay.
+        """
+        kept = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(keep, dtype=np.int64)])
+        return Cohort(
+            indptr=kept[self.indptr - self.indptr[0]],
+            items=self.items[keep],
+            ratings=self.ratings[keep],
+            n_items=self.n_items,
+            first_row=self.first_row,
+        )
+
+
+def cohort_from_triples(
+    users: IndexArray, items: IndexArray, ratings: Float32Array, *, n_users: int, n_items: int
+) -> Cohort:
+    """Build a cohort from triples in any order.
+
+    Args:
+        users: int32, shape (n_ratings,), row numbers in ``0..n_users - 1``.
+        items: int32, shape (n_ratings,), item numbers in ``0..n_items - 1``; no (user, item) pair twice.
+        ratings: float32, shape (n_ratings,).
+        n_users: number of rows; users without ratings keep an empty row.
+        n_items: size of the public catalogue.
+    """
+    order = np.argsort(users.astype(np.int64) * n_items + items, kind="stable")
+    indptr = np.zeros(n_users + 1, dtype=np.int64)
+    np.cumsum(np.bincount(users, minlength=n_users), out=indptr[1:])
+    return Cohort(
+        indptr=indptr,
+        items=np.ascontiguousarray(items[order], dtype=np.int32),
+        ratings=np.ascontiguousarray(ratings[order], dtype=np.float32),
+        n_items=n_items,
+    )
+
+
+__all__ = ["Cohort", "cohort_from_triples"]

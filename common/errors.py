@@ -1,0 +1,34 @@
+"""The errors that fedboard raises on purpose, each with the exit code that the command line gives it."""
+
+from typing import ClassVar
+
+
+class FedboardError(Exception):
+    """Base of all errors that carry one clear sentence for the person at the keyboard."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InputError(FedboardError):
+    """Something that was given (a file, a flag, a configuration) is not usable as it is."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class PrivacyError(FedboardError):
+    """Going on would break or blur a privacy guarantee; nothing was released."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class BudgetExceededError(PrivacyError):
+    """A release was refused because the budget does not cover it; nothing was released."""
+
+
+class WorkerDiedError(FedboardError):
+    """A worker process ended before its part was done; the run stops at its last checkpoint."""
+
+    exit_code: ClassVar[int] = 4
+
+
+__all__ = ["BudgetExceededError", "FedboardError", "InputError", "PrivacyError", "WorkerDiedError"]

@@ -1,0 +1,23 @@
+"""The arithmetic that takes the time: ridge solves, exact item sums, PSD solves, Gaussian draws, top-k.
+
+Every function takes ``backend``: "numpy" (the reference, needs no compiler), "plain" (compiled simple loops)
+or "blocked" (compiled, register-blocked, explicit vectors). For one backend the result does not depend on the
+number of threads nor on how the rows are split over calls, bit for bit.
+"""
+
+from fedboard.common.kernels.backends import BACKENDS, choose_backend
+from fedboard.common.kernels.item_statistics import item_statistics
+from fedboard.common.kernels.normal import standard_normal
+from fedboard.common.kernels.psd import solve_psd
+from fedboard.common.kernels.ridge import solve_ridge
+from fedboard.common.kernels.top_k import top_k
+
+__all__ = [
+    "BACKENDS",
+    "choose_backend",
+    "item_statistics",
+    "solve_psd",
+    "solve_ridge",
+    "standard_normal",
+    "top_k",
+]

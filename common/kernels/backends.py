@@ -1,0 +1,70 @@
+"""Which implementation of the kernels to run."""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final
+
+from fedboard.common.errors import InputError
+
+BACKENDS: Final = ("numpy", "plain", "blocked")
+
+# Below these amounts of work (ratings x rank^2, about half a flop each) the next backend up costs more to load,
+# or to compile on its first call, than it saves.
+_PLAIN_FROM: Final = 3e7
+_BLOCKED_FROM: Final = 2e9
+
+# Where a kernel gains nothing from a version of its own it shares its neighbour's.
+_PACKAGES: Final = {
+    ("numpy", ""): "reference",
+    ("plain", ""): "plain",
+    ("plain", "psd"): "reference",
+    ("blocked", ""): "plain",
+    ("blocked", "psd"): "reference",
+}
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether numba, which the backends "plain" and "blocked" need, is installed."""
+    return find_spec("numba") is not None
+
+
+def choose_backend(rank: int, n_ratings: int) -> str:
+    """The backend that is quickest for a run over ``n_ratings`` ratings at rank ``rank``.
+
+    Takes public numbers only (or numbers that stay on one machine). Backends agree up to rounding, not bit for
+    bit, so choose once per run and write the choice down.
+
+    Args:
+        rank: length of the factor vectors, >= 1.
+        n_ratings: ratings in the whole run, not in one part of it.
+
+    Returns:
+        "numpy" where numba is not installed or the run is tiny, else "plain" or "blocked".
+    """
+    work = float(n_ratings) * rank * rank
+    if not has_compiler() or work < _PLAIN_FROM:
+        return "numpy"
+    return "blocked" if rank >= 8 and work >= _BLOCKED_FROM else "plain"
+
+
+def implementation(backend: str, kernel: str) -> ModuleType:
+    """The module that implements ``kernel`` for ``backend``, imported now: numba loads only when it is used.
+
+    Raises:
+        InputError: unknown name, or a compiled backend without numba.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+    if backend != "numpy" and not has_compiler():
+        raise InputError(
+            f'backend "{backend}" needs numba, which is not installed: '
+            'install fedboard[sim] or take backend "numpy"'
+        )
+    package = _PACKAGES.get((backend, kernel), _PACKAGES[backend, ""])
+    return import_module(f"fedboard.common.kernels.{package}.{kernel}")
+
+
+__all__ = ["BACKENDS", "choose_backend", "has_compiler", "implementation"]

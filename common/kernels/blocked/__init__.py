@@ -1,0 +1,1 @@
+"""The kernels as register-blocked loops over explicit vectors."""

@@ -1,0 +1,99 @@
+"""Exact sums per item of what its users contribute: the item step's sufficient statistics."""
+
+from typing import Final
+
+import numpy as np
+
+from fedboard.common.arrays import IndexArray, IntArray, ShortArray
+from fedboard.common.errors import InputError
+from fedboard.common.kernels.backends import implementation
+from fedboard.common.kernels.packing import packed_size
+from fedboard.common.kernels.threads import for_row_ranges
+
+VECTOR_LIMIT: Final = 1 << 12
+
+
+def item_statistics(
+    indptr: IntArray,
+    users: IndexArray,
+    entries: IntArray,
+    vectors: ShortArray,
+    weights: ShortArray,
+    responses: ShortArray,
+    *,
+    start: int,
+    stop: int,
+    quadratic: bool = True,
+    backend: str,
+    threads: int = 1,
+) -> tuple[IntArray | None, IntArray]:
+    """Sum weighted outer products and weighted responses over the users of each item, exactly.
+
+    Item i, over its ratings k in indptr[i]:indptr[i + 1] with v = vectors[users[k]], w = weights[entries[k]] and
+    r = responses[entries[k]]: quadratic = sum_k w v v^T, linear = sum_k w r v, on the integer grid.
+
+    **Guarantee**: integers, summed exactly, so every backend, split and order gives the same bits.
+
+    Args:
+        indptr: int64, shape (n_items + 1,). Private, as is all that follows.
+        users: int32, shape (n_ratings,), row numbers into ``vectors``.
+        entries: int64, shape (n_ratings,), places in ``weights`` and ``responses`` (user-major order).
+        vectors: int16, shape (n_users, rank), grid units, within +-4096.
+        weights: int16, shape (n_ratings,), 16384 for 1.
+        responses: int16, shape (n_ratings,), grid units.
+        start: first item.
+        stop: one past the last item.
+        quadratic: False skips the outer products.
+        backend: "numpy", "plain" or "blocked".
+        threads: >= 1.
+
+    Returns:
+        int64, shape (stop - start, rank (rank + 1) / 2), packed upper triangles, or None;
+        int64, shape (stop - start, rank).
+
+    Raises:
+        InputError: arrays that do not fit together, or vectors beyond the grid.
+    """
+    kernel = implementation(backend, "item_statistics")
+    indptr, entries = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(entries, np.int64)
+    users, vectors = np.ascontiguousarray(users, np.int32), np.ascontiguousarray(vectors, np.int16)
+    weights, responses = np.ascontiguousarray(weights, np.int16), np.ascontiguousarray(responses, np.int16)
+    _check(indptr, users, entries, vectors, weights, responses, start, stop)
+    rank = vectors.shape[1]
+    squares = np.empty((stop - start, packed_size(rank) if quadratic else 0), np.int64)
+    linear = np.empty((stop - start, rank), np.int64)
+    rows = indptr[start : stop + 1]
+
+    def work(first: int, last: int) -> None:
+        kernel.sum_rows(rows, users, entries, vectors, weights, responses, first, last, squares, linear)
+
+    for_row_ranges(work, np.diff(rows) + 1.0, threads=threads)
+    return (squares if quadratic else None), linear
+
+
+def _check(
+    indptr: IntArray,
+    users: IndexArray,
+    entries: IntArray,
+    vectors: ShortArray,
+    weights: ShortArray,
+    responses: ShortArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
+    if not 0 <= start <= stop < indptr.size:
+        raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
+    if users.shape != entries.shape or weights.shape != responses.shape:
+        raise InputError("users and entries, weights and responses must pair up one to one")
+    if indptr[0] < 0 or indptr[-1] > users.size or np.any(np.diff(indptr) < 0):
+        raise InputError("indptr must ascend within 0..number of entries")
+    if users.size and (users.min() < 0 or users.max() >= vectors.shape[0]):
+        raise InputError("users must be row numbers of vectors")
+    if entries.size and (entries.min() < 0 or entries.max() >= weights.size):
+        raise InputError("entries must be places in weights and responses")
+    if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
+        raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")
+
+
+__all__ = ["VECTOR_LIMIT", "item_statistics"]

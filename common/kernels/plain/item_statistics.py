@@ -1,0 +1,48 @@
+"""Exact item sums as compiled loops in int64."""
+
+import numpy as np
+
+from fedboard.common.arrays import IndexArray, IntArray, ShortArray
+from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
+
+
+@compiled()
+def _add_entry(vector: ShortArray, weight: int, response: int, squares: IntArray, linear: IntArray) -> None:
+    """Add weight v v^T (packed) to ``squares``, unless it is empty, and weight response v to ``linear``."""
+    rank = vector.size
+    place = 0
+    for row in range(rank):
+        weighted = weight * np.int64(vector[row])
+        linear[row] += weighted * response
+        if squares.size:
+            for column in range(row, rank):
+                squares[place + column - row] += weighted * np.int64(vector[column])
+            place += rank - row
+
+
+@compiled(
+    *(reading("int64", 1), reading("int32", 1), reading("int64", 1), reading("int16", 2)),
+    *(reading("int16", 1), reading("int16", 1), INTEGER, INTEGER, writing("int64", 2), writing("int64", 2)),
+)
+def sum_rows(
+    indptr: IntArray,
+    users: IndexArray,
+    entries: IntArray,
+    vectors: ShortArray,
+    weights: ShortArray,
+    responses: ShortArray,
+    start: int,
+    stop: int,
+    squares: IntArray,
+    linear: IntArray,
+) -> None:
+    """Fill ``squares[start:stop]`` (unless it has no columns) and ``linear[start:stop]``."""
+    for item in range(start, stop):
+        squares[item] = 0
+        linear[item] = 0
+        for k in range(indptr[item], indptr[item + 1]):
+            weight, response = np.int64(weights[entries[k]]), np.int64(responses[entries[k]])
+            _add_entry(vectors[users[k]], weight, response, squares[item], linear[item])
+
+
+__all__ = ["sum_rows"]

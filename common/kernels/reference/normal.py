@@ -1,0 +1,16 @@
+"""Normal draws through scipy's inverse distribution function."""
+
+import numpy as np
+from scipy.special import ndtri
+
+from fedboard.common.arrays import BitArray, FloatArray
+
+
+def fill_normal(bits: BitArray, out: FloatArray) -> None:
+    """Fill ``out`` with one draw per word; both of shape (n,)."""
+    low = bits & np.uint64((1 << 63) - 1)
+    quantile = ndtri((low + np.uint64(1)).astype(np.float64) * 2.0**-64)
+    out[:] = np.where(bits > low, -quantile, quantile)
+
+
+__all__ = ["fill_normal"]

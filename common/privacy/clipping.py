@@ -1,0 +1,233 @@
+"""Clipping onto the integer grid: what a client sends, and the check that every row keeps its bound."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray, ShortArray
+from fedboard.common.errors import InputError, PrivacyError
+
+VECTOR_BOUND = 1 << 12
+"""Largest L2 norm of a user's vector, grid units; stands for the clipping norm."""
+RESPONSE_BOUND = 1 << 12
+"""Largest response, grid units; stands for the label bound."""
+WEIGHT_ONE = 1 << 14
+"""A weight of 1, and the largest L2 norm of a user's weights, grid units."""
+QUADRATIC_BOUND = WEIGHT_ONE * VECTOR_BOUND**2
+"""L2 bound of one user's stack of ``w v v^T``, grid units (Frobenius): 2^38."""
+LINEAR_BOUND = WEIGHT_ONE * VECTOR_BOUND * RESPONSE_BOUND
+"""L2 bound of one user's stack of ``w r v``, grid units: 2^38."""
+
+_SPLIT = 26  # bits of the low half where a product may exceed 64 bits
+_SHIFTED = (1 << _SPLIT) - 1
+
+
+def clip_vectors(vectors: NDArray[np.floating], clip_norm: float) -> ShortArray:
+    """Scale each row to L2 norm at most ``clip_norm`` and put it on the grid, toward zero.
+
+    Guarantee: in exact integer arithmetic each row has squared norm at most ``VECTOR_BOUND ** 2``.
+
+    Args:
+        vectors: floating, shape (n_users, rank). Private.
+        clip_norm: Gamma > 0, in the units of ``vectors``; ``VECTOR_BOUND`` grid units. Public.
+
+    Returns:
+        int16, shape (n_users, rank). Private.
+
+    Raises:
+        PrivacyError: a row is not finite; which one is not said.
+    """
+    scale = VECTOR_BOUND / _positive(clip_norm=clip_norm)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.asarray(vectors, dtype=np.float64) * scale
+        norms = np.sqrt(np.einsum("nd,nd->n", scaled, scaled))
+    _require_finite(norms)
+    scaled *= (VECTOR_BOUND / np.maximum(norms, VECTOR_BOUND))[:, None]
+    clipped = np.trunc(scaled).astype(np.int16)
+    if (_squared_norms(clipped) > VECTOR_BOUND**2).any():
+        raise PrivacyError("a clipped vector exceeds its bound on the grid")
+    return clipped
+
+
+def clip_responses(responses: NDArray[np.floating], bound: float) -> ShortArray:
+    """Clip responses to [-bound, bound] and put them on the grid, toward zero.
+
+    Args:
+        responses: floating, shape (n_ratings,). Private.
+        bound: Gamma_y > 0; ``RESPONSE_BOUND`` grid units. Public.
+
+    Returns:
+        int16, shape (n_ratings,), each in ``-RESPONSE_BOUND..RESPONSE_BOUND``. Private.
+
+    Raises:
+        PrivacyError: a response is not finite.
+    """
+    values = np.asarray(responses, dtype=np.float64)
+    _require_finite(values)
+    limit = _positive(bound=bound)
+    return np.trunc(np.clip(values, -limit, limit) / limit * RESPONSE_BOUND).astype(np.int16)
+
+
+def quantise_weights(weights: NDArray[np.floating]) -> ShortArray:
+    """Put weights in [0, 1] on the grid, toward zero, so that norms do not grow.
+
+    Args:
+        weights: floating, shape (n_ratings,); squares add to at most 1 for each user. Private.
+
+    Returns:
+        int16, shape (n_ratings,), ``WEIGHT_ONE`` for 1. Private.
+
+    Raises:
+        PrivacyError: a weight is not finite or not in [0, 1].
+    """
+    values = np.asarray(weights, dtype=np.float64)
+    _require_finite(values)
+    if values.size and not 0.0 <= values.min() <= values.max() <= 1.0 + 1e-9:
+        raise PrivacyError("weights must lie in [0, 1]")
+    return np.minimum(np.trunc(values * WEIGHT_ONE), WEIGHT_ONE).astype(np.int16)
+
+
+def check_rows(
+    indptr: IntArray,
+    items: IndexArray,
+    *,
+    n_items: int,
+    vectors: ShortArray | None = None,
+    weights: ShortArray | None = None,
+    responses: ShortArray | None = None,
+    joint_bound: int | None = None,
+) -> BoolArray:
+    """Find the rows that break a bound, in exact integer arithmetic.
+
+    The client calls it before sending and the server before summing; the server drops the rows it finds, so
+    one user moves a sum by at most the booked bound whatever she sends. Checked for each row:
+    ``|v|^2 <= 2^24``; ``w >= 0`` and ``sum w^2 <= 2^28``; ``|r| <= 2^12``; with a joint bound C also
+    ``sum (w r)^2 |v|^2 <= C^2``; items ascending, unique and in the catalogue (an item twice would add up).
+
+    Args:
+        indptr: int64, shape (n_users + 1,), from 0 to n_ratings.
+        items: int32, shape (n_ratings,).
+        n_items: size of the catalogue. Public.
+        vectors: int16, shape (n_users, rank), or None where the release has none.
+        weights: int16, shape (n_ratings,), or None.
+        responses: int16, shape (n_ratings,), or None.
+        joint_bound: C in grid units, at most 2^38; needs vectors, weights and responses. Public.
+
+    Returns:
+        bool, shape (n_users,): True for a row that must be dropped.
+
+    Raises:
+        InputError: the arrays do not fit together or have another dtype, so no row can be told.
+    """
+    _require_shapes(indptr, items, vectors, {"weights": weights, "responses": responses})
+    broken = _broken_items(indptr, items, n_items)
+    if vectors is not None:
+        broken |= _squared_norms(vectors) > VECTOR_BOUND**2
+    if weights is not None:
+        broken |= _row_sums(indptr, np.square(weights, dtype=np.int64)) > WEIGHT_ONE**2
+        broken |= _row_sums(indptr, weights < 0) > 0
+    if responses is not None:
+        out_of_range = (responses > RESPONSE_BOUND) | (responses < -RESPONSE_BOUND)
+        broken |= _row_sums(indptr, out_of_range) > 0
+    if joint_bound is not None:
+        if vectors is None or weights is None or responses is None:
+            raise InputError("a joint bound needs vectors, weights and responses")
+        broken |= _exceeds_joint(indptr, vectors, weights, responses, joint_bound, skip=broken)
+    return broken
+
+
+def _exceeds_joint(
+    indptr: IntArray,
+    vectors: ShortArray,
+    weights: ShortArray,
+    responses: ShortArray,
+    joint_bound: int,
+    *,
+    skip: BoolArray,
+) -> BoolArray:
+    """Compare ``sum (w r)^2 |v|^2`` with ``joint_bound ** 2`` in two halves, since the product may need 76
+    bits.
+    """
+    if not 0 < joint_bound <= LINEAR_BOUND:
+        raise InputError(f"the joint bound must be in 1..{LINEAR_BOUND} grid units, got {joint_bound}")
+    parts = weights.astype(np.int64) * responses
+    responses_norm = np.where(
+        skip, 0, _row_sums(indptr, parts * parts)
+    )  # < 2^53 where nothing else is broken
+    vectors_norm = np.where(skip, 0, _squared_norms(vectors))  # < 2^25
+    low = (responses_norm & _SHIFTED) * vectors_norm
+    high = (responses_norm >> _SPLIT) * vectors_norm + (low >> _SPLIT)
+    low &= _SHIFTED
+    limit_high, limit_low = joint_bound**2 >> _SPLIT, joint_bound**2 & _SHIFTED
+    exceeds: BoolArray = (high > limit_high) | ((high == limit_high) & (low > limit_low))
+    return exceeds
+
+
+def _broken_items(indptr: IntArray, items: IndexArray, n_items: int) -> BoolArray:
+    outside = (items < 0) | (items >= n_items)
+    if items.size > 1:
+        not_ascending = np.zeros(items.size, dtype=np.bool_)
+        not_ascending[1:] = items[1:] <= items[:-1]
+        starts = indptr[:-1]
+        not_ascending[starts[starts < items.size]] = False
+        outside |= not_ascending
+    return _row_sums(indptr, outside) > 0
+
+
+def _row_sums(indptr: IntArray, values: NDArray[np.generic]) -> IntArray:
+    """Sums over rows, int64: differences of a running sum, exact modulo 2^64 wherever the row's own sum
+    fits.
+    """
+    cumulated = np.zeros(values.size + 1, dtype=np.int64)
+    np.cumsum(values, dtype=np.int64, out=cumulated[1:])
+    sums: IntArray = cumulated[indptr[1:]] - cumulated[indptr[:-1]]
+    return sums
+
+
+def _squared_norms(vectors: ShortArray) -> IntArray:
+    wide = vectors.astype(np.int64)
+    norms: IntArray = np.einsum("nd,nd->n", wide, wide)
+    return norms
+
+
+def _require_shapes(
+    indptr: IntArray, items: IndexArray, vectors: ShortArray | None, entries: Mapping[str, ShortArray | None]
+) -> None:
+    rows_fit = indptr.ndim == 1 and indptr.size >= 1 and indptr.dtype == np.int64 and items.ndim == 1
+    if not rows_fit or indptr[0] != 0 or indptr[-1] != items.size or (np.diff(indptr) < 0).any():
+        raise InputError("indptr must be int64, ascending, and run from 0 to the number of items")
+    if items.dtype != np.int32:
+        raise InputError("items must be int32")
+    if vectors is not None and (
+        vectors.dtype != np.int16 or vectors.ndim != 2 or len(vectors) != indptr.size - 1
+    ):
+        raise InputError("vectors must be int16 of shape (n_users, rank)")
+    for name, values in entries.items():
+        if values is not None and (values.dtype != np.int16 or values.shape != items.shape):
+            raise InputError(f"{name} must be int16 with one number per item")
+
+
+def _require_finite(values: FloatArray) -> None:
+    if not np.isfinite(values).all():
+        raise PrivacyError("numbers that leave the device must be finite; NaN or infinity was refused")
+
+
+def _positive(**bounds: float) -> float:
+    ((name, value),) = bounds.items()
+    if not 0 < value < np.inf:
+        raise PrivacyError(f"{name} must be a finite number > 0, got {value}")
+    return value
+
+
+__all__ = [
+    "LINEAR_BOUND",
+    "QUADRATIC_BOUND",
+    "RESPONSE_BOUND",
+    "VECTOR_BOUND",
+    "WEIGHT_ONE",
+    "check_rows",
+    "clip_responses",
+    "clip_vectors",
+    "quantise_weights",
+]

@@ -1,0 +1,188 @@
+"""Events: the JSON records of releases that ledger and certificate hold, and the rules they must meet."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.special import ndtri_exp
+
+from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.adjacency import Adjacency, sensitivity_factor
+
+Event: TypeAlias = Mapping[str, Any]
+"""One release as a JSON object; ``mechanism`` is "gaussian" or "laplace". All its fields are public."""
+
+LAYOUTS = ("vector", "symmetric")
+RELATIVE_TOLERANCE = 1e-9
+"""Two recorded numbers that must follow from one another may differ by this much, relatively."""
+_KEPT_BITS = 20
+_SMALL_LOSS = 1e-3
+_ROUNDING = 1e-12
+Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+_TEXT: Rule = (_is_text, "must be a non-empty string")
+_COUNT: Rule = (_is_count, "must be an int > 0")
+_POSITIVE: Rule = (_is_positive, "must be a finite number > 0")
+_COMMON: dict[str, Rule] = {
+    "name": _TEXT,
+    "covers": _TEXT,
+    "adjacency": (lambda value: value in tuple(Adjacency), f"must be one of {', '.join(Adjacency)}"),
+    "noise_multiplier": _POSITIVE,
+}
+_STATED: dict[str, dict[str, Rule]] = {
+    "gaussian": {
+        **_COMMON,
+        "rows": _COUNT,
+        "width": _COUNT,
+        "layout": (lambda value: value in LAYOUTS, f"must be one of {', '.join(LAYOUTS)}"),
+        "grid_step": _POSITIVE,
+        "l2_bound": _COUNT,
+        "same_sign": (lambda value: isinstance(value, bool), "must be true or false"),
+    },
+    "laplace": {**_COMMON, "l1_sensitivity": _POSITIVE, "noise_scale": _POSITIVE},
+}
+
+
+def symmetric_rank(width: int) -> int | None:
+    """Return d where ``width = d (d + 1) / 2``, or None where there is no such d."""
+    rank = (math.isqrt(8 * width + 1) - 1) // 2
+    return rank if rank * (rank + 1) // 2 == width else None
+
+
+def stated_problems(event: Event) -> list[str]:
+    """Say what is missing or out of range in an event, without looking at numbers derived from others."""
+    rules = _STATED.get(str(event.get("mechanism")))
+    if rules is None:
+        return [f"mechanism must be one of {', '.join(_STATED)}, got {event.get('mechanism')!r}"]
+    problems = [
+        f"{field} {message}, got {event.get(field)!r}"
+        for field, (holds, message) in rules.items()
+        if not holds(event.get(field))
+    ]
+    if not problems and event.get("layout") == "symmetric" and symmetric_rank(event["width"]) is None:
+        problems.append(f"width of a symmetric release must be d (d + 1) / 2, got {event['width']}")
+    return problems
+
+
+def derived_problems(event: Event) -> list[str]:
+    """Say which derived numbers of an event do not follow from its stated ones.
+
+    Gaussian: ``l2_sensitivity = l2_bound * factor(adjacency)`` and ``noise_stddev = noise_multiplier *
+    l2_sensitivity``. Laplace: ``noise_scale = noise_multiplier * l1_sensitivity``.
+    """
+    multiplier = event["noise_multiplier"]
+    if event["mechanism"] == "laplace":
+        return _mismatch(event, "noise_scale", multiplier * event["l1_sensitivity"])
+    factor = sensitivity_factor(event["adjacency"], same_sign=event["same_sign"])
+    sensitivity = event["l2_bound"] * factor
+    problems = _mismatch(event, "l2_sensitivity", sensitivity)
+    problems += _mismatch(event, "noise_stddev", multiplier * sensitivity)
+    if not problems and event.get("release_shift") != release_shift(event["noise_stddev"]):
+        problems.append(
+            f"release_shift does not follow from noise_stddev, got {event.get('release_shift')!r}"
+        )
+    return problems
+
+
+def release_shift(noise_stddev: float) -> int:
+    """Low bits dropped after the noise: public, and far below the noise.
+
+    What remains has cells of about 2^-20 noise deviations, coarse enough for 63 random bits to fill evenly.
+    """
+    return max(0, math.floor(math.log2(noise_stddev)) - _KEPT_BITS)
+
+
+def _mismatch(event: Event, field: str, expected: float) -> list[str]:
+    value = event.get(field)
+    if _is_positive(value) and math.isclose(float(value or 0), expected, rel_tol=RELATIVE_TOLERANCE):
+        return []
+    return [f"{field} must be {expected!r} (recomputed), got {value!r}"]
+
+
+def event_problems(event: Event) -> list[str]:
+    """Everything that is wrong with an event, one sentence each; empty for a sound one."""
+    return stated_problems(event) or derived_problems(event)
+
+
+def require_sound(event: Event) -> None:
+    """Refuse an event that does not state a finite, positive amount of noise for a bounded contribution.
+
+    Raises:
+        PrivacyError: any field is missing, out of range or not consistent with the others.
+    """
+    problems = event_problems(event)
+    if problems:
+        raise PrivacyError(f"release {event.get('name')!r} is refused: {'; '.join(problems)}")
+
+
+def event_mu(event: Event) -> float:
+    """Gaussian differential privacy parameter of one event.
+
+    Gaussian: exactly ``1 / z``. Laplace: an e-DP mechanism with ``e = 1 / z`` is mu-GDP for
+    ``mu = 2 PhiInv(1 / (1 + exp(-e)))``: its trade-off curve lies above the two chords from the corners to
+    the fixed point of G_mu, and G_mu is convex. An upper bound, so composing it by squares stays safe.
+
+    Reference: Dong, Roth and Su (2022), Gaussian differential privacy, arXiv:1905.02383, sec. 2 and 3.
+    """
+    loss = 1.0 / float(event["noise_multiplier"])
+    if event["mechanism"] == "gaussian":
+        return loss
+    if loss < _SMALL_LOSS:
+        return loss * math.sqrt(math.pi / 2)  # the tangent at 0, an upper bound of a concave function
+    return -2.0 * float(ndtri_exp(-float(np.logaddexp(0.0, loss)))) * (1.0 + _ROUNDING)
+
+
+def event_rho(event: Event) -> float:
+    """Zero-concentrated differential privacy parameter: ``1 / (2 z^2)``, for e-DP ``e^2 / 2``."""
+    loss = 1.0 / float(event["noise_multiplier"])
+    return 0.5 * loss * loss
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces: one text per value, so that it can be hashed.
+
+    Raises:
+        PrivacyError: the value holds NaN or infinity, which JSON cannot say.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PrivacyError(f"a record must be plain JSON with finite numbers: {error}") from None
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+__all__ = [
+    "LAYOUTS",
+    "RELATIVE_TOLERANCE",
+    "Event",
+    "canonical_json",
+    "derived_problems",
+    "digest",
+    "event_mu",
+    "event_problems",
+    "event_rho",
+    "release_shift",
+    "require_sound",
+    "stated_problems",
+    "symmetric_rank",
+]

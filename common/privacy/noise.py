@@ -1,0 +1,143 @@
+"""Noise sources: standard normal draws from AES-256 in counter mode, addressable by coordinate."""
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from fedboard.common.arrays import BitArray, FloatArray
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.kernels import standard_normal
+
+_WORDS_PER_BLOCK = 2  # an AES block is 128 bits
+_WORDS_PER_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseStream:
+    """An endless row of standard normal draws; draw number k is a function of the key and k alone.
+
+    Guarantee: any split of a range into calls, in any order and in any process, gives the same draws. There
+    is no buffer and no position, so a forked or pickled copy cannot repeat or skip noise by accident.
+    """
+
+    key: bytes = field(repr=False)
+    """32 bytes. Secret in a private run; never printed."""
+
+    def bits(self, offset: int, count: int) -> BitArray:
+        """Random words ``offset:offset + count`` of the stream, uint64, shape (count,).
+
+        Raises:
+            InputError: a negative offset or count.
+            FedboardError: the package ``cryptography`` is missing.
+        """
+        if offset < 0 or count < 0:
+            raise InputError(f"offset and count must be >= 0, got {offset} and {count}")
+        block, skipped = divmod(offset, _WORDS_PER_BLOCK)
+        cipher = _counter_mode_cipher(self.key, block)
+        padded = -(-(skipped + count) // _WORDS_PER_BLOCK) * _WORDS_PER_BLOCK
+        words = np.empty(padded, dtype="<u8")
+        zeros = bytes(8 * min(padded, _WORDS_PER_CHUNK))
+        for start in range(0, padded, _WORDS_PER_CHUNK):
+            part = words[start : start + _WORDS_PER_CHUNK]
+            part[:] = np.frombuffer(cipher.update(zeros[: part.nbytes]), dtype="<u8")
+        return words[skipped : skipped + count].astype(np.uint64, copy=False)
+
+    def normal(self, offset: int, count: int) -> FloatArray:
+        """Standard normal draws ``offset:offset + count`` of the stream, float64, shape (count,).
+
+        One 64-bit word a draw, by inverse distribution function with a sign bit and 63 bits of tail
+        probability.
+        """
+        draws = np.empty(count, dtype=np.float64)
+        for start in range(0, count, _WORDS_PER_CHUNK):
+            part = draws[start : start + _WORDS_PER_CHUNK]
+            part[:] = standard_normal(self.bits(offset + start, part.size), backend=_backend())
+        return draws
+
+
+class NoiseSource(Protocol):
+    """Where the noise of a run comes from. Every release asks for its own stream, by name."""
+
+    @property
+    def private(self) -> bool:
+        """Whether the draws are unpredictable, so that the guarantee holds."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """What ledger and certificate say about the source."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Public JSON fields that an event carries about its noise: at least ``noise`` and ``private``."""
+        ...
+
+    def stream(self, name: str) -> NoiseStream:
+        """The stream of one release."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecureNoise:
+    """Noise for private runs: each stream has a fresh key from the operating system.
+
+    Guarantee: asking twice for one name gives independent streams; nothing about the keys is recorded.
+    """
+
+    private: ClassVar[bool] = True
+    label: ClassVar[str] = "secure: AES-256 in counter mode, keys from the operating system"
+
+    def describe(self) -> dict[str, Any]:
+        """Public fields for the event."""
+        return {"noise": self.label, "private": self.private}
+
+    def stream(self, name: str) -> NoiseStream:
+        """A stream that nobody can reproduce; ``name`` is not used."""
+        return NoiseStream(key=os.urandom(32))
+
+
+@dataclass(frozen=True, slots=True)
+class SeededNoise:
+    """Noise for simulations that must be repeatable.
+
+    Not guaranteed: any privacy, since whoever knows the seed can subtract the noise; events and certificates
+    say so.
+    """
+
+    private: ClassVar[bool] = False
+    label: ClassVar[str] = "seeded: simulation only, not private"
+
+    seed: int
+    """Public."""
+
+    def describe(self) -> dict[str, Any]:
+        """Public fields for the event, with the seed, so that only the same noise counts as the same
+        release.
+        """
+        return {"noise": self.label, "private": self.private, "seed": self.seed}
+
+    def stream(self, name: str) -> NoiseStream:
+        """The stream of this seed and name; the same one each time."""
+        text = f"fedboard seeded noise\0{self.seed}\0{name}"
+        return NoiseStream(key=hashlib.sha256(text.encode()).digest())
+
+
+@cache
+def _backend() -> str:
+    return "plain" if find_spec("numba") else "numpy"
+
+
+def _counter_mode_cipher(key: bytes, block: int) -> Any:
+    try:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    except ImportError:
+        raise FedboardError("noise needs the package cryptography: pip install 'fedboard[server]'") from None
+    return Cipher(algorithms.AES256(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()
+
+
+__all__ = ["NoiseSource", "NoiseStream", "SecureNoise", "SeededNoise"]

@@ -1,0 +1,140 @@
+"""A trusted aggregator: it sees each contribution for the time of a round, sums exactly, and adds the noise.
+
+Two wire forms. *Factored* sends a user's rows as they are, rank + 4 |Omega_j| numbers, and the aggregator
+forms the products. *Dense* sends the sums of a whole cohort; it is smaller when a cohort hosts many users.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, IntArray
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.clipping import check_rows
+from fedboard.common.protocol import ExactSums, NoiseAt, Trust
+from fedboard.common.protocols.sums import DenseSums, FactoredSums, whole_sums
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredMessage:
+    """The rows of one client, as they are."""
+
+    contribution: Contribution
+
+
+@dataclass(frozen=True, slots=True)
+class DenseMessage:
+    """The exact sums of a cohort; its rows can no longer be checked, so its host is trusted with the bounds."""
+
+    sums: Mapping[str, IntArray]
+
+
+TrustedMessage = FactoredMessage | DenseMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    """The protocol. ``form`` picks the wire form; ``backend`` the kernels, never the result."""
+
+    NAME: ClassVar[str] = "trusted"
+    form: str = "factored"
+    backend: str = "numpy"
+
+    def __post_init__(self) -> None:
+        """Check the form.
+
+        Raises:
+            InputError: an unknown form.
+        """
+        if self.form not in ("factored", "dense"):
+            raise InputError(f"the trusted protocol's form is 'factored' or 'dense', got {self.form!r}")
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def noise_at(self) -> NoiseAt:
+        """The aggregator draws the noise."""
+        return NoiseAt.SERVER
+
+    @property
+    def trust(self) -> Trust:
+        """Who sees what."""
+        seen = "each user's clipped rows" if self.form == "factored" else "the sum of each cohort's clipped rows"
+        bounded = (
+            "moves the sum by at most one honest bound: the aggregator checks every row and drops what breaks it"
+            if self.form == "factored"
+            else "is bounded by its cohort's host, whose sums the aggregator cannot check"
+        )
+        return Trust(
+            sees=f"The aggregator sees {seen} for the time of a round; it publishes noised sums only.",
+            privacy_relies_on="The aggregator must add the noise, keep the ledger and forget the rows.",
+            malicious_client=f"A malicious client {bounded}.",
+        )
+
+    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> TrustedMessage:
+        """Check every bound on the client, then pack.
+
+        Raises:
+            PrivacyError: a row breaks its bound.
+        """
+        if not bool(np.all(rows_within_bounds(contribution, requests))):
+            raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
+        if self.form == "factored":
+            return FactoredMessage(contribution)
+        whole = FactoredSums.of(contribution, backend=self.backend)
+        return DenseMessage(whole_sums(whole, requests))
+
+    def combine(self, messages: Iterable[TrustedMessage], requests: Sequence[Request]) -> ExactSums:
+        """Drop rows that break a bound, then sum exactly; the order of messages does not matter."""
+        parts = list(messages)
+        factored = [part.contribution for part in parts if isinstance(part, FactoredMessage)]
+        dense = [part.sums for part in parts if isinstance(part, DenseMessage)]
+        members: list[ExactSums] = [self._checked(part, requests) for part in factored]
+        if dense:
+            members.append(DenseSums.total(dense, requests))
+        return members[0] if len(members) == 1 else DenseSums.total_of(members, requests)
+
+    def _checked(self, contribution: Contribution, requests: Sequence[Request]) -> FactoredSums:
+        keep = rows_within_bounds(contribution, requests)
+        return FactoredSums.of(contribution, keep=keep, backend=self.backend)
+
+    def message_bytes(self, message: TrustedMessage) -> int:
+        """Payload bytes; framing not counted."""
+        if isinstance(message, DenseMessage):
+            return sum(value.nbytes for value in message.sums.values())
+        return int(np.sum(factored_bytes(message.contribution)))
+
+
+def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) -> BoolArray:
+    """Which rows keep every bound that these requests declare; bool, shape (n_users,)."""
+    keep = ~check_rows(
+        contribution.indptr,
+        contribution.items,
+        n_items=contribution.n_items,
+        vectors=contribution.vectors,
+        weights=contribution.weights,
+        responses=contribution.responses,
+    )
+    for request in requests:
+        if request.source is Source.TOTAL:
+            rows = contribution.totals[request.name].astype(np.float64)
+            keep &= np.sqrt(np.einsum("jw,jw->j", rows, rows)) <= request.release.l2_bound
+    return keep
+
+
+def factored_bytes(contribution: Contribution) -> IntArray:
+    """Bytes that each user's rows take in factored form, int64, shape (n_users,)."""
+    per_entry = 4 + sum(a.itemsize for a in (contribution.weights, contribution.responses) if a is not None)
+    fixed = sum(total.itemsize * total.shape[1] for total in contribution.totals.values())
+    if contribution.vectors is not None:
+        fixed += contribution.vectors.itemsize * contribution.vectors.shape[1]
+    return np.diff(contribution.indptr) * per_entry + fixed
+
+
+__all__ = ["DenseMessage", "FactoredMessage", "Trusted", "TrustedMessage", "factored_bytes", "rows_within_bounds"]

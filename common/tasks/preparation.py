@@ -1,0 +1,58 @@
+"""The preparation round that rating tasks share: the private mean and the private item counts."""
+
+import numpy as np
+
+from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.tasks.adadpals_config import AdaDpalsConfig
+
+_STEPS_PER_STAR = 1 << 16
+
+MEAN_BOUND = 1 << 20
+"""Largest contribution to either sum of the mean, grid units."""
+
+
+def capped_mean(cohort: Cohort, settings: AdaDpalsConfig) -> dict[str, IntArray]:
+    """Each user's part in the private mean, on the grid.
+
+    She gives (w S, w N): S the sum of her ratings minus the centre of the public range, N their number,
+    w = min(1, mean_cap / N). So |w S| <= mean_cap half_range and w N <= mean_cap.
+
+    Returns:
+        ``mean/sum`` and ``mean/number``: int64, shape (n_users, 1), magnitude <= ``MEAN_BOUND``. Private.
+
+    Reference: smooth bounding, Epasto et al. (2020).
+    """
+    number = cohort.counts.astype(np.float64)
+    weight = np.minimum(1.0, settings.mean_cap / np.maximum(number, 1.0))
+    clipped = np.clip(cohort.ratings.astype(np.float64), settings.rating_low, settings.rating_high)
+    # Whole numbers, so that a user's sum does not depend on who is summed before her.
+    steps = np.rint((clipped - settings.centre) * _STEPS_PER_STAR).astype(np.int64)
+    running = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(steps)])
+    total = (running[cohort.indptr[1:]] - running[cohort.indptr[:-1]]) / _STEPS_PER_STAR
+    return {
+        "mean/sum": _on_grid(weight * total / (settings.mean_cap * settings.half_range)),
+        "mean/number": _on_grid(weight * number / settings.mean_cap),
+    }
+
+
+def capped_counts(cohort: Cohort, count_cap: int) -> FloatArray:
+    """Each user's weight on each of her items for the private counts, in units of sqrt(count_cap).
+
+    e_ij = min(1, sqrt(count_cap / n_j)), so that the squares of a user's row sum to at most count_cap:
+    nobody is sampled away.
+
+    Returns:
+        e_ij / sqrt(count_cap): float64, shape (n_ratings,); squares of a row sum to <= 1. Private.
+    """
+    own = np.maximum(cohort.counts, 1).astype(np.float64)
+    per_user = np.minimum(1.0, np.sqrt(count_cap / own)) / np.sqrt(count_cap)
+    return np.repeat(per_user, cohort.counts)
+
+
+def _on_grid(fraction_of_bound: FloatArray) -> IntArray:
+    steps = np.trunc(fraction_of_bound * MEAN_BOUND).astype(np.int64)
+    return np.clip(steps, -MEAN_BOUND, MEAN_BOUND)[:, None]
+
+
+__all__ = ["MEAN_BOUND", "capped_counts", "capped_mean"]

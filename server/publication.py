@@ -1,0 +1,79 @@
+"""Publishing: a board leaves the server in one atomic step, with its certificate, after the ledger."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate, certify
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.protocol import Trust
+
+ASSUMPTIONS = (
+    "The catalogue, the rating range and every hyper-parameter are public and were not chosen by looking at these "
+    "ratings outside the releases listed here.",
+    "Each user's rows are in one client only, and each client answers a release once.",
+    "Nothing that depends on the ratings leaves the aggregator but the releases listed here.",
+    "The noise generator's output cannot be told from Gaussian noise (inverse distribution function of AES-256 in "
+    "counter mode, 63-bit tails).",
+)
+"""What every certificate of this package takes for granted."""
+
+
+class BoardStore:
+    """The boards of one run, by version, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder that exists."""
+        self.folder = folder
+
+    def path(self, version: int) -> Path:
+        """Where the board of this version is or would be."""
+        return self.folder / f"board-{version:04d}.board"
+
+    def versions(self) -> list[int]:
+        """Published versions, ascending."""
+        return sorted(int(path.stem.removeprefix("board-")) for path in self.folder.glob("board-*.board"))
+
+    def latest(self) -> Board:
+        """The last published board.
+
+        Raises:
+            InputError: none is there.
+        """
+        versions = self.versions()
+        if not versions:
+            raise InputError(f"{self.folder}: no board was published there yet")
+        return Board.load(self.path(versions[-1]))
+
+    def publish(self, board: Board, ledger: Ledger, *, trust: Trust, dataset: str) -> Board:
+        """Certify everything booked so far and write the board; durable on return.
+
+        Raises:
+            PrivacyError: the ledger does not support the budget's claim; nothing is written.
+        """
+        certificate = certificate_for(board, ledger, trust=trust, dataset=dataset)
+        published = board.with_certificate(certificate.to_dict())
+        published.save(self.path(board.version))
+        return published
+
+
+def certificate_for(board: Board, ledger: Ledger, *, trust: Trust, dataset: str) -> Certificate:
+    """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
+    return certify(
+        ledger.events(),
+        claim=ledger.spent(),
+        trust=sentences(trust),
+        assumptions=ASSUMPTIONS,
+        dataset=dataset,
+        board_digest=board.digest,
+        ledger_head=ledger.head,
+    )
+
+
+def sentences(trust: Trust) -> Sequence[str]:
+    """The trust model as the certificate lists it."""
+    return (trust.sees, trust.privacy_relies_on, trust.malicious_client)
+
+
+__all__ = ["ASSUMPTIONS", "BoardStore", "certificate_for", "sentences"]

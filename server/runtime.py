@@ -1,0 +1,95 @@
+"""What a runtime is: the place where the clients of a round run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.protocol import ExactSums
+from fedboard.common.task import ItemBlockSolver, ReleasedSums
+
+_NUMBERS_PER_BLOCK = 1 << 21
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What a round cost on the wire, per client; for the report, not for publication (sizes are private)."""
+
+    up_mean: float
+    up_median: float
+    up_95: float
+    up_max: float
+    down: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The outcome of asking all clients: exact sums that are still secret, and what it cost."""
+
+    sums: ExactSums
+    traffic: Traffic | None = None
+
+
+class Runtime(Protocol):
+    """Runs the clients of a round: in this process, in worker processes, over a network."""
+
+    def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
+        """Ask every client, and sum exactly. Nothing leaves yet."""
+        ...
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums of releases that are paid for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisedSums:
+    """Noised sums, computed in this process and block by block."""
+
+    sums: ExactSums
+    requests: Sequence[Request]
+    booked: Mapping[str, BookedRelease]
+
+    def array(self, name: str) -> FloatArray:
+        """One release as a whole, float64, shape (rows, width)."""
+        request = next(r for r in self.requests if r.name == name)
+        exact = self.sums.block([request], 0, request.release.rows)
+        return self.booked[name].publish(exact[name])
+
+    def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
+        """Run ``solver`` over blocks of items; float32, shape (n_items, width)."""
+        requests = [r for r in self.requests if r.name in names]
+        blocks = item_blocks(requests)
+        return np.concatenate([noised_block(self.sums, requests, self.booked, solver, *b) for b in blocks])
+
+
+def item_blocks(requests: Sequence[Request], *, at_least: int = 1) -> list[tuple[int, int]]:
+    """Split the items so that a block of all these releases has about two million numbers."""
+    rows = requests[0].release.rows
+    width = sum(r.release.width for r in requests)
+    size = max(1, min(_NUMBERS_PER_BLOCK // width, -(-rows // at_least)))
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def noised_block(
+    sums: ExactSums,
+    requests: Sequence[Request],
+    booked: Mapping[str, BookedRelease],
+    solver: ItemBlockSolver,
+    start: int,
+    stop: int,
+) -> Float32Array:
+    """Exact sums of one block of items, noised, solved; float32, shape (stop - start, width)."""
+    exact = sums.block(requests, start, stop)
+    noised = {name: booked[name].publish(values, start_row=start) for name, values in exact.items()}
+    return solver(start, noised)
+
+
+__all__ = ["Gathered", "NoisedSums", "Runtime", "Traffic", "item_blocks", "noised_block"]

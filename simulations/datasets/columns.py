@@ -1,0 +1,87 @@
+"""What a reader of one format hands on: three columns in file order, and how to name a row in a message."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMapping:
+    """Names of the columns of a CSV, TSV or Parquet file. Public."""
+
+    user: str = "user"
+    """Column with the user ids: whole numbers or text."""
+    item: str = "item"
+    """Column with the item ids: whole numbers or text."""
+    rating: str = "rating"
+    """Column with the ratings: numbers."""
+    title: str = "title"
+    """Column with the titles, in the file of titles; its ids are in the column named by ``item``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawColumns:
+    """Ratings in the order of the file, ids already numbered. Private."""
+
+    users: Numbered
+    items: Numbered
+    values: Float32Array
+    """float32, shape (n_rows,): not yet checked against the rating range."""
+    locate: Callable[[int], str]
+    """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
+
+
+def number_arrow_column(column: Any) -> Numbered:
+    """Number a pyarrow column of whole numbers, text or dictionary-encoded text without empty cells.
+
+    Args:
+        column: a ``pyarrow.ChunkedArray``, at least one row.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type):
+        return number_integers(column.to_numpy())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    chunks = column.unify_dictionaries().chunks
+    codes = np.concatenate([np.asarray(chunk.indices, dtype=np.int32) for chunk in chunks])
+    words = [str(word) for word in chunks[0].dictionary.to_pylist()]
+    used = np.flatnonzero(np.bincount(codes, minlength=len(words)))
+    if used.size < len(words):
+        table = np.zeros(len(words), dtype=np.int32)
+        table[used] = np.arange(used.size, dtype=np.int32)
+        codes, words = table[codes], [words[position] for position in used]
+    return number_texts(codes, words)
+
+
+def require_columns(label: str, found: list[str], wanted: ColumnMapping) -> None:
+    """Check that each wanted column is there exactly once.
+
+    Raises:
+        InputError: a column is missing or occurs twice.
+    """
+    names = (wanted.user, wanted.item, wanted.rating)
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{label}: the columns for user, item and rating must differ, got {', '.join(names)}; "
+            "name three different columns."
+        )
+    for role, name in zip(("user", "item", "rating"), names, strict=True):
+        if name not in found:
+            raise InputError(
+                f"{label}, line 1: there is no column {name!r} for the {role}, only {', '.join(found)}; "
+                "name the right columns with a column mapping."
+            )
+        if found.count(name) > 1:
+            raise InputError(
+                f"{label}, line 1: the column {name!r} occurs more than once; rename all but one of them."
+            )
+
+
+__all__ = ["ColumnMapping", "RawColumns", "number_arrow_column", "require_columns"]

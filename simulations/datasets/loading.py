@@ -1,0 +1,161 @@
+"""One door to all formats."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets import (
+    delimited,
+    movielens_100k,
+    movielens_csv,
+    movielens_dat,
+    npz,
+    parquet,
+)
+from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns
+from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.datasets.places import StoredFile
+from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.rules import Catalogue, check_range, check_values
+from fedboard.simulations.datasets.sources import DAT_FORMATS, MOVIELENS_CSV_FORMATS, Source, find_source
+from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets.titles import TitleLayout, layout_of, read_titles
+
+SYNTHETIC = "synthetic"
+
+
+def load_ratings(
+    source: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: ColumnMapping | None = None,
+    rating_range: tuple[float, float] | None = None,
+    titles: str | Path | None = None,
+    catalogue: Literal["rated", "listed"] = "rated",
+    synthetic: SyntheticConfig | None = None,
+) -> Ratings:
+    """Load ratings from a file, a folder or a zip archive, or make the synthetic set.
+
+    Args:
+        source: path, or the word ``synthetic``.
+        format: one of ``FORMATS``; None to recognise it by names and first lines.
+        columns: column names of a CSV, TSV or Parquet file; by default user, item and rating.
+        rating_range: lowest and highest rating of the scale, inclusive. Public knowledge, not read off the
+            data. Known for MovieLens and npz, needed for CSV, TSV and Parquet.
+        titles: file that lists items and titles; MovieLens data bring their own. An item that it does not
+            list is an error.
+        catalogue: ``rated`` numbers the items that somebody rated, as is usual in publications: the numbering
+            itself then tells that each was rated at least once. ``listed`` numbers every item of the file of
+            titles, which tells nothing.
+        synthetic: options of the synthetic set.
+
+    Returns:
+        The ratings, sorted by user and item. Private, save what ``Ratings`` marks as public.
+
+    Raises:
+        InputError: anything that cannot be used as it is, naming file, line and remedy.
+    """
+    if str(source) == SYNTHETIC:
+        return synthetic_ratings(synthetic if synthetic is not None else SyntheticConfig())
+    found = find_source(Path(source), format, mapped=columns is not None)
+    mapping = columns if columns is not None else ColumnMapping()
+    listed = _titles(found, titles, mapping)
+    reader = _reader(found, mapping, listed)
+    if rating_range is None and reader.rating_range is None:
+        raise InputError(
+            f"{found.file.label}: the rating range of this format is not known; declare it, for example "
+            "(1, 5), as public knowledge about the scale, not read off the data."
+        )
+    scale = check_range(rating_range or reader.rating_range, found.file.label)
+    if catalogue == "listed" and listed is None and reader.read is not None:
+        raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
+    if reader.read is None:
+        return npz.read_npz(found.file.path, rating_range=scale, titles=listed)
+    listing = None if listed is None else Catalogue(titles=listed, rated_only=catalogue == "rated")
+    return _assemble(reader.read(found.file), found.name, scale, listing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """How to read one format."""
+
+    read: Callable[[StoredFile], RawColumns] | None
+    """None for the npz format, which is numbered already."""
+    rating_range: tuple[float, float] | None
+
+
+def _reader(found: Source, mapping: ColumnMapping, titles: dict[str, str] | None) -> _Reader:
+    name = found.formats[0]
+    if found.formats == DAT_FORMATS:
+        name = movielens_dat.which(found.file, found.place, titles)
+    if name in DAT_FORMATS:
+        return _Reader(read=movielens_dat.read, rating_range=movielens_dat.RATING_RANGES[name])
+    if name in MOVIELENS_CSV_FORMATS:
+        return _Reader(read=movielens_csv.read, rating_range=movielens_csv.RATING_RANGE)
+    if name == movielens_100k.FORMAT:
+        return _Reader(read=movielens_100k.read, rating_range=movielens_100k.RATING_RANGE)
+    if name == parquet.FORMAT:
+        return _Reader(read=lambda file: parquet.read(file, mapping=mapping), rating_range=None)
+    if name == npz.FORMAT:
+        return _Reader(read=None, rating_range=npz.RATING_RANGE)
+    delimiter = delimited.DELIMITERS[name]
+    return _Reader(
+        read=lambda file: delimited.read(file, delimiter=delimiter, mapping=mapping), rating_range=None
+    )
+
+
+def _titles(found: Source, titles: str | Path | None, mapping: ColumnMapping) -> dict[str, str] | None:
+    """Item id to title: of the named file, else of the file that the format brings."""
+    if titles is not None:
+        named = StoredFile(path=Path(titles))
+        return read_titles(named, layout_of(named, mapping))
+    layout: TitleLayout
+    if found.formats[0] == movielens_100k.FORMAT:
+        base_name, layout = movielens_100k.TITLES_FILE, movielens_100k.TITLE_LAYOUT
+    elif found.formats[0] in DAT_FORMATS:
+        base_name, layout = movielens_dat.TITLES_FILE, movielens_dat.TITLE_LAYOUT
+    elif found.formats[0] in MOVIELENS_CSV_FORMATS:
+        base_name, layout = movielens_csv.TITLES_FILE, movielens_csv.TITLE_LAYOUT
+    else:
+        return None
+    beside = found.place.find(base_name)
+    return None if beside is None else read_titles(beside, layout)
+
+
+def _assemble(
+    raw: RawColumns, name: str, rating_range: tuple[float, float], catalogue: Catalogue | None
+) -> Ratings:
+    """Check and sort the columns of a file."""
+    check_values(raw.values, rating_range, raw.locate)
+    users, items, values = raw.users.codes, raw.items.codes, raw.values
+    item_ids, titles = raw.items.ids.astype(np.str_), None
+    if catalogue is not None:
+        listed = catalogue.apply(raw.items, raw.locate)
+        items, item_ids, titles = listed.codes, listed.ids, listed.titles
+    if not is_sorted(users, items):
+        order = pair_order(users, items, n_users=raw.users.ids.size, n_items=item_ids.size)
+        users, items, values = users[order], items[order], values[order]
+        repeated = first_repeated_row(users, items, order)
+        if repeated is not None:
+            user, item = raw.users.ids[raw.users.codes[repeated]], raw.items.ids[raw.items.codes[repeated]]
+            raise InputError(
+                f"{raw.locate(repeated)}: user {user} has already rated item {item}; "
+                "keep one rating per user and item."
+            )
+    return Ratings(
+        users=users,
+        items=items,
+        values=values,
+        user_ids=raw.users.ids,
+        item_ids=item_ids,
+        titles=titles,
+        rating_range=rating_range,
+        name=name,
+    )
+
+
+__all__ = ["load_ratings"]

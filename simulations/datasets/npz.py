@@ -1,0 +1,130 @@
+"""NumPy archives with numbered ratings and their own test part (user, item, rating, test_user, ..., item_id).
+
+User numbers and item numbers are kept as they are; ``item_id`` is the public catalogue.
+"""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.numbering import Numbered, first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.datasets.ratings import Ratings, Triples
+from fedboard.simulations.datasets.rules import Catalogue, check_values
+
+FORMAT = "npz"
+RATING_RANGE = (1.0, 5.0)
+TRAIN, TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
+
+
+def read_npz(path: Path, *, rating_range: tuple[float, float], titles: dict[str, str] | None) -> Ratings:
+    """Read ratings that are already numbered.
+
+    Args:
+        path: file with the arrays ``user``, ``item``, ``rating`` and ``item_id``, and perhaps the test part.
+        rating_range: lowest and highest possible rating. Public.
+        titles: item id to title. Public.
+
+    Raises:
+        InputError: a broken file, a missing or misshapen array, a number out of range, a repeated pair.
+    """
+    arrays = _load(path)
+    item_ids = np.array([str(item) for item in arrays["item_id"].tolist()], dtype=np.str_)
+    last_user = max(int(arrays[name].max()) for name in ("user", "test_user") if name in arrays)
+    shape = (last_user + 1, item_ids.size)
+    train = _triples(path, arrays, TRAIN, shape, rating_range)
+    test = _triples(path, arrays, TEST, shape, rating_range) if TEST[0] in arrays else None
+    if test is not None:
+        _require_disjoint(path, train, test, item_ids.size)
+    item_codes = Numbered(codes=np.arange(item_ids.size, dtype=np.int32), ids=item_ids)
+    catalogue = None if titles is None else Catalogue(titles=titles, rated_only=True)
+    listed = None if catalogue is None else catalogue.apply(item_codes, lambda row: f"{path}, item_id {row}")
+    return Ratings(
+        users=train.users,
+        items=train.items,
+        values=train.values,
+        user_ids=np.arange(shape[0], dtype=np.int64),
+        item_ids=item_ids,
+        titles=None if listed is None else listed.titles,
+        rating_range=rating_range,
+        name=path.stem,
+        test=test,
+    )
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of the file, checked for name, shape and kind."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in (*TRAIN, *TEST, "item_id") if name in stored.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        raise InputError(f"{path} is not a readable npz file ({error}); write it again.") from error
+    wanted = (*TRAIN, "item_id", *(TEST if any(name in arrays for name in TEST) else ()))
+    for name in wanted:
+        if name not in arrays:
+            raise InputError(f"{path}: there is no array {name!r}; it needs {', '.join(wanted)}.")
+        kinds = "iuU" if name == "item_id" else "iuf" if name.endswith("rating") else "iu"
+        if arrays[name].ndim != 1 or arrays[name].dtype.kind not in kinds:
+            raise InputError(f"{path}: the array {name!r} must be one column of numbers; write it again.")
+        if arrays[name].size == 0:
+            raise InputError(f"{path}: the array {name!r} is empty; give at least one entry.")
+    return arrays
+
+
+def _triples(
+    path: Path,
+    arrays: dict[str, NDArray[Any]],
+    names: tuple[str, str, str],
+    shape: tuple[int, int],
+    rating_range: tuple[float, float],
+) -> Triples:
+    """One part, checked and sorted."""
+    user, item, rating = (arrays[name] for name in names)
+    if not user.size == item.size == rating.size:
+        raise InputError(f"{path}: the arrays {', '.join(names)} differ in length; write them again.")
+
+    def locate(row: int) -> str:
+        return f"{path}, row {row + 1} of {names[0]}, {names[1]}, {names[2]}"
+
+    for kind, numbers, bound in (("user", user, shape[0]), ("item", item, shape[1])):
+        outside = np.flatnonzero((numbers < 0) | (numbers >= bound))
+        if outside.size:
+            row = int(outside[0])
+            raise InputError(
+                f"{locate(row)}: unknown {kind} number {numbers[row]}; it must be 0 to {bound - 1}."
+            )
+    values = rating.astype(np.float32)
+    check_values(values, rating_range, locate)
+    users, items = user.astype(np.int32), item.astype(np.int32)
+    if is_sorted(users, items):
+        return Triples(users=users, items=items, values=values)
+    order = pair_order(users, items, n_users=shape[0], n_items=shape[1])
+    triples = Triples(users=users[order], items=items[order], values=values[order])
+    repeated = first_repeated_row(triples.users, triples.items, order)
+    if repeated is not None:
+        raise InputError(
+            f"{locate(repeated)}: user {users[repeated]} has already rated item {items[repeated]}; "
+            "keep one rating per user and item."
+        )
+    return triples
+
+
+def _require_disjoint(path: Path, train: Triples, test: Triples, n_items: int) -> None:
+    """Refuse a test pair that is also in the training part: it would make every result too good."""
+    keys = train.users.astype(np.int64) * n_items + train.items
+    wanted = test.users.astype(np.int64) * n_items + test.items
+    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    shared = np.flatnonzero(keys[places] == wanted)
+    if shared.size:
+        user, item = test.users[shared[0]], test.items[shared[0]]
+        raise InputError(
+            f"{path}: user {user} and item {item} are in the training and in the test part; "
+            "remove the pair from one of them."
+        )
+
+
+__all__ = ["FORMAT", "RATING_RANGE", "read_npz"]

@@ -1,0 +1,120 @@
+"""From the ids of a file to row numbers, and from rows in any order to sorted rows, in linear time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedboard.common.arrays import IndexArray
+
+# An id range this many times wider than the column still fits a lookup table cheaply.
+TABLE_ROOM = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered:
+    """A column of ids, replaced by numbers."""
+
+    codes: IndexArray
+    """int32, shape (n_rows,): position in ``ids``."""
+    ids: NDArray[Any]
+    """Shape (n_ids,): the distinct ids, ascending; int64 or text."""
+
+
+def number_integers(column: NDArray[Any]) -> Numbered:
+    """Number integer ids in ascending order, with a lookup table where the id range allows one.
+
+    Args:
+        column: integers, shape (n_rows,), at least one.
+    """
+    lowest = int(column.min())
+    span = int(column.max()) - lowest + 1
+    if span > TABLE_ROOM * column.size + 2**20:
+        ids, codes = np.unique(column, return_inverse=True)
+        return Numbered(codes=codes.astype(np.int32), ids=ids.astype(np.int64))
+    offsets = column if lowest == 0 else column - lowest
+    seen = np.zeros(span, dtype=np.bool_)
+    seen[offsets] = True
+    table = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    return Numbered(codes=table[offsets], ids=np.flatnonzero(seen).astype(np.int64) + lowest)
+
+
+def number_texts(codes: IndexArray, words: list[str]) -> Numbered:
+    """Number text ids: in numeric order when all of them are plain whole numbers, else alphabetically.
+
+    Args:
+        codes: int32, shape (n_rows,), positions in ``words``.
+        words: the distinct ids in any order; all of them occur.
+    """
+    order = np.array(id_order(words), dtype=np.int64)
+    rank = np.empty(order.size, dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    return Numbered(codes=rank[codes], ids=np.array(words, dtype=np.str_)[order])
+
+
+def id_order(words: list[str]) -> list[int]:
+    """Positions that sort ids: by number when all are plain whole numbers (so 9 before 10), else as text."""
+    if all(word.isascii() and word.isdigit() and (word == "0" or word[0] != "0") for word in words):
+        return sorted(range(len(words)), key=lambda position: int(words[position]))
+    return sorted(range(len(words)), key=words.__getitem__)
+
+
+def counting_order(keys: IndexArray, n_keys: int) -> IndexArray:
+    """Stable order of small integer keys by counting sort, in O(n + n_keys).
+
+    A matrix with one entry per row, in column ``keys[row]``, turned from rows to columns lists its rows
+    sorted by key: scipy does that by counting.
+
+    Args:
+        keys: int32, shape (n,), in ``0..n_keys - 1``.
+        n_keys: number of possible keys.
+
+    Returns:
+        int32, shape (n,): ``keys[result]`` ascends, equal keys in their old order.
+    """
+    marks = np.zeros(keys.size, dtype=np.int8)
+    rows = np.arange(keys.size + 1, dtype=np.int32)
+    by_key = sparse.csr_array((marks, keys, rows), shape=(keys.size, n_keys)).tocsc()
+    return np.asarray(by_key.indices, dtype=np.int32)
+
+
+def is_sorted(users: IndexArray, items: IndexArray) -> bool:
+    """Whether rows strictly ascend by (user, item), so that no pair occurs twice either."""
+    same_user = users[1:] == users[:-1]
+    later_user = users[1:] > users[:-1]
+    return bool(np.all(later_user | (same_user & (items[1:] > items[:-1]))))
+
+
+def pair_order(users: IndexArray, items: IndexArray, *, n_users: int, n_items: int) -> IndexArray:
+    """Stable order of rows by (user, item): two counting sorts, least significant key first."""
+    by_item = counting_order(items, n_items)
+    by_user = counting_order(users[by_item], n_users)
+    return by_item[by_user]
+
+
+def first_repeated_row(users: IndexArray, items: IndexArray, order: IndexArray) -> int | None:
+    """Row of the earliest second occurrence of a (user, item) pair, or None.
+
+    Args:
+        users: int32, shape (n_rows,), sorted by ``order``.
+        items: int32, shape (n_rows,), sorted by ``order``.
+        order: int32, shape (n_rows,): the row that each sorted entry comes from; stable.
+    """
+    repeated = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
+    if not repeated.any():
+        return None
+    return int(order[1:][repeated].min())
+
+
+__all__ = [
+    "Numbered",
+    "counting_order",
+    "first_repeated_row",
+    "id_order",
+    "is_sorted",
+    "number_integers",
+    "number_texts",
+    "pair_order",
+]

@@ -1,0 +1,86 @@
+"""Parquet files, their columns named by a mapping."""
+
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.columns import (
+    ColumnMapping,
+    RawColumns,
+    number_arrow_column,
+    require_columns,
+)
+from fedboard.simulations.datasets.places import StoredFile
+
+FORMAT = "parquet"
+MAGIC = b"PAR1"
+
+
+def read(file: StoredFile, *, mapping: ColumnMapping) -> RawColumns:
+    """Read the three columns of a Parquet file; ids are integers or text, ratings any numbers.
+
+    Raises:
+        InputError: no Parquet file, a missing column, a column of the wrong type, an empty cell, no rows.
+    """
+    import pyarrow as pa
+
+    def locate(row: int) -> str:
+        return f"{file.label}, row {row + 1}"
+
+    table = _arrow_table(file, mapping)
+    if table.num_rows == 0:
+        raise InputError(f"{file.label} has columns but no ratings; give a file with at least one rating.")
+    for name in (mapping.user, mapping.item, mapping.rating):
+        column = table.column(name)
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise InputError(f"{locate(row)}: {name!r} is empty; fill it in or remove the row.")
+    try:
+        values = table.column(mapping.rating).cast(pa.float32(), safe=False).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        kind = table.column(mapping.rating).type
+        raise InputError(
+            f"{file.label}: the ratings in {mapping.rating!r} are {kind}, not numbers; convert the column."
+        ) from error
+    users, items = (_ids(file, table, name) for name in (mapping.user, mapping.item))
+    return RawColumns(users=users, items=items, values=values, locate=locate)
+
+
+def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
+    """The three columns as a ``pyarrow.Table``."""
+    import pyarrow as pa
+    from pyarrow import parquet as arrow_parquet
+
+    names = [mapping.user, mapping.item, mapping.rating]
+    with file.open() as stream:
+        try:
+            opened = arrow_parquet.ParquetFile(stream)
+            require_columns(file.label, opened.schema_arrow.names, mapping)
+            return opened.read(columns=names)
+        except pa.ArrowException as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{file.label} is not a readable Parquet file ({reason}); write it again."
+            ) from error
+
+
+def _ids(file: StoredFile, table: Any, name: str) -> Any:
+    """Numbered ids of one column.
+
+    Raises:
+        InputError: ids that are neither whole numbers nor text.
+    """
+    import pyarrow as pa
+
+    kind = table.column(name).type
+    content = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_integer(content) or pa.types.is_string(content) or pa.types.is_large_string(content)):
+        raise InputError(
+            f"{file.label}: the ids in {name!r} are {kind}; they must be whole numbers or text, "
+            "convert the column."
+        )
+    return number_arrow_column(table.column(name))
+
+
+__all__ = ["FORMAT", "MAGIC", "read"]

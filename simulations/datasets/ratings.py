@@ -1,0 +1,94 @@
+"""A rating data set as every reader returns it: numbered, sorted, checked."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import Float32Array, IndexArray
+from fedboard.common.cohort import Cohort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triples:
+    """Ratings as (user, item, value) triples, for what a model is judged on. Private."""
+
+    users: IndexArray
+    """int32, shape (n_ratings,): user numbers, ascending."""
+    items: IndexArray
+    """int32, shape (n_ratings,): item numbers, ascending within a user."""
+    values: Float32Array
+    """float32, shape (n_ratings,): ratings on the public range."""
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of triples."""
+        return int(self.users.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratings:
+    """All ratings of one data set, sorted by user and item, no pair twice.
+
+    The order depends on the ids alone, never on the order of the rows in the file. Users, items and values
+    are private; item ids, titles and the rating range are public.
+    """
+
+    users: IndexArray
+    """int32, shape (n_ratings,): user numbers in ``0..n_users - 1``, ascending. Private."""
+    items: IndexArray
+    """int32, shape (n_ratings,): item numbers in ``0..n_items - 1``, ascending within a user. Private."""
+    values: Float32Array
+    """float32, shape (n_ratings,): ratings, all within ``rating_range``. Private."""
+    user_ids: NDArray[Any]
+    """Shape (n_users,): the ids of the file (integers or text), ascending. Private."""
+    item_ids: NDArray[np.str_]
+    """Shape (n_items,): the ids of the file as text. Public."""
+    titles: tuple[str, ...] | None
+    """One title per item, where the data set brings titles. Public."""
+    rating_range: tuple[float, float]
+    """Lowest and highest rating that the scale allows, both inclusive. Public, never read off the data."""
+    name: str
+    """Short name for reports, such as ``ml-1m``."""
+    test: Triples | None = None
+    """The test part that the data set itself brings; not contained in the ratings above."""
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, with those that have no rating here but do in ``test``."""
+        return int(self.user_ids.size)
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return int(self.item_ids.size)
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of ratings, without those of ``test``."""
+        return int(self.users.size)
+
+    def cohort(self) -> Cohort:
+        """All ratings as a cohort; items and ratings are shared, not copied."""
+        return sorted_cohort(self.users, self.items, self.values, n_users=self.n_users, n_items=self.n_items)
+
+
+def sorted_cohort(
+    users: IndexArray, items: IndexArray, values: Float32Array, *, n_users: int, n_items: int
+) -> Cohort:
+    """Make a cohort of triples that are already sorted by user and item; nothing is copied.
+
+    Args:
+        users: int32, shape (n_ratings,), ascending.
+        items: int32, shape (n_ratings,), ascending and unique within a user.
+        values: float32, shape (n_ratings,).
+        n_users: number of rows; users without ratings get an empty row.
+        n_items: size of the public catalogue.
+    """
+    indptr = np.zeros(n_users + 1, dtype=np.int64)
+    np.cumsum(np.bincount(users, minlength=n_users), out=indptr[1:])
+    return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items)
+
+
+__all__ = ["Ratings", "Triples", "sorted_cohort"]

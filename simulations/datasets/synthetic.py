@@ -1,0 +1,213 @@
+"""The built-in data set: made-up people rating made-up films, as much like MovieLens as a few lines allow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.synthetic_titles import GENRES, made_up_titles
+
+RATING_RANGE = (1.0, 5.0)
+RANK = len(GENRES)
+LARGEST_SHARE_RATED = 0.3
+CHUNK_CELLS = 1 << 23
+_CENTRE = 3.05
+_ITEM_BIAS_STDDEV, _USER_BIAS_STDDEV, _QUALITY_OF_POPULAR = 0.50, 0.44, 0.30
+_TASTE_STDDEV, _NOISE_STDDEV = 0.58, 0.86
+_ACTIVITY_STDDEV = 1.0
+# Taste directions differ in weight, as the singular values of real ratings do.
+_DIRECTION_DECAY = 0.5
+_OWN_GENRE = 1.2
+_ACCEPT_FLOOR, _ACCEPT_MIDDLE, _ACCEPT_SLOPE = 0.1, 0.5, 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticConfig:
+    """Size and seed of the synthetic set. Public."""
+
+    n_users: int = 20_000
+    """Number of users; >= 1."""
+    n_items: int = 2_000
+    """Size of the catalogue; >= 20."""
+    mean_ratings_per_user: float = 85.0
+    """Mean of the log-normal number of ratings per user, before its cap; > 0."""
+    minimum_ratings_per_user: int = 10
+    """Nobody rates fewer, unless 30 % of the catalogue is fewer; >= 1."""
+    popularity_exponent: float = 1.5
+    """Zipf-Mandelbrot exponent s of item popularity (rank + n_items / 40)^-s; >= 0, larger is more skewed."""
+    seed: int = 0
+    """The same configuration makes the same set; >= 0."""
+
+    def __post_init__(self) -> None:
+        """Check the sizes.
+
+        Raises:
+            InputError: a field is out of range.
+        """
+        checks = {
+            "n_users must be >= 1": self.n_users >= 1,
+            "n_items must be >= 20": self.n_items >= 20,
+            "mean_ratings_per_user must be > 0": self.mean_ratings_per_user > 0,
+            "minimum_ratings_per_user must be >= 1": self.minimum_ratings_per_user >= 1,
+            "popularity_exponent must be >= 0": self.popularity_exponent >= 0,
+            "seed must be >= 0": self.seed >= 0,
+        }
+        for rule, holds in checks.items():
+            if not holds:
+                raise InputError(f"synthetic data: {rule}, got {getattr(self, rule.split()[0])}; change it.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Items:
+    bias: Float32Array
+    """Shape (n_items,)."""
+    taste: Float32Array
+    """Shape (RANK, n_items)."""
+    popularity: FloatArray
+    """Shape (n_items,), cumulative, ends at 1."""
+    genres: IndexArray
+    """Shape (n_items,), in ``0..RANK - 1``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Users:
+    bias: Float32Array
+    """Shape (n_users,)."""
+    taste: Float32Array
+    """Shape (RANK, n_users)."""
+    counts: IntArray
+    """Shape (n_users,): how many distinct items each rates."""
+
+    def rows(self, start: int, stop: int) -> "_Users":
+        return _Users(
+            bias=self.bias[start:stop], taste=self.taste[:, start:stop], counts=self.counts[start:stop]
+        )
+
+
+def synthetic_ratings(config: SyntheticConfig) -> Ratings:
+    """Make ratings by a low-rank model with biases and noise; users rate what they tend to like.
+
+    ``rating = round(centre + bias_u + bias_i + <taste_u, taste_i> + noise)`` on whole stars from 1 to 5.
+    Items are drawn without replacement, by Zipf-Mandelbrot popularity times an acceptance that rises with
+    ``<taste_u, taste_i>``; the number of ratings of a user is log-normal. Works in chunks of users, so that
+    memory stays bounded.
+
+    Args:
+        config: sizes and seed.
+
+    Returns:
+        Nobody's data: nothing in it is private, though it is treated as if it were.
+    """
+    items = _make_items(config)
+    users = _make_users(config)
+    step = max(1, CHUNK_CELLS // config.n_items)
+    parts = [
+        _rate(users.rows(start, start + step), items, np.random.default_rng([config.seed, 2, start]))
+        for start in range(0, config.n_users, step)
+    ]
+    rated = np.concatenate([part[0] for part in parts])
+    values = np.concatenate([part[1] for part in parts])
+    return Ratings(
+        users=np.repeat(np.arange(config.n_users, dtype=np.int32), users.counts),
+        items=rated,
+        values=values,
+        user_ids=np.arange(1, config.n_users + 1, dtype=np.int64),
+        item_ids=np.arange(1, config.n_items + 1).astype(np.str_),
+        titles=made_up_titles(items.genres, rng=np.random.default_rng([config.seed, 3])),
+        rating_range=RATING_RANGE,
+        name="synthetic",
+    )
+
+
+def _make_items(config: SyntheticConfig) -> _Items:
+    rng = np.random.default_rng([config.seed, 0])
+    n_items = config.n_items
+    position = rng.permutation(n_items)
+    weight = (position + 1 + n_items / 40) ** -config.popularity_exponent
+    liked = _standardised(-np.log(position + 1 + n_items / 40))
+    bias = _ITEM_BIAS_STDDEV * rng.standard_normal(n_items) + _QUALITY_OF_POPULAR * liked
+    taste = rng.standard_normal((RANK, n_items))
+    genres = np.argmax(taste, axis=0).astype(np.int32)
+    taste[genres, np.arange(n_items)] += _OWN_GENRE
+    taste -= taste.mean(axis=1, keepdims=True)
+    taste /= taste.std(axis=1, keepdims=True)
+    cumulative = np.cumsum(weight)
+    return _Items(
+        bias=bias.astype(np.float32),
+        taste=taste.astype(np.float32),
+        popularity=cumulative / cumulative[-1],
+        genres=genres,
+    )
+
+
+def _make_users(config: SyntheticConfig) -> _Users:
+    rng = np.random.default_rng([config.seed, 1])
+    strength = np.arange(1, RANK + 1) ** -_DIRECTION_DECAY
+    strength *= _TASTE_STDDEV / np.sqrt(np.sum(strength**2))
+    taste = rng.standard_normal((RANK, config.n_users)) * strength[:, None]
+    # The mean of a log-normal is exp(m + s^2 / 2).
+    location = np.log(config.mean_ratings_per_user) - _ACTIVITY_STDDEV**2 / 2
+    activity = rng.lognormal(location, _ACTIVITY_STDDEV, config.n_users)
+    most = max(1, int(LARGEST_SHARE_RATED * config.n_items))
+    counts = np.clip(np.rint(activity), config.minimum_ratings_per_user, None)
+    return _Users(
+        bias=(_USER_BIAS_STDDEV * rng.standard_normal(config.n_users)).astype(np.float32),
+        taste=taste.astype(np.float32),
+        counts=np.minimum(counts, most).astype(np.int64),
+    )
+
+
+def _rate(users: _Users, items: _Items, rng: np.random.Generator) -> tuple[IndexArray, Float32Array]:
+    """Items and ratings of a chunk of users, sorted by user and item."""
+    chosen = _choose(users, items, rng)
+    user, item = np.nonzero(chosen)
+    score = users.bias[user] + items.bias[item] + _affinity(users, items, user, item)
+    score += np.float32(_NOISE_STDDEV) * rng.standard_normal(user.size, dtype=np.float32)
+    values = np.clip(np.rint(score + np.float32(_CENTRE)), *RATING_RANGE)
+    return item.astype(np.int32), values.astype(np.float32)
+
+
+def _choose(users: _Users, items: _Items, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which items each user rates, shape (n_users, n_items): rounds of draws, repeated draws thrown away.
+
+    Drawing one by one and skipping what was drawn before is sampling without replacement; a round makes many
+    such draws at once and keeps each user's first ones.
+    """
+    n_users, n_items = users.counts.size, items.bias.size
+    chosen = np.zeros((n_users, n_items), dtype=np.bool_)
+    cells = chosen.reshape(-1)
+    missing, factor = users.counts.copy(), 2.5
+    while missing.any():
+        draws = np.where(missing > 0, np.ceil(missing * factor) + 4, 0).astype(np.int64)
+        user = np.repeat(np.arange(n_users), draws)
+        item = np.searchsorted(items.popularity, rng.random(user.size), side="right")
+        accept = _ACCEPT_MIDDLE + _ACCEPT_SLOPE / _TASTE_STDDEV * _affinity(users, items, user, item)
+        key = (user * n_items + item)[rng.random(user.size) < np.maximum(accept, _ACCEPT_FLOOR)]
+        key = key[~cells[key]]
+        _, first = np.unique(key, return_index=True)
+        key = key[np.sort(first)]
+        owner = key // n_items
+        rank = np.arange(key.size) - np.searchsorted(owner, owner)
+        kept = rank < missing[owner]
+        cells[key[kept]] = True
+        missing -= np.bincount(owner[kept], minlength=n_users)
+        factor *= 1.5
+    return chosen
+
+
+def _affinity(users: _Users, items: _Items, user: IntArray, item: IntArray) -> Float32Array:
+    """<taste_u, taste_i> per pair, float32, added up in a fixed order whatever BLAS is installed."""
+    total = np.zeros(user.size, dtype=np.float32)
+    for of_users, of_items in zip(users.taste, items.taste, strict=True):
+        total += of_users[user] * of_items[item]
+    return total
+
+
+def _standardised(values: FloatArray) -> FloatArray:
+    return np.divide(values - np.mean(values), np.std(values))
+
+
+__all__ = ["SyntheticConfig", "synthetic_ratings"]

@@ -1,0 +1,183 @@
+"""Reading delimited text: a fast pass with pyarrow, and a slow one that names the line at fault."""
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any
+
+import numpy as np
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, number_arrow_column
+from fedboard.simulations.datasets.places import StoredFile
+
+BLOCK_BYTES = 1 << 22
+LARGEST_NUMBER = 2**31 - 1
+# pyarrow splits at single characters: "a::b" is read as three columns, the middle one empty.
+DOUBLE_COLON = "::"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLayout:
+    """How a text file lays out ratings. Public."""
+
+    delimiter: str
+    """One character, or ``::``."""
+    columns: tuple[str, ...]
+    """Names of all columns, in order."""
+    mapping: ColumnMapping
+    """Which columns hold user, item and rating."""
+    header: bool
+    """Whether the first line holds the column names."""
+    whole_number_ids: bool
+    """Whether ids must be whole numbers; else any text."""
+    quoted: bool
+    """Whether cells may be quoted, and then contain delimiters and line ends."""
+
+
+def first_line(file: StoredFile) -> str:
+    """The first line without its line end and byte-order mark.
+
+    Raises:
+        InputError: the file is empty.
+    """
+    with file.open() as stream:
+        line = stream.readline(1 << 16)
+    if not line.strip():
+        raise InputError(f"{file.label} is empty or starts with an empty line; give a file with ratings.")
+    return line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
+
+
+def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
+    """Read the three columns of a text file, in file order.
+
+    Raises:
+        InputError: no ratings, a wrong number of cells, or a cell that is not what the layout says.
+    """
+    import pyarrow as pa
+
+    names = layout.mapping.user, layout.mapping.item, layout.mapping.rating
+    try:
+        table = _arrow_table(file, layout)
+    except pa.ArrowInvalid as error:
+        raise InputError(_explain(file, layout, str(error))) from error
+    if any(table.column(name).null_count for name in names):
+        raise InputError(_explain(file, layout, "an empty cell"))
+    if table.num_rows == 0:
+        raise InputError(f"{file.label} has a header but no ratings; give a file with at least one rating.")
+    values = table.column(names[2]).to_numpy()
+    users, items = (number_arrow_column(table.column(name)) for name in names[:2])
+    raw = RawColumns(users=users, items=items, values=values, locate=lambda row: _locate(file, layout, row))
+    for role, column in (("user", users), ("item", items)):
+        if column.ids.dtype.kind == "U" and column.ids[0] == "":
+            row = int(np.flatnonzero(column.codes == 0)[0])
+            raise InputError(f"{raw.locate(row)}: the {role} id is empty; fill it in or remove the line.")
+    return raw
+
+
+def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
+    """The wanted columns as a ``pyarrow.Table``; other columns are skipped unconverted."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    spread = layout.delimiter == DOUBLE_COLON
+    gaps = [f"gap {position}" for position in range(len(layout.columns) - 1)] if spread else []
+    names = list(layout.columns)
+    if spread:
+        names = [name for pair in zip(names, [*gaps, ""], strict=True) for name in pair][:-1]
+    id_type = pa.int32() if layout.whole_number_ids else pa.dictionary(pa.int32(), pa.string())
+    mapping = layout.mapping
+    types = {mapping.user: id_type, mapping.item: id_type, mapping.rating: pa.float32()}
+    types |= dict.fromkeys(gaps, pa.null())
+    read = arrow_csv.ReadOptions(
+        block_size=BLOCK_BYTES, column_names=names, skip_rows=1 if layout.header else 0
+    )
+    parse = arrow_csv.ParseOptions(
+        delimiter=layout.delimiter[0],
+        quote_char='"' if layout.quoted else False,
+        newlines_in_values=layout.quoted and not layout.whole_number_ids,
+    )
+    convert = arrow_csv.ConvertOptions(
+        column_types=types,
+        include_columns=list(types),
+        null_values=[""] if spread else [],
+        strings_can_be_null=False,
+        quoted_strings_can_be_null=False,
+    )
+    with file.open() as stream:
+        return arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+
+
+@contextmanager
+def _records(file: StoredFile, layout: TextLayout) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """The data records with the line each ends on; empty lines are skipped, as pyarrow does."""
+    with file.open() as stream:
+        try:
+            yield _numbered_records(stream, layout)
+        except csv.Error as error:
+            raise InputError(
+                f"{file.label} cannot be read as delimited text: {error}; correct it."
+            ) from error
+
+
+def _numbered_records(stream: IO[bytes], layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+    if layout.delimiter == DOUBLE_COLON:
+        lines = enumerate((line.rstrip("\r\n") for line in text), start=1)
+        records = ((number, line.split(DOUBLE_COLON)) for number, line in lines if line)
+    else:
+        plain = csv.reader(text, delimiter=layout.delimiter, quoting=csv.QUOTE_NONE)
+        reader = csv.reader(text, delimiter=layout.delimiter) if layout.quoted else plain
+        records = ((reader.line_num, cells) for cells in reader if cells)
+    return islice(records, 1 if layout.header else 0, None)
+
+
+def _locate(file: StoredFile, layout: TextLayout, row: int) -> str:
+    """File and line of data row ``row`` (from 0), by reading up to it."""
+    with _records(file, layout) as records:
+        number, _ = next(islice(records, row, None))
+    return f"{file.label}, line {number}"
+
+
+def _explain(file: StoredFile, layout: TextLayout, reason: str) -> str:
+    """The message for a file that the fast pass refused, from a pass that looks at each line."""
+    with _records(file, layout) as records:
+        for number, cells in records:
+            fault = _fault(cells, layout)
+            if fault is not None:
+                return f"{file.label}, line {number}: {fault}; correct or remove the line."
+    return f"{file.label} cannot be read as delimited text ({' '.join(reason.split())}); correct the file."
+
+
+def _fault(cells: list[str], layout: TextLayout) -> str | None:
+    """What is wrong with one record, or None."""
+    if len(cells) != len(layout.columns):
+        return f"{len(cells)} columns where {len(layout.columns)} are expected"
+    named = dict(zip(layout.columns, cells, strict=True))
+    for role, name in (("user", layout.mapping.user), ("item", layout.mapping.item)):
+        if "\ufffd" in named[name]:
+            return f"the {role} id is not UTF-8 text"
+        if layout.whole_number_ids and not _is_whole_number(named[name]):
+            return f"{role} id {named[name]!r} is not a whole number up to {LARGEST_NUMBER}"
+    if not _is_number(named[layout.mapping.rating]):
+        return f"rating {named[layout.mapping.rating]!r} is not a number"
+    return None
+
+
+def _is_whole_number(cell: str) -> bool:
+    digits = cell.strip().removeprefix("-")
+    return digits.isascii() and digits.isdigit() and int(digits) <= LARGEST_NUMBER
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+__all__ = ["TextLayout", "first_line", "read_text"]

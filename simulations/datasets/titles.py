@@ -1,0 +1,93 @@
+"""Files that list the items with their titles. Public: such a file is the catalogue."""
+
+import csv
+import io
+from dataclasses import dataclass
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.columns import ColumnMapping
+from fedboard.simulations.datasets.places import StoredFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitleLayout:
+    """How a file lists titles."""
+
+    delimiter: str
+    """``,``, a tab, ``|`` or ``::``; cells may be quoted with the first two."""
+    encodings: tuple[str, ...]
+    """Tried in this order."""
+    mapping: ColumnMapping | None = None
+    """Where there is a header line: its columns for item and title. Else id and title come first."""
+
+
+def read_titles(file: StoredFile, layout: TitleLayout) -> dict[str, str]:
+    """Item id to title, in the order of the file; a title may be empty.
+
+    Raises:
+        InputError: unreadable text, a missing column, a line without a title column, or no line at all.
+    """
+    records = _records(_decode(file, layout.encodings), layout.delimiter)
+    item, title = 0, 1
+    if layout.mapping is not None and records:
+        item, title = _positions(file, records.pop(0)[1], layout.mapping)
+    titles: dict[str, str] = {}
+    for number, cells in records:
+        if len(cells) <= max(item, title):
+            raise InputError(
+                f"{file.label}, line {number}: no title column ({len(cells)} columns); correct the line."
+            )
+        titles[cells[item].strip()] = cells[title].strip()
+    if not titles:
+        raise InputError(f"{file.label} lists no items; give a file of titles with at least one item.")
+    return titles
+
+
+def layout_of(file: StoredFile, mapping: ColumnMapping) -> TitleLayout:
+    """The layout of a file of titles that somebody names, told by its ending.
+
+    Args:
+        file: the file.
+        mapping: the columns of the ratings, used where the file has no ``movieId`` column.
+    """
+    if file.base_name == "u.item":
+        return TitleLayout(delimiter="|", encodings=("latin-1",))
+    if file.suffix == ".dat":
+        return TitleLayout(delimiter="::", encodings=("utf-8", "latin-1"))
+    delimiter = "\t" if file.suffix == ".tsv" else ","
+    return TitleLayout(delimiter=delimiter, encodings=("utf-8-sig",), mapping=mapping)
+
+
+def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
+    with file.open() as stream:
+        content = stream.read()
+    for encoding in encodings:
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise InputError(f"{file.label} is not text in {encodings[0]}; save it in that encoding.")
+
+
+def _records(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Cells of each line that is not empty, with its number."""
+    if delimiter in (",", "\t"):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        return [(reader.line_num, cells) for cells in reader if cells]
+    # Not splitlines: it also splits at characters that Latin-1 titles may contain.
+    lines = text.replace("\r\n", "\n").split("\n")
+    return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]
+
+
+def _positions(file: StoredFile, header: list[str], mapping: ColumnMapping) -> tuple[int, int]:
+    item = next((name for name in (mapping.item, "movieId") if name in header), None)
+    if item is None or mapping.title not in header:
+        missing = mapping.item if item is None else mapping.title
+        raise InputError(
+            f"{file.label}, line 1: there is no column {missing!r}, only {', '.join(header)}; "
+            "name the columns for item and title with a column mapping."
+        )
+    return header.index(item), header.index(mapping.title)
+
+
+__all__ = ["TitleLayout", "layout_of", "read_titles"]

@@ -1,0 +1,6 @@
+"""The engine: thousands of clients in worker processes over shared memory, the same board for any number."""
+
+from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.runtime import Engine
+
+__all__ = ["Engine", "WorkerPool"]

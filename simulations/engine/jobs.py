@@ -1,0 +1,205 @@
+"""What the engine's workers run: plain functions on handles of shared arrays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, IntArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.item_index import ItemIndex
+from fedboard.common.protocols.sums import FactoredSums
+from fedboard.common.protocols.trusted import FactoredMessage, Trusted, TrustedMessage, factored_bytes
+from fedboard.common.task import ItemBlockSolver, Task
+from fedboard.server.runtime import noised_block
+from fedboard.simulations.engine.shared import SharedArray, SharedArrays
+
+Shapes = dict[str, tuple[tuple[int, ...], str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCohort:
+    """A cohort whose arrays lie in shared memory."""
+
+    indptr: SharedArray
+    items: SharedArray
+    ratings: SharedArray
+    n_items: int
+
+    @staticmethod
+    def of(cohort: Cohort, shared: SharedArrays) -> "SharedCohort":
+        """Copy a cohort into shared memory."""
+        return SharedCohort(
+            indptr=shared.copy_of(cohort.indptr),
+            items=shared.copy_of(cohort.items),
+            ratings=shared.copy_of(cohort.ratings),
+            n_items=cohort.n_items,
+        )
+
+    def cohort(self) -> Cohort:
+        """The cohort, without copying."""
+        return Cohort(
+            indptr=self.indptr.array, items=self.items.array, ratings=self.ratings.array, n_items=self.n_items
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedIndex:
+    """An item-major index whose arrays lie in shared memory."""
+
+    indptr: SharedArray
+    users: SharedArray
+    entries: SharedArray
+
+    def index(self) -> ItemIndex:
+        """The index, without copying."""
+        return ItemIndex(indptr=self.indptr.array, users=self.users.array, entries=self.entries.array)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedRows:
+    """The rows of a round: ``weights``, ``vectors``, ``responses`` and ``total/<release>``, as far as asked."""
+
+    arrays: Mapping[str, SharedArray]
+
+    def shapes(self) -> Shapes:
+        """Shape and type of each array."""
+        return {name: (shared.shape, shared.dtype) for name, shared in self.arrays.items()}
+
+    def contribution(self, population: SharedCohort) -> Contribution:
+        """The rows of all users as one contribution, without copying."""
+        arrays = {name: shared.array for name, shared in self.arrays.items()}
+        totals = {name.removeprefix("total/"): a for name, a in arrays.items() if name.startswith("total/")}
+        return Contribution(
+            n_items=population.n_items,
+            indptr=population.indptr.array,
+            items=population.items.array,
+            weights=arrays.get("weights"),
+            vectors=arrays.get("vectors"),
+            responses=arrays.get("responses"),
+            totals=totals,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSums:
+    """Exact sums over the shared rows; pickles to handles, so every worker can form its own blocks."""
+
+    population: SharedCohort
+    index: SharedIndex
+    rows: SharedRows
+    rejected_rows: int
+    backend: str
+
+    def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
+        """Rows ``start:stop`` of these requests' exact sums."""
+        sums = FactoredSums(
+            contribution=self.rows.contribution(self.population), index=self.index.index(), backend=self.backend
+        )
+        return sums.block(requests, start, stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientWork:
+    """What every client of a round needs to know: all of it public, but for its own rows."""
+
+    task: Task
+    protocol: Trusted
+    board_path: str
+    population: SharedCohort
+    requests: tuple[Request, ...]
+
+    def message(self, start: int, stop: int) -> TrustedMessage:
+        """The checked message of rows ``start:stop``."""
+        board = _board(self.board_path)
+        cohort = self.population.cohort().rows(start, stop)
+        return self.protocol.encode(self.task.contribute(cohort, board, self.requests), self.requests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsDone:
+    """What came of a block of users."""
+
+    rejected: int
+    sizes: IntArray
+    """Bytes that each user would send, int64, shape (n_users,)."""
+
+
+@lru_cache(maxsize=2)
+def _board(path: str) -> Board:
+    return Board.load(Path(path))
+
+
+def shapes_of_rows(requests: Sequence[Request], population: SharedCohort) -> Shapes:
+    """Shape and type of every array that the answers to these requests fill."""
+    n_users, n_entries = population.indptr.shape[0] - 1, population.items.shape[0]
+    short = np.dtype(np.int16).str
+    shapes: Shapes = {}
+    for request in requests:
+        if request.source is Source.TOTAL:
+            shape = (n_users, request.release.width)
+            shapes[f"total/{request.name}"] = (shape, np.dtype(np.int64).str)
+        elif request.source is Source.ITEM_COUNT:
+            shapes["weights"] = ((n_entries,), short)
+        elif request.source is Source.ITEM_LINEAR:
+            shapes["weights"] = shapes["responses"] = ((n_entries,), short)
+            shapes["vectors"] = ((n_users, request.release.width), short)
+    return shapes
+
+
+def dense_message(work: ClientWork, start: int, stop: int) -> TrustedMessage:
+    """A cohort's message, to be sent back whole."""
+    return work.message(start, stop)
+
+
+def factored_rows(work: ClientWork, rows: SharedRows, start: int, stop: int) -> RowsDone:
+    """Write the checked rows of users ``start:stop`` where the aggregator finds them.
+
+    ``encode`` has refused every row that breaks a bound, and the rows are only written here, so the
+    aggregator's own check would look at the same numbers again: it is not repeated.
+    """
+    message = work.message(start, stop)
+    if not isinstance(message, FactoredMessage):
+        raise InputError("factored rows need the factored form of the trusted protocol")
+    sent = message.contribution
+    indptr = work.population.indptr.array
+    entries, users = slice(int(indptr[start]), int(indptr[stop])), slice(start, stop)
+    for name, shared in rows.arrays.items():
+        if name.startswith("total/"):
+            shared.array[users] = sent.totals[name.removeprefix("total/")]
+        else:
+            shared.array[users if name == "vectors" else entries] = getattr(sent, name)
+    return RowsDone(rejected=0, sizes=factored_bytes(sent))
+
+
+def solved_block(
+    sums: ExactSums,
+    requests: Sequence[Request],
+    booked: Mapping[str, BookedRelease],
+    solver: ItemBlockSolver,
+    start: int,
+    stop: int,
+) -> Float32Array:
+    """Exact sums of a block of items, noised and solved."""
+    return noised_block(sums, requests, booked, solver, start, stop)
+
+
+__all__ = [
+    "ClientWork",
+    "RowsDone",
+    "SharedCohort",
+    "SharedIndex",
+    "SharedRows",
+    "SharedSums",
+    "dense_message",
+    "factored_rows",
+    "shapes_of_rows",
+    "solved_block",
+]

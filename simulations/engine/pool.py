@@ -1,0 +1,195 @@
+"""Worker processes that run plain functions, and notice when one of them dies."""
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from fedboard.common.errors import FedboardError, InputError, WorkerDiedError
+
+Job = Callable[[], Any]
+"""A picklable callable without arguments: ``functools.partial`` of a module-level function."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: BaseException
+    trace: str
+
+
+@dataclass(slots=True)
+class _Worker:
+    number: int
+    process: SpawnProcess
+    connection: "Connection[Any, Any]"
+    job: int | None = None
+
+
+class WorkerPool:
+    """A fixed number of worker processes; one worker means none, jobs then run in this process.
+
+    Jobs are handed out as workers become free. Results come back in the order of the jobs, so nothing
+    depends on the number of workers as long as jobs are independent of each other.
+    """
+
+    def __init__(self, n_workers: int = 1) -> None:
+        """Start the processes.
+
+        Raises:
+            InputError: fewer than one worker asked for.
+        """
+        if n_workers < 1:
+            raise InputError(f"workers must be a whole number >= 1, got {n_workers}")
+        self.n_workers = n_workers
+        self._closed = False
+        self._workers: list[_Worker] = []
+        if n_workers > 1:
+            with _one_blas_thread():
+                self._workers = [_start(number) for number in range(n_workers)]
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """Process ids of the workers; empty where jobs run in this process."""
+        return tuple(worker.process.pid or 0 for worker in self._workers)
+
+    def run(self, jobs: Sequence[Job], on_done: Callable[[int], None] | None = None) -> list[Any]:
+        """Run all jobs; the first error of a job is raised here.
+
+        Args:
+            jobs: picklable callables, independent of each other.
+            on_done: called with the number of finished jobs, for progress.
+
+        Raises:
+            WorkerDiedError: a worker process ended before its job was done.
+        """
+        if self._closed:
+            raise WorkerDiedError("the worker pool is closed; start the run again with --resume")
+        if not self._workers:
+            return _run_here(jobs, on_done)
+        results: list[Any] = [None] * len(jobs)
+        pending = iter(range(len(jobs)))
+        busy = sum(self._hand_out(worker, jobs, pending) for worker in self._workers)
+        done = 0
+        while busy:
+            for worker in self._ready():
+                number, answer = self._receive(worker)
+                results[number] = answer
+                done += 1
+                if on_done is not None:
+                    on_done(done)
+                busy += self._hand_out(worker, jobs, pending) - 1
+        return results
+
+    def _hand_out(self, worker: _Worker, jobs: Sequence[Job], pending: Any) -> int:
+        worker.job = next(pending, None)
+        if worker.job is None:
+            return 0
+        try:
+            worker.connection.send(jobs[worker.job])
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._death(worker) from error
+        return 1
+
+    def _ready(self) -> list[_Worker]:
+        waiting = [worker for worker in self._workers if worker.job is not None]
+        ready = wait([w.connection for w in waiting] + [w.process.sentinel for w in waiting])
+        return [w for w in waiting if w.connection in ready or w.process.sentinel in ready]
+
+    def _receive(self, worker: _Worker) -> tuple[int, Any]:
+        try:
+            answer = worker.connection.recv()
+        except (EOFError, ConnectionResetError) as error:
+            raise self._death(worker) from error
+        if isinstance(answer, _Failure):
+            self.close()
+            if not isinstance(answer.error, FedboardError):
+                answer.error.add_note(f"in worker {worker.number}:\n{answer.trace}")
+            raise answer.error
+        if worker.job is None:
+            raise WorkerDiedError(f"worker {worker.number} answered without having been asked")
+        return worker.job, answer
+
+    def _death(self, worker: _Worker) -> WorkerDiedError:
+        worker.process.join(timeout=5)
+        code, pid = worker.process.exitcode, worker.process.pid
+        self.close()
+        how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        return WorkerDiedError(
+            f"worker {worker.number} (process {pid}) {how}; nothing of this round was released. "
+            "Free some memory if it was the system that ended it, then go on with --resume"
+        )
+
+    def close(self) -> None:
+        """End the workers. A closed pool runs no more jobs."""
+        self._closed = True
+        for worker in self._workers:
+            worker.connection.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(timeout=5)
+        self._workers = []
+
+
+def _run_here(jobs: Sequence[Job], on_done: Callable[[int], None] | None) -> list[Any]:
+    results = []
+    for done, job in enumerate(jobs, start=1):
+        results.append(job())
+        if on_done is not None:
+            on_done(done)
+    return results
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Workers share the cores among them already; their BLAS must not start threads of its own."""
+    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _start(number: int) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(
+        target=_serve, args=(theirs, os.getpid()), name=f"fedboard-worker-{number}", daemon=True
+    )
+    process.start()
+    theirs.close()
+    return _Worker(number, process, ours)
+
+
+def _serve(connection: "Connection[Any, Any]", parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    while os.getppid() == parent:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = job()
+        except BaseException as error:
+            answer = _Failure(error, traceback.format_exc())
+        connection.send(answer)
+
+
+__all__ = ["Job", "WorkerPool"]

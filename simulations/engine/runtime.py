@@ -1,0 +1,171 @@
+"""A runtime whose clients are worker processes: each takes blocks of users, then blocks of items."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Request
+from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.item_index import index_by_item
+from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.task import ItemBlockSolver, ReleasedSums, Task
+from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks
+from fedboard.simulations.engine import jobs
+from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.shared import SharedArray, SharedArrays
+
+_USERS_PER_JOB = 4096
+
+OnProgress = Callable[[str, int, int], None]
+"""(phase, jobs done, jobs in all)."""
+
+
+class Engine:
+    """All users of a data set as clients of one task, under the trusted protocol.
+
+    The rows of a factored round stay in shared memory and the item sums are formed block by block, so a round
+    never holds the per-item matrices of all items. Every result is the same for any number of workers.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        cohort: Cohort,
+        *,
+        protocol: Trusted,
+        pool: WorkerPool,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Copy the ratings into shared memory, user-major and item-major."""
+        self._task, self._protocol, self._pool = task, protocol, pool
+        self._shared = SharedArrays()
+        self._on_progress = on_progress
+        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
+        self._population = jobs.SharedCohort.of(cohort, self._shared)
+        self._rows: jobs.SharedRows | None = None
+        if protocol.form == "factored":
+            index = index_by_item(cohort.indptr, cohort.items, cohort.n_items)
+            self._index = jobs.SharedIndex(
+                indptr=self._shared.copy_of(index.indptr),
+                users=self._shared.copy_of(index.users),
+                entries=self._shared.copy_of(index.entries),
+            )
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the shared memory; the pool stays with its owner."""
+        self._shared.close()
+        self._scratch.cleanup()
+
+    def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
+        """Every user's contribution, checked twice (client, aggregator) and summed exactly."""
+        work = jobs.ClientWork(
+            task=self._task,
+            protocol=self._protocol,
+            board_path=str(self._publish(board)),
+            population=self._population,
+            requests=tuple(requests),
+        )
+        if self._protocol.form == "dense":
+            return self._gather_dense(work)
+        return self._gather_factored(work)
+
+    def _gather_dense(self, work: jobs.ClientWork) -> Gathered:
+        messages = self._run("clients", [partial(jobs.dense_message, work, *rows) for rows in self._user_blocks()])
+        return Gathered(sums=self._protocol.combine(messages, work.requests))
+
+    def _gather_factored(self, work: jobs.ClientWork) -> Gathered:
+        rows = self._buffers(work.requests)
+        done = self._run("clients", [partial(jobs.factored_rows, work, rows, *b) for b in self._user_blocks()])
+        sums = jobs.SharedSums(
+            population=self._population,
+            index=self._index,
+            rows=rows,
+            rejected_rows=sum(part.rejected for part in done),
+            backend=self._protocol.backend,
+        )
+        sizes = np.concatenate([part.sizes for part in done])
+        return Gathered(sums=sums, traffic=_traffic(sizes, Path(work.board_path).stat().st_size))
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums; per-item work is spread over the workers."""
+        here = NoisedSums(sums=sums, requests=requests, booked=booked)
+        return _SpreadSums(here, self._run, 4 * self._pool.n_workers)
+
+    def _publish(self, board: Board) -> Path:
+        path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
+        if not path.exists():
+            board.save(path)
+        return path
+
+    def _user_blocks(self) -> list[tuple[int, int]]:
+        n_users = self._population.indptr.shape[0] - 1
+        return [(start, min(start + _USERS_PER_JOB, n_users)) for start in range(0, n_users, _USERS_PER_JOB)]
+
+    def _buffers(self, requests: Sequence[Request]) -> jobs.SharedRows:
+        """Room for the rows of a round, kept from round to round where the shape fits."""
+        needed = jobs.shapes_of_rows(requests, self._population)
+        if self._rows is None or self._rows.shapes() != needed:
+            arrays = {name: self._new(shape) for name, shape in needed.items()}
+            self._rows = jobs.SharedRows(arrays=arrays)
+        return self._rows
+
+    def _new(self, shape_and_type: tuple[tuple[int, ...], str]) -> SharedArray:
+        return self._shared.empty(*shape_and_type)
+
+    def _run(self, phase: str, work: Sequence[Callable[[], object]]) -> list[object]:
+        report = self._on_progress
+        on_done = None if report is None else (lambda done: report(phase, done, len(work)))
+        return self._pool.run(work, on_done)
+
+
+class _SpreadSums:
+    """Noised sums whose per-item work is spread over the workers."""
+
+    def __init__(self, here: NoisedSums, run: Callable[..., list[object]], n_blocks: int) -> None:
+        self._here, self._run, self._n_blocks = here, run, n_blocks
+
+    def array(self, name: str) -> FloatArray:
+        """One release as a whole."""
+        return self._here.array(name)
+
+    def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
+        """Each worker sums, noises and solves blocks of items; no two blocks share a row."""
+        requests = [r for r in self._here.requests if r.name in names]
+        work = []
+        for start, stop in item_blocks(requests, at_least=self._n_blocks):
+            parts = {r.name: self._here.booked[r.name].part(start, stop) for r in requests}
+            work.append(partial(jobs.solved_block, self._here.sums, requests, parts, solver, start, stop))
+        blocks = self._run("items", work)
+        return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
+
+
+def _traffic(sizes: "np.ndarray[tuple[int], np.dtype[np.int64]]", down: int) -> Traffic:
+    median, high = np.quantile(sizes, [0.5, 0.95])
+    return Traffic(
+        up_mean=float(sizes.mean()),
+        up_median=float(median),
+        up_95=float(high),
+        up_max=float(sizes.max()),
+        down=down,
+    )
+
+
+__all__ = ["Engine", "OnProgress"]

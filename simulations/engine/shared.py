@@ -1,0 +1,74 @@
+"""Arrays that several processes see at once."""
+
+from dataclasses import dataclass, field
+from multiprocessing.shared_memory import SharedMemory
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArray:
+    """Handle of an array in shared memory. Pickles to its name, so it is cheap to send to a worker."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    _attached: list[SharedMemory] = field(default_factory=list, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (SharedArray, (self.name, self.shape, self.dtype))
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The array itself, mapped on first use."""
+        if not self._attached:
+            self._attached.append(_attach(self.name))
+        return np.ndarray(self.shape, dtype=self.dtype, buffer=self._attached[0].buf)
+
+
+_mapped: dict[str, SharedMemory] = {}
+"""What this process has mapped: a worker gets a fresh handle with each job, and maps each array once."""
+
+
+def _attach(name: str) -> SharedMemory:
+    if name not in _mapped:
+        _mapped[name] = SharedMemory(name=name)
+    return _mapped[name]
+
+
+class SharedArrays:
+    """Owner of shared arrays: creates them, and frees all of them when it is closed."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._memories: list[SharedMemory] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> SharedArray:
+        """A new array of zeros."""
+        kind = np.dtype(dtype)
+        size = max(1, int(np.prod(shape, dtype=np.int64)) * kind.itemsize)
+        memory = SharedMemory(create=True, size=size)
+        self._memories.append(memory)
+        return SharedArray(memory.name, shape, kind.str, [memory])
+
+    def copy_of(self, values: NDArray[Any]) -> SharedArray:
+        """A new array with these values."""
+        shared = self.empty(values.shape, values.dtype)
+        shared.array[...] = values
+        return shared
+
+    def close(self) -> None:
+        """Free every array. Handles of them are of no use afterwards."""
+        for memory in self._memories:
+            _mapped.pop(memory.name, None)
+            try:
+                memory.close()
+            except BufferError:  # a view is still alive somewhere; the name goes, the pages follow the view
+                pass
+            memory.unlink()
+        self._memories.clear()
+
+
+__all__ = ["SharedArray", "SharedArrays"]

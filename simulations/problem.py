@@ -1,0 +1,94 @@
+"""The learning problem of a simulation: ratings, split, catalogue, and what is public about them."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from fedboard.common.board import Catalogue
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.config import DataConfig, SimulationConfig
+from fedboard.simulations.datasets import ColumnMapping, Ratings, SyntheticConfig, load_ratings, synthetic_ratings
+from fedboard.simulations.splits import RatingSplit, UserSplit, split_ratings, split_users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Training rows and what is held out. The rows are private, catalogue and range are public."""
+
+    name: str
+    catalogue: Catalogue
+    rating_range: tuple[float, float]
+    train: Cohort
+    split: RatingSplit | UserSplit
+
+    @property
+    def statement(self) -> str:
+        """What a certificate says about the data: public facts only."""
+        low, high = self.rating_range
+        return f"{self.name}: {self.catalogue.n_items} items, ratings from {low:g} to {high:g}"
+
+
+def load_problem(config: SimulationConfig) -> Problem:
+    """Load and split.
+
+    Raises:
+        InputError: the data cannot be read, or the split does not fit the feedback.
+    """
+    ratings = load_data(config.data)
+    explicit = config.feedback is Feedback.EXPLICIT
+    if explicit != (config.split_kind == "ratings"):
+        raise InputError(
+            "explicit feedback is judged on held-out ratings (split.kind 'ratings'), "
+            "implicit feedback on held-out users (split.kind 'users')"
+        )
+    split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
+    return Problem(
+        name=ratings.name,
+        catalogue=Catalogue(item_ids=tuple(str(i) for i in ratings.item_ids), titles=ratings.titles),
+        rating_range=ratings.rating_range,
+        train=split.train,
+        split=split,
+    )
+
+
+def load_data(config: DataConfig) -> Ratings:
+    """Read the ratings that a configuration names.
+
+    Raises:
+        InputError: they cannot be read as they are.
+    """
+    if config.source == "synthetic":
+        try:
+            return synthetic_ratings(msgspec.convert(config.synthetic, SyntheticConfig))
+        except msgspec.ValidationError as error:
+            raise InputError(f"data.synthetic: {error}") from error
+    columns = None if config.columns is None else ColumnMapping(**config.columns)
+    return load_ratings(
+        config.source,
+        format=config.format,
+        columns=columns,
+        rating_range=config.rating_range,
+        titles=config.titles,
+    )
+
+
+def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
+    default = 0.0 if ratings.test is not None else 0.1
+    validation = default if config.split.validation is None else config.split.validation
+    return split_ratings(ratings, seed=config.split.seed, validation=validation, test=config.split.test)
+
+
+def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
+    held_out = round(config.split.held_out_users * ratings.n_users)
+    return split_users(
+        ratings,
+        seed=config.split.seed,
+        held_out_validation=held_out,
+        held_out_test=held_out,
+        positive_above=config.split.positive_above,
+    )
+
+
+__all__ = ["Problem", "load_data", "load_problem"]

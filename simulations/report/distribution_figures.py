@@ -1,0 +1,102 @@
+"""Histograms that a run has stored: counts and weights."""
+
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from fedboard.simulations.report.drawing import DASHES, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.report.figures import Plot, finish
+from fedboard.simulations.report.json_values import JsonObject, numbers, object_or_empty
+from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.wording import number
+
+_AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}
+_RELEASED = ("noisy", "released", "omega")
+"""Histograms of what was released anyway; any other name is taken to be private data."""
+
+Histogram = tuple[list[float], list[float]]
+
+
+def distribution_plots(distributions: JsonObject) -> list[Plot]:
+    """One figure for each group of histograms (``counts``, ``weights``) that holds a usable one."""
+    plots = []
+    for group, entries in distributions.items():
+        found = {name: _histogram(object_or_empty(entry)) for name, entry in object_or_empty(entries).items()}
+        histograms = {name: histogram for name, histogram in found.items() if histogram is not None}
+        if histograms:
+            plots.append(_plot(group, histograms))
+    return plots
+
+
+def _histogram(entry: JsonObject) -> Histogram | None:
+    """Edges and values, if they fit together and edges ascend."""
+    edges = [edge for edge in numbers(entry.get("edges")) if edge is not None]
+    values = [value for value in numbers(entry.get("values")) if value is not None]
+    ascending = all(low < high for low, high in pairwise(edges))
+    return (edges, values) if values and len(edges) == len(values) + 1 and ascending else None
+
+
+def _plot(group: str, histograms: dict[str, Histogram]) -> Plot:
+    figure = new_figure(7.4, 2.8)
+    axes = figure.add_subplot()
+    _draw(axes, histograms)
+    axes.set_xlabel(_AXIS_NAMES.get(group, group))
+    axes.set_ylabel("number in bin")
+    return finish(
+        figure,
+        slug=f"distribution-{''.join(letter if letter.isalnum() else '-' for letter in group)}",
+        title=f"Distribution of {group}",
+        reading=_reading(histograms),
+        held_out=not all(name.startswith(_RELEASED) for name in histograms),
+        table=_table(histograms),
+    )
+
+
+def _draw(axes: Axes, histograms: dict[str, Histogram]) -> None:
+    if all(edges[0] > 0 and edges[-1] > 50 * edges[0] for edges, _ in histograms.values()):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda place, _: number(place)))
+    ends = []
+    for place, (name, (edges, values)) in enumerate(histograms.items()):
+        style = place % len(SERIES)
+        axes.stairs(values, edges, color=SERIES[style], linestyle=DASHES[style], linewidth=1.6)
+        if len(histograms) == 1:
+            axes.stairs(values, edges, color=SERIES[style], fill=True, alpha=0.18)
+        ends.append(LineEnd(height=values[-1], text=name, colour=SERIES[style]))
+    axes.set_ylim(bottom=0)
+    label_line_ends(axes, ends)
+
+
+def _reading(histograms: dict[str, Histogram]) -> str:
+    parts = []
+    for name, (edges, values) in histograms.items():
+        total = sum(values)
+        if total <= 0:
+            continue
+        half, most = (_below(edges, values, share) for share in (0.5, 0.95))
+        parts.append(
+            f"half of the {number(total)} values of “{name}” lie below {number(half, 3)}, "
+            f"95 % below {number(most, 3)}"
+        )
+    text = "; ".join(parts) or "all bins are empty"
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _below(edges: list[float], values: list[float], share: float) -> float:
+    """Upper edge of the first bin up to which at least that share of the values lies."""
+    reached = np.cumsum(values) >= share * sum(values) * (1 - 1e-12)
+    return edges[int(np.argmax(reached)) + 1]
+
+
+def _table(histograms: dict[str, Histogram]) -> Table:
+    rows = [
+        (name, f"{number(low)} – {number(high)}", number(value))
+        for name, (edges, values) in histograms.items()
+        for (low, high), value in zip(pairwise(edges), values, strict=True)
+    ]
+    return Table(headers=("Histogram", "Bin", "Number"), rows=tuple(rows), text_columns=frozenset({0, 1}))
+
+
+__all__ = ["distribution_plots"]

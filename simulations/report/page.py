@@ -1,0 +1,110 @@
+"""The report of one run: one HTML file that needs nothing else."""
+
+from pathlib import Path
+
+from fedboard.simulations.report.distribution_figures import distribution_plots
+from fedboard.simulations.report.drawing import house_style
+from fedboard.simulations.report.figures import Plot
+from fedboard.simulations.report.guarantee import Statement, read_statement
+from fedboard.simulations.report.json_values import number_or_none, numeric_entries
+from fedboard.simulations.report.privacy_figures import budget_plot
+from fedboard.simulations.report.rendering import render
+from fedboard.simulations.report.round_figures import bytes_plot, metric_plot
+from fedboard.simulations.report.run_files import Model, RunRecord, model_from_json, read_run
+from fedboard.simulations.report.slice_figures import slice_plots
+from fedboard.simulations.report.tables import (
+    configuration_table,
+    flatten,
+    metric_table,
+    release_table,
+    round_table,
+)
+from fedboard.simulations.report.wording import duration
+
+_FACTS = {
+    "Task": ("task.name", "task", "algorithm"),
+    "Source": ("data.source", "data", "dataset.source", "dataset"),
+    "Aggregation": ("protocol.name", "protocol"),
+    "Runtime": ("runtime.name", "runtime"),
+}
+
+
+def write_report(run_dir: Path) -> Path:
+    """Write ``report.html`` into a run directory from the files that are there.
+
+    Args:
+        run_dir: holds at least certificate.json; config.json, metrics.jsonl, baselines.json and
+            distributions.json add their sections where they exist.
+
+    Returns:
+        Path of the report. It quotes held-out metrics, so it is no more public than they are.
+
+    Raises:
+        InputError: no such directory, no certificate, or a file that cannot be read as what it should be.
+    """
+    record = read_run(run_dir)
+    statement = read_statement(record.certificate)
+    run = _own_model(record, statement)
+    page = render("report.html", **_sections(record, statement, run))
+    path = run_dir / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _sections(record: RunRecord, statement: Statement, run: Model) -> dict[str, object]:
+    with house_style():
+        rounds, budget, traffic = metric_plot(record), budget_plot(statement), bytes_plot(record)
+        slices = slice_plots(run, record.baselines, record.bucket_edges)
+        distributions = distribution_plots(record.distributions)
+    return {
+        "run_name": record.name,
+        "statement": statement,
+        "facts": _facts(record, statement),
+        "metrics": metric_table(run, record.baselines) if run.metrics else None,
+        "round_plots": _present(rounds),
+        "slice_plots": slices,
+        "budget_plots": _present(budget),
+        "distribution_plots": distributions,
+        "byte_plots": _present(traffic),
+        "releases": release_table(statement.releases) if statement.releases else None,
+        "rounds": round_table(record.rounds) if record.rounds else None,
+        "configuration": configuration_table(record.config) if record.config else None,
+    }
+
+
+def _own_model(record: RunRecord, statement: Statement) -> Model:
+    """The run's final metrics, completed with those that only its last round has."""
+    final = model_from_json("this run", record.final)
+    last = numeric_entries(record.rounds[-1].get("metrics")) if record.rounds else {}
+    missing = {name: value for name, value in last.items() if name not in final.metrics}
+    return Model(
+        name=final.name,
+        epsilon=statement.epsilon,
+        metrics=final.metrics | missing,
+        sliced=final.sliced,
+    )
+
+
+def _present(plot: Plot | None) -> list[Plot]:
+    return [] if plot is None else [plot]
+
+
+def _facts(record: RunRecord, statement: Statement) -> list[tuple[str, str]]:
+    """What ran, in a few lines: the configuration's main names, then what the certificate states."""
+    flat = flatten(record.config)
+    facts = []
+    for label, keys in _FACTS.items():
+        value = next((flat[key] for key in keys if flat.get(key) is not None), None)
+        if value is not None:
+            facts.append((label, str(value)))
+    if record.rounds:
+        rounds = {entry.get("round") for entry in record.rounds} - {0, None}
+        facts.append(("Rounds", f"{len(rounds)}"))
+    facts.append(("Releases", f"{len(statement.releases)}"))
+    seconds = number_or_none(record.final.get("seconds_total"))
+    if seconds is not None:
+        facts.append(("Time", duration(seconds)))
+    return facts + list(statement.facts)
+
+
+__all__ = ["write_report"]

@@ -1,0 +1,141 @@
+"""Reading a run directory: what is there becomes one record, what is missing stays empty."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.report.json_values import (
+    JsonObject,
+    number_or_none,
+    numbers,
+    numeric_entries,
+    object_or_empty,
+)
+
+_NOT_METRICS = frozenset({"epsilon", "delta", "seed", "seconds", "seconds_total"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Metrics of one model: the run itself or a baseline. Not private: simulation only."""
+
+    name: str
+    epsilon: float | None
+    """Its own guarantee at the run's delta; None for a baseline trained without one."""
+    metrics: dict[str, float]
+    """Metric name -> value, as in the run's ``final`` line."""
+    sliced: dict[str, list[float | None]]
+    """Metric name -> value per popularity bucket, tail to head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """All that a run directory says."""
+
+    name: str
+    certificate: JsonObject
+    config: JsonObject
+    rounds: tuple[JsonObject, ...]
+    """The ``round`` lines of metrics.jsonl; a repeated round (after a resume) counts once, its last line."""
+    final: JsonObject
+    """The last ``final`` line of metrics.jsonl, or empty."""
+    baselines: tuple[Model, ...]
+    distributions: JsonObject
+
+    @property
+    def bucket_edges(self) -> list[float | None]:
+        """Training counts between which the popularity buckets lie, n_buckets + 1 numbers, or empty."""
+        return numbers(object_or_empty(self.final.get("sliced")).get("bucket_edges"))
+
+
+def read_run(run_dir: Path) -> RunRecord:
+    """Read the files of a run directory.
+
+    Raises:
+        InputError: the directory or its certificate is missing, or a file is not what it should be.
+    """
+    if not run_dir.is_dir():
+        raise InputError(f"there is no run directory {run_dir}")
+    certificate = _read_object(run_dir / "certificate.json")
+    if not certificate:
+        raise InputError(
+            f"{run_dir} has no certificate.json: a report states a guarantee, so it needs the certificate; "
+            "finish or resume the run first"
+        )
+    events = _read_events(run_dir / "metrics.jsonl")
+    final = next((event for event in reversed(events) if event.get("event") == "final"), {})
+    return RunRecord(
+        name=run_dir.resolve().name,
+        certificate=certificate,
+        config=_read_object(run_dir / "config.json"),
+        rounds=_rounds(events),
+        final=final,
+        baselines=_baselines(
+            _read_object(run_dir / "baselines.json"), object_or_empty(final.get("baselines"))
+        ),
+        distributions=_read_object(run_dir / "distributions.json"),
+    )
+
+
+def model_from_json(name: str, entry: JsonObject) -> Model:
+    """Read metrics, directly in the entry or under ``metrics``, and slices (``sliced``, ``neighbours``)."""
+    metrics = numeric_entries(entry) | numeric_entries(entry.get("metrics"))
+    slices = object_or_empty(entry.get("sliced")) | object_or_empty(entry.get("neighbours"))
+    return Model(
+        name=name,
+        epsilon=number_or_none(entry.get("epsilon")),
+        metrics={key: value for key, value in metrics.items() if key not in _NOT_METRICS},
+        sliced={key: numbers(values) for key, values in slices.items() if key != "bucket_edges" and values},
+    )
+
+
+def _rounds(events: list[JsonObject]) -> tuple[JsonObject, ...]:
+    by_place = {
+        (event.get("round"), event.get("stage")): event for event in events if event.get("event") == "round"
+    }
+    return tuple(sorted(by_place.values(), key=lambda event: number_or_none(event.get("round")) or 0.0))
+
+
+def _baselines(own_file: JsonObject, in_final: JsonObject) -> tuple[Model, ...]:
+    names = dict.fromkeys([*own_file, *in_final])
+    merged = {
+        name: object_or_empty(own_file.get(name)) | object_or_empty(in_final.get(name)) for name in names
+    }
+    models = [model_from_json(name, entry) for name, entry in merged.items()]
+    return tuple(model for model in models if model.metrics or model.sliced)
+
+
+def _read_object(path: Path) -> JsonObject:
+    if not path.exists():
+        return {}
+    content = _parse(path.read_text(encoding="utf-8"), f"{path}")
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold a JSON object")
+    return content
+
+
+def _read_events(path: Path) -> list[JsonObject]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    events = []
+    for line_number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            events.append(object_or_empty(_parse(line, f"{path}, line {line_number}")))
+        except InputError:
+            # A crash may leave half a last line behind; anywhere else it is damage.
+            if line_number < len(lines):
+                raise
+    return events
+
+
+def _parse(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{place} is not valid JSON ({error.msg}); was it edited or cut off?") from error
+
+
+__all__ = ["Model", "RunRecord", "model_from_json", "read_run"]

@@ -1,0 +1,127 @@
+"""How numbers and names are written: the same in tables, in captions and on axes."""
+
+import math
+from itertools import pairwise
+
+_METRIC_LABELS = {
+    "rmse": "RMSE (stars)",
+    "mae": "MAE (stars)",
+    "seconds": "time (s)",
+}
+_SPLITS = {"test": "test", "validation": "validation", "train": "training"}
+_LOWER_IS_BETTER = ("rmse", "mae", "loss", "seconds", "error")
+
+
+def metric_label(name: str) -> str:
+    """A metric's name as a person writes it: ``test_rmse`` -> ``Test RMSE (stars)``."""
+    split, _, rest = name.partition("_")
+    if rest and split in _SPLITS:
+        label = _METRIC_LABELS.get(rest, rest.replace("_", " ").replace("ndcg", "NDCG"))
+        return f"{_SPLITS[split].capitalize()} {label}"
+    label = _METRIC_LABELS.get(name, name.replace("_", " ").replace("ndcg", "NDCG"))
+    return label[:1].upper() + label[1:]
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a smaller value of this metric is the better one; errors are, recall and overlap are not."""
+    return any(word in metric.lower() for word in _LOWER_IS_BETTER)
+
+
+def direction(metric: str) -> str:
+    """``lower is better`` or ``higher is better``."""
+    return "lower is better" if lower_is_better(metric) else "higher is better"
+
+
+def arrow(metric: str) -> str:
+    """The direction as a sign for table heads: ``↓`` lower is better, ``↑`` higher is better."""
+    return "↓" if lower_is_better(metric) else "↑"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number with that many significant digits, without needless exponents; a dash for None.
+
+    Large whole numbers are written out in groups of three; very small ones as ``1e-05``.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}".replace(",", "\u202f")
+    if abs(value) < 1e-3:
+        return f"{value:.{digits}g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if value == int(value) else text
+
+
+def fixed(value: float | None, decimals: int = 4) -> str:
+    """A number with a fixed count of decimals, so that a column lines up; a dash for None."""
+    return "–" if value is None else f"{value:.{decimals}f}"
+
+
+def percent(share: float | None, decimals: int = 1) -> str:
+    """A share of one as a percentage; a dash for None."""
+    return "–" if share is None else f"{100 * share:.{decimals}f} %"
+
+
+def byte_count(count: float | None) -> str:
+    """A number of bytes in the binary unit that fits it; a dash for None."""
+    if count is None:
+        return "–"
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as ``12.3 s``, ``4 min 10 s`` or ``2 h 05 min``; a dash for None."""
+    if seconds is None:
+        return "–"
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def bucket_names(edges: list[float | None], n_buckets: int) -> list[str]:
+    """Axis names of the popularity buckets, with the range of training counts where it is known."""
+    names = [f"{bucket}" for bucket in range(n_buckets)]
+    names[0], names[-1] = f"{names[0]} (tail)", f"{names[-1]} (head)"
+    if len(edges) != n_buckets + 1 or any(edge is None for edge in edges):
+        return names
+    bounds = [edge for edge in edges if edge is not None]
+    ranges = [f"{_count(low)}–{_count(high)}" for low, high in pairwise(bounds)]
+    return [f"{name}\n{counts}" for name, counts in zip(names, ranges, strict=True)]
+
+
+def listing(parts: list[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _count(value: float) -> str:
+    if abs(value) < 10_000:
+        return f"{value:.0f}"
+    return f"{value / 1000:.3g}k"
+
+
+__all__ = [
+    "arrow",
+    "bucket_names",
+    "byte_count",
+    "direction",
+    "duration",
+    "fixed",
+    "listing",
+    "lower_is_better",
+    "metric_label",
+    "number",
+    "percent",
+]

@@ -1,0 +1,264 @@
+"""One simulation from ratings to board, certificate and report; interrupted anywhere, it goes on from there."""
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedboard.common import kernels
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.ledger import Budget, Ledger
+from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocols.trusted import Trusted
+from fedboard.server.publication import BoardStore
+from fedboard.server.round import RoundResult, lost_round, run_round
+from fedboard.simulations.algorithms import CalibratedTask, build_task
+from fedboard.simulations.comparison import compare_with_baselines
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.distributions import distributions
+from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.judging import judge_board
+from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.report import write_report
+from fedboard.simulations.run_directory import RunDirectory
+
+
+class Listener(Protocol):
+    """Who wants to know how a simulation is getting on."""
+
+    def planned(self, problem: Problem, n_rounds: int) -> None:
+        """Data is loaded, the run is affordable; ``n_rounds`` with preparation."""
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        """``done`` of ``total`` parts of this phase are done."""
+
+    def round_finished(self, line: Mapping[str, Any]) -> None:
+        """A board is published; ``line`` is the record in metrics.jsonl."""
+
+
+class Silent:
+    """A listener that does not listen."""
+
+    def planned(self, problem: Problem, n_rounds: int) -> None:
+        """Ignore."""
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        """Ignore."""
+
+    def round_finished(self, line: Mapping[str, Any]) -> None:
+        """Ignore."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A finished run."""
+
+    path: Path
+    board: Board
+    certificate: Certificate
+    final: Mapping[str, Any]
+    """The last record of metrics.jsonl. Not private: simulation only."""
+    report: Path
+
+
+def simulate(
+    config: SimulationConfig, out: Path, *, resume: bool = False, listener: Listener | None = None
+) -> RunResult:
+    """Run one private simulation.
+
+    Everything is written to ``out``: configuration, ledger, a board per round with its certificate, metrics,
+    report. A run that was interrupted, killed or failed goes on from its last published board with ``resume``.
+
+    Args:
+        config: what to run; see ``parse_config``.
+        out: the run's directory.
+        resume: continue the run that is there.
+        listener: is told about progress.
+
+    Raises:
+        InputError: data or configuration cannot be used; nothing is left behind.
+        BudgetExceededError: the plan does not fit the budget; nothing was released.
+        WorkerDiedError: a worker process was killed; resume when the cause is mended.
+    """
+    run = RunDirectory(out)
+    started = time.monotonic()
+    if resume:
+        run.resume(config)
+    problem = load_problem(config)
+    backend = config.run.kernels
+    if backend == "auto":
+        backend = kernels.choose_backend(int(config.settings.get("rank", 0)) or 8, problem.train.n_ratings)
+    calibrated = build_task(config, rating_range=problem.rating_range, backend=backend)
+    if not resume:
+        run.start(config)
+    with ExitStack() as stack:
+        session = _Session(config, run, problem, calibrated, backend, listener or Silent(), stack)
+        session.run_rounds()
+        final = session.finish(time.monotonic() - started)
+    certificate = Certificate.from_json(run.certificate.read_text(encoding="utf-8"))
+    return RunResult(
+        path=out, board=session.board, certificate=certificate, final=final, report=write_report(out)
+    )
+
+
+class _Session:
+    """The open resources of a run and its place in the round loop."""
+
+    def __init__(
+        self,
+        config: SimulationConfig,
+        run: RunDirectory,
+        problem: Problem,
+        calibrated: CalibratedTask,
+        backend: str,
+        listener: Listener,
+        stack: ExitStack,
+    ) -> None:
+        self.config, self.run, self.problem, self.listener = config, run, problem, listener
+        self.task, self.backend = calibrated.task, backend
+        self.protocol = Trusted(form=config.run.wire, backend=backend)
+        self.noise = _noise(config)
+        self.ledger = stack.enter_context(_ledger(run, config, calibrated))
+        self.pool = stack.enter_context(WorkerPool(config.run.workers))
+        self.engine = stack.enter_context(
+            Engine(
+                self.task,
+                problem.train,
+                protocol=self.protocol,
+                pool=self.pool,
+                on_progress=listener.progress,
+            )
+        )
+        self.store = BoardStore(run.boards)
+        self.board = self._last_board()
+        self.run.keep_lines([x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version])
+        listener.planned(problem, self.task.settings.rounds + 1)
+
+    def _last_board(self) -> Board:
+        if self.store.versions():
+            board = self.store.latest()
+            if board.config != json.loads(json.dumps(dict(self.task.config))):
+                raise InputError(f"{self.run.path}: its boards were made with other settings; start a new run")
+            return board
+        return self._publish(self.task.first_board(self.problem.catalogue))
+
+    def _publish(self, board: Board) -> Board:
+        return self.store.publish(
+            board, self.ledger, trust=self.protocol.trust, dataset=self.problem.statement
+        )
+
+    def run_rounds(self) -> None:
+        """Rounds until the task asks for nothing more; each ends with a published board and a record."""
+        for line in self.run.lines():
+            self.listener.round_finished(line)
+        self._record_missing_line()
+        while self.task.requests(self.board):
+            began = time.monotonic()
+            result = self._round()
+            self.board = self._publish(result.board)
+            self._record(result, time.monotonic() - began)
+
+    def _round(self) -> RoundResult:
+        requests = self.task.requests(self.board)
+        booked = {str(event["name"]) for event in self.ledger.events()}
+        lost = self.noise.private and any(request.name in booked for request in requests)
+        if not lost:
+            return run_round(
+                self.task,
+                self.board,
+                runtime=self.engine,
+                ledger=self.ledger,
+                noise=self.noise,
+                reissue=not self.noise.private,
+            )
+        if self.board.version == 0:
+            raise PrivacyError(
+                f"{self.run.path}: the preparation round was paid for but never published, and secure noise "
+                "cannot be drawn again; its budget is lost. Start a new run with another --out"
+            )
+        return RoundResult(board=lost_round(self.board), requests=(), rejected_rows=0, traffic=None)
+
+    def _record_missing_line(self) -> None:
+        """A crash between publishing and recording: the board is there, its record is made now."""
+        recorded = {line["round"] for line in self.run.lines()}
+        if self.board.version > 0 and self.board.version - 1 not in recorded:
+            self._record(RoundResult(board=self.board, requests=(), rejected_rows=0, traffic=None), 0.0)
+
+    def _record(self, result: RoundResult, seconds: float) -> None:
+        spent = self.ledger.spent()
+        traffic = result.traffic
+        line: dict[str, Any] = {
+            "event": "round",
+            "round": self.board.version - 1,
+            "stage": "preparation" if self.board.version == 1 else "items",
+            "seconds": seconds,
+            "epsilon_spent": spent.epsilon,
+            "delta": spent.delta,
+            "releases": [request.name for request in result.requests],
+            "rejected_rows": result.rejected_rows,
+            "metrics": self._round_metrics(),
+        }
+        if traffic is not None:
+            line["bytes_up_per_client"] = {
+                "mean": traffic.up_mean,
+                "p50": traffic.up_median,
+                "p95": traffic.up_95,
+                "max": traffic.up_max,
+            }
+            line["bytes_down_per_client"] = traffic.down
+        self.run.append(line)
+        self.listener.round_finished(line)
+
+    def _round_metrics(self) -> dict[str, float]:
+        if not self.config.run.evaluate_rounds or self.board.version < 2:
+            return {}
+        judged = judge_board(
+            self.task, self.board, self.problem, part="validation", pool=self.pool, backend=self.backend
+        )
+        return dict(judged.metrics)
+
+    def finish(self, seconds: float) -> dict[str, Any]:
+        """Final metrics, comparison, certificate."""
+        self.listener.progress("judging", 0, 1)
+        judged = judge_board(
+            self.task, self.board, self.problem, part="test", pool=self.pool, backend=self.backend
+        )
+        line: dict[str, Any] = {
+            "event": "final",
+            "metrics": dict(judged.metrics),
+            "sliced": dict(judged.sliced),
+        }
+        if self.config.run.baselines:
+            line |= compare_with_baselines(
+                self.config, self.problem, self.board, run=self.run, pool=self.pool, backend=self.backend
+            )
+        line["seconds_total"] = seconds
+        self.run.write_json(self.run.distributions, distributions(self.task, self.board, self.problem.train))
+        self.run.append(line)
+        certificate = Certificate.from_dict(dict(self.board.certificate or {}))
+        self.run.certificate.write_text(certificate.to_json(), encoding="utf-8")
+        self.listener.progress("judging", 1, 1)
+        return line
+
+
+def _noise(config: SimulationConfig) -> NoiseSource:
+    return SecureNoise() if config.privacy.noise == "secure" else SeededNoise(config.seed)
+
+
+def _ledger(run: RunDirectory, config: SimulationConfig, calibrated: CalibratedTask) -> Ledger:
+    if run.ledger.exists():
+        return Ledger.open(run.ledger)
+    budget = Budget(
+        epsilon=config.privacy.epsilon, delta=config.privacy.delta, adjacency=config.privacy.adjacency
+    )
+    return Ledger.create(
+        run.ledger, budget, run=run.path.name or "run", plan=calibrated.task.settings.noise_multipliers
+    )
+
+
+__all__ = ["Listener", "RunResult", "Silent", "simulate"]

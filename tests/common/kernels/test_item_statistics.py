@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.kernels import item_statistics
+
+RANKS = (1, 3, 8, 16, 32, 64)
+
+
+def problem(pattern, rank, extreme=False):
+    """Item-major ratings; the permutation stands for the map from user-major to item-major order."""
+    rng = np.random.default_rng(rank)
+    n_ratings = pattern.columns.size
+    vectors = rng.integers(-4096, 4097, (pattern.n_columns, rank))
+    weights = rng.integers(0, 16385, n_ratings)
+    responses = rng.integers(-4096, 4097, n_ratings)
+    if extreme:
+        vectors, weights, responses = np.full_like(vectors, -4096), weights * 0 + 32767, responses * 0 - 32768
+    return {
+        "indptr": pattern.indptr,
+        "users": pattern.columns,
+        "entries": rng.permutation(n_ratings),
+        "vectors": vectors.astype(np.int16),
+        "weights": weights.astype(np.int16),
+        "responses": responses.astype(np.int16),
+    }
+
+
+def sums_by_definition(given):
+    """Python's own integers: no overflow, no rounding."""
+    vectors, rank = given["vectors"].astype(object), given["vectors"].shape[1]
+    upper = np.triu_indices(rank)
+    weights, responses = given["weights"].astype(object), given["responses"].astype(object)
+    squares, linear = [], []
+    for first, last in zip(given["indptr"][:-1], given["indptr"][1:], strict=True):
+        rated = vectors[given["users"][first:last]].reshape(-1, rank)
+        w, r = weights[given["entries"][first:last]], responses[given["entries"][first:last]]
+        squares.append(((rated.T * w) @ rated + np.zeros((rank, rank), object))[upper])
+        linear.append(rated.T @ (w * r) + np.zeros(rank, object))
+    return np.array(squares).astype(np.int64), np.array(linear).astype(np.int64)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 8, 16])
+@pytest.mark.parametrize("extreme", [False, True])
+def test_sums_equal_those_of_unbounded_integers(backend, pattern, rank, extreme):
+    given = problem(pattern, rank, extreme)
+
+    squares, linear = item_statistics(**given, start=0, stop=pattern.n_rows, backend=backend)
+
+    expected_squares, expected_linear = sums_by_definition(given)
+    assert np.array_equal(squares, expected_squares)
+    assert np.array_equal(linear, expected_linear)
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_all_backends_give_the_bits_of_the_reference(backend, pattern, rank):
+    given = problem(pattern, rank) | {"start": 2, "stop": pattern.n_rows - 1}
+
+    squares, linear = item_statistics(**given, backend=backend)
+
+    expected_squares, expected_linear = item_statistics(**given, backend="numpy")
+    assert np.array_equal(squares, expected_squares)
+    assert np.array_equal(linear, expected_linear)
+
+
+@pytest.mark.parametrize("rank", [3, 16, 64])
+def test_one_item_with_very_many_users_is_exact(backend, rank):
+    n_ratings = 70_001
+    given = {
+        "indptr": np.array([0, 0, n_ratings], np.int64),
+        "users": np.zeros(n_ratings, np.int32),
+        "entries": np.arange(n_ratings),
+        "vectors": np.full((1, rank), 4095, np.int16),
+        "weights": np.full(n_ratings, 16383, np.int16),
+        "responses": np.full(n_ratings, -4093, np.int16),
+    }
+
+    squares, linear = item_statistics(**given, start=0, stop=2, backend=backend)
+
+    assert np.all(squares[0] == 0)
+    assert np.all(squares[1] == n_ratings * 16383 * 4095**2)
+    assert np.all(linear[1] == -n_ratings * 16383 * 4095 * 4093)
+
+
+@pytest.mark.parametrize("rank", [3, 16, 64])
+def test_threads_and_splits_do_not_show(backend, pattern, rank):
+    given = problem(pattern, rank)
+    whole = item_statistics(**given, start=0, stop=pattern.n_rows, backend=backend, threads=2)
+
+    parts = [
+        item_statistics(**given, start=a, stop=b, backend=backend) for a, b in ((0, 5), (5, pattern.n_rows))
+    ]
+
+    for together, first, second in zip(whole, *parts, strict=True):
+        assert np.array_equal(together, np.concatenate([first, second]))
+
+
+def test_linear_part_alone_equals_the_linear_part(backend, pattern):
+    given = problem(pattern, 16) | {"start": 0, "stop": pattern.n_rows, "backend": backend}
+
+    squares, linear = item_statistics(**given, quadratic=False)
+
+    assert squares is None
+    assert np.array_equal(linear, item_statistics(**given)[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("users", np.array([2], np.int32)),
+        ("entries", np.array([-1], np.int64)),
+        ("vectors", np.full((2, 8), 4097, np.int16)),
+        ("weights", np.ones(2, np.int16)),
+        ("indptr", np.array([0, 2], np.int64)),
+        ("stop", 2),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(backend, name, value):
+    given = {
+        "indptr": np.array([0, 1], np.int64),
+        "users": np.array([1], np.int32),
+        "entries": np.array([0], np.int64),
+        "vectors": np.ones((2, 8), np.int16),
+        "weights": np.ones(1, np.int16),
+        "responses": np.ones(1, np.int16),
+        "start": 0,
+        "stop": 1,
+    }
+
+    with pytest.raises(InputError):
+        item_statistics(**(given | {name: value}), backend=backend)

@@ -1,0 +1,139 @@
+import os
+import pickle
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.privacy import noise as noise_module
+from fedboard.common.privacy.noise import NoiseStream, SecureNoise, SeededNoise
+
+FALSE_ALARM, N_DRAWS, WRONG_BY = 1e-9, 50_000, 0.10
+
+
+@pytest.mark.parametrize("source", [SecureNoise(), SeededNoise(3)])
+def test_draws_are_standard_normal_and_a_wrong_scale_would_be_noticed(source):
+    draws = source.stream("a").normal(0, N_DRAWS)
+
+    assert stats.kstest(draws, stats.norm.cdf).pvalue > FALSE_ALARM
+    for wrong in (1 - WRONG_BY, 1 + WRONG_BY):
+        assert stats.kstest(draws, stats.norm(scale=wrong).cdf).pvalue < FALSE_ALARM
+
+
+def test_words_have_fair_bits_and_no_correlation_with_their_neighbours():
+    words = SeededNoise(1).stream("bits").bits(0, N_DRAWS)
+
+    ones = np.unpackbits(words.view(np.uint8)).sum()
+    draws = SeededNoise(1).stream("bits").normal(0, N_DRAWS)
+
+    assert stats.binomtest(int(ones), 64 * N_DRAWS).pvalue > FALSE_ALARM
+    for lag in (1, 2, 3, 64):
+        assert abs(np.corrcoef(draws[lag:], draws[:-lag])[0, 1]) < 6 / np.sqrt(N_DRAWS)
+
+
+@pytest.mark.parametrize("source", [SecureNoise(), SeededNoise(7)])
+def test_random_access_gives_exactly_the_sequential_draws(source):
+    stream = source.stream("a")
+    whole = stream.normal(0, 1000)
+
+    assert np.array_equal(whole[137:612], stream.normal(137, 475))
+    assert np.array_equal(whole[::-1], np.concatenate([stream.normal(k, 1) for k in range(999, -1, -1)]))
+    assert np.array_equal(stream.bits(1, 4)[1:], stream.bits(2, 3))
+
+
+def test_random_access_holds_across_internal_chunks(monkeypatch):
+    stream = SeededNoise(7).stream("a")
+    whole = stream.normal(0, 1000)
+
+    monkeypatch.setattr(noise_module, "_WORDS_PER_CHUNK", 64)
+
+    assert np.array_equal(whole, stream.normal(0, 1000))
+    assert np.array_equal(whole[3:], stream.normal(3, 997))
+
+
+def test_far_offsets_continue_the_same_stream():
+    stream = SeededNoise(7).stream("a")
+    far = 2**40 + 1
+
+    assert np.array_equal(stream.normal(far, 9)[4:], stream.normal(far + 4, 5))
+
+
+def test_words_are_those_of_the_published_aes_256_counter_mode_vector():
+    # NIST SP 800-38A, F.5.5: the first key stream block is the encryption of the first counter block; here the
+    # counter starts at 0, so the reference is FIPS 197 AES-256 of a zero block under the zero key.
+    words = NoiseStream(key=bytes(32)).bits(0, 2)
+
+    assert words.astype("<u8").tobytes().hex() == "dc95c078a2408989ad48a21492842087"
+
+
+def test_the_same_seed_and_name_give_the_same_noise_and_another_of_either_does_not():
+    first = SeededNoise(5).stream("items-1").normal(0, 8)
+
+    assert np.array_equal(first, SeededNoise(5).stream("items-1").normal(0, 8))
+    assert not np.any(first == SeededNoise(5).stream("items-2").normal(0, 8))
+    assert not np.any(first == SeededNoise(6).stream("items-1").normal(0, 8))
+
+
+def test_secure_streams_differ_even_for_one_name():
+    source = SecureNoise()
+
+    assert not np.any(source.stream("a").normal(0, 8) == source.stream("a").normal(0, 8))
+
+
+def test_sources_say_whether_they_are_private():
+    assert SecureNoise().private
+    assert not SeededNoise(1).private
+    assert SeededNoise(1).label == "seeded: simulation only, not private"
+    assert SeededNoise(1).describe() == {"noise": SeededNoise.label, "private": False, "seed": 1}
+    assert set(SecureNoise().describe()) == {"noise", "private"}
+
+
+def test_a_key_is_never_printed():
+    stream = NoiseStream(key=b"very secret key, 32 bytes long!!")
+
+    assert "secret" not in repr(stream)
+    assert "secret" not in str(stream)
+
+
+def test_a_pickled_stream_draws_the_same_block():
+    stream = SecureNoise().stream("a")
+
+    assert np.array_equal(pickle.loads(pickle.dumps(stream)).normal(5, 20), stream.normal(5, 20))
+
+
+def _draw_in_child(stream, offset, pipe):
+    pipe.send(stream.normal(offset, 20))
+    pipe.close()
+
+
+def test_a_forked_child_draws_its_own_block_and_nothing_is_repeated():
+    stream = SeededNoise(2).stream("a")
+    context = get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_draw_in_child, args=(stream, 20, sender))
+
+    child.start()
+    drawn = receiver.recv()
+    child.join()
+
+    assert os.getpid() != child.pid
+    assert np.array_equal(np.concatenate([stream.normal(0, 20), drawn]), stream.normal(0, 40))
+
+
+def test_no_draws_are_an_empty_array():
+    assert SeededNoise(2).stream("a").normal(17, 0).shape == (0,)
+
+
+@pytest.mark.parametrize(("offset", "count"), [(-1, 3), (0, -3)])
+def test_a_negative_range_is_refused(offset, count):
+    with pytest.raises(InputError, match="must be >= 0"):
+        SeededNoise(2).stream("a").bits(offset, count)
+
+
+def test_a_missing_cipher_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.ciphers", None)
+
+    with pytest.raises(FedboardError, match="cryptography"):
+        SeededNoise(2).stream("a").normal(0, 1)
