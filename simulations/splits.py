@@ -18,7 +18,7 @@ DEFAULT_SHARE = 0.1
 _TRAIN, _VALIDATION, _TEST = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RatingSplit:
     """Ratings to learn from and ratings to be judged on; all cohorts have one row per user. Private."""
 
@@ -32,7 +32,7 @@ class RatingSplit:
     """For the reported result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class HeldOut:
     """Users that the board never saw, each with a known and a hidden part. Private."""
 
@@ -44,7 +44,7 @@ class HeldOut:
     """What it has to find; all ratings 1.0, at least one per row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class UserSplit:
     """Positive feedback of users to learn from, and two sets of held-out users. Private."""
 

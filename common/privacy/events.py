@@ -17,7 +17,8 @@ Event: TypeAlias = Mapping[str, Any]
 
 LAYOUTS = ("vector", "symmetric")
 RELATIVE_TOLERANCE = 1e-9
-"""Two recorded numbers that must follow from one another may differ by this much, relatively."""
+"""A composed number may differ by this much, relatively, from what is recomputed."""
+_PRODUCT_TOLERANCE = 1e-12
 _KEPT_BITS = 20
 _SMALL_LOSS = 1e-3
 _ROUNDING = 1e-12
@@ -110,7 +111,7 @@ def release_shift(noise_stddev: float) -> int:
 
 def _mismatch(event: Event, field: str, expected: float) -> list[str]:
     value = event.get(field)
-    if _is_positive(value) and math.isclose(float(value or 0), expected, rel_tol=RELATIVE_TOLERANCE):
+    if _is_positive(value) and math.isclose(float(value or 0), expected, rel_tol=_PRODUCT_TOLERANCE):
         return []
     return [f"{field} must be {expected!r} (recomputed), got {value!r}"]
 
@@ -143,9 +144,10 @@ def event_mu(event: Event) -> float:
     loss = 1.0 / float(event["noise_multiplier"])
     if event["mechanism"] == "gaussian":
         return loss
-    if loss < _SMALL_LOSS:
-        return loss * math.sqrt(math.pi / 2)  # the tangent at 0, an upper bound of a concave function
-    return -2.0 * float(ndtri_exp(-float(np.logaddexp(0.0, loss)))) * (1.0 + _ROUNDING)
+    # For a small loss the quantile would cancel; the tangent at 0 bounds it, since mu is concave in the loss.
+    tangent = loss * math.sqrt(math.pi / 2)
+    mu = tangent if loss < _SMALL_LOSS else -2.0 * float(ndtri_exp(-float(np.logaddexp(0.0, loss))))
+    return mu * (1.0 + _ROUNDING)
 
 
 def event_rho(event: Event) -> float:

@@ -143,13 +143,16 @@ def _required(value: ShortArray | None, name: str) -> ShortArray:
 
 
 def _without(contribution: Contribution, keep: BoolArray) -> Contribution:
-    """The contribution with every refused row set to zero: it stays in the structure and adds nothing."""
+    """The contribution with every refused row emptied: the row stays, its entries go, its vector is zero."""
     entry = np.repeat(keep, np.diff(contribution.indptr))
+    kept = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(entry, dtype=np.int64)])
     return replace(
         contribution,
-        weights=None if contribution.weights is None else np.where(entry, contribution.weights, 0),
+        indptr=kept[contribution.indptr],
+        items=contribution.items[entry],
+        weights=None if contribution.weights is None else contribution.weights[entry],
+        responses=None if contribution.responses is None else contribution.responses[entry],
         vectors=None if contribution.vectors is None else np.where(keep[:, None], contribution.vectors, 0),
-        responses=None if contribution.responses is None else np.where(entry, contribution.responses, 0),
         totals={name: np.where(keep[:, None], rows, 0) for name, rows in contribution.totals.items()},
     )
 

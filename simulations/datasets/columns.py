@@ -25,7 +25,7 @@ class ColumnMapping:
     """Column with the titles, in the file of titles; its ids are in the column named by ``item``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RawColumns:
     """Ratings in the order of the file, ids already numbered. Private."""
 
@@ -35,6 +35,12 @@ class RawColumns:
     """float32, shape (n_rows,): not yet checked against the rating range."""
     locate: Callable[[int], str]
     """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
+
+
+def printable(text: object) -> str:
+    """Text for a message: quoted only where it is empty or has characters that would break the line."""
+    shown = str(text)
+    return shown if shown and shown.isprintable() else repr(shown)
 
 
 def number_arrow_column(column: Any) -> Numbered:
@@ -60,8 +66,13 @@ def number_arrow_column(column: Any) -> Numbered:
     return number_texts(codes, words)
 
 
-def require_columns(label: str, found: list[str], wanted: ColumnMapping) -> None:
+def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None:
     """Check that each wanted column is there exactly once.
+
+    Args:
+        where: names the header in messages, such as ``ratings.csv, line 1``.
+        found: the names of all columns.
+        wanted: the names of the columns for user, item and rating.
 
     Raises:
         InputError: a column is missing or occurs twice.
@@ -69,19 +80,20 @@ def require_columns(label: str, found: list[str], wanted: ColumnMapping) -> None
     names = (wanted.user, wanted.item, wanted.rating)
     if len(set(names)) < len(names):
         raise InputError(
-            f"{label}: the columns for user, item and rating must differ, got {', '.join(names)}; "
+            f"{where}: the columns for user, item and rating must differ, got {', '.join(names)}; "
             "name three different columns."
         )
     for role, name in zip(("user", "item", "rating"), names, strict=True):
         if name not in found:
             raise InputError(
-                f"{label}, line 1: there is no column {name!r} for the {role}, only {', '.join(found)}; "
+                f"{where}: there is no column {name!r} for the {role}, "
+                f"only {', '.join(map(printable, found))}; "
                 "name the right columns with a column mapping."
             )
         if found.count(name) > 1:
             raise InputError(
-                f"{label}, line 1: the column {name!r} occurs more than once; rename all but one of them."
+                f"{where}: the column {name!r} occurs more than once; rename all but one of them."
             )
 
 
-__all__ = ["ColumnMapping", "RawColumns", "number_arrow_column", "require_columns"]
+__all__ = ["ColumnMapping", "RawColumns", "number_arrow_column", "printable", "require_columns"]

@@ -17,7 +17,7 @@ def read(file: StoredFile, *, delimiter: str, mapping: ColumnMapping) -> RawColu
         InputError: a column is missing, or see ``read_text``.
     """
     names = next(csv.reader([first_line(file)], delimiter=delimiter))
-    require_columns(file.label, names, mapping)
+    require_columns(f"{file.label}, line 1", names, mapping)
     layout = TextLayout(
         delimiter=delimiter,
         columns=tuple(names),

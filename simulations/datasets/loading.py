@@ -16,7 +16,7 @@ from fedboard.simulations.datasets import (
     npz,
     parquet,
 )
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns
+from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, printable
 from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.places import StoredFile
 from fedboard.simulations.datasets.ratings import Ratings
@@ -70,7 +70,7 @@ def load_ratings(
             f"{found.file.label}: the rating range of this format is not known; declare it, for example "
             "(1, 5), as public knowledge about the scale, not read off the data."
         )
-    scale = check_range(rating_range or reader.rating_range, found.file.label)
+    scale = check_range(reader.rating_range if rating_range is None else rating_range, found.file.label)
     if catalogue == "listed" and listed is None and reader.read is not None:
         raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
     if reader.read is None:
@@ -141,7 +141,8 @@ def _assemble(
         users, items, values = users[order], items[order], values[order]
         repeated = first_repeated_row(users, items, order)
         if repeated is not None:
-            user, item = raw.users.ids[raw.users.codes[repeated]], raw.items.ids[raw.items.codes[repeated]]
+            user = printable(raw.users.ids[raw.users.codes[repeated]])
+            item = printable(raw.items.ids[raw.items.codes[repeated]])
             raise InputError(
                 f"{raw.locate(repeated)}: user {user} has already rated item {item}; "
                 "keep one rating per user and item."

@@ -26,7 +26,7 @@ def read(file: StoredFile) -> RawColumns:
         InputError: a column is missing, or see ``read_text``.
     """
     names = next(csv.reader([first_line(file)]))
-    require_columns(file.label, names, MAPPING)
+    require_columns(f"{file.label}, line 1", names, MAPPING)
     layout = TextLayout(
         delimiter=",",
         columns=tuple(names),

@@ -62,16 +62,18 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in (*TRAIN, *TEST, "item_id") if name in stored.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        raise InputError(f"{path} is not a readable npz file ({error}); write it again.") from error
+        raise InputError(
+            f"{path} is not a readable npz file; write it again with numpy.savez_compressed."
+        ) from error
     wanted = (*TRAIN, "item_id", *(TEST if any(name in arrays for name in TEST) else ()))
     for name in wanted:
         if name not in arrays:
             raise InputError(f"{path}: there is no array {name!r}; it needs {', '.join(wanted)}.")
+        if arrays[name].size == 0:
+            raise InputError(f"{path}: the array {name!r} is empty; give at least one entry.")
         kinds = "iuU" if name == "item_id" else "iuf" if name.endswith("rating") else "iu"
         if arrays[name].ndim != 1 or arrays[name].dtype.kind not in kinds:
             raise InputError(f"{path}: the array {name!r} must be one column of numbers; write it again.")
-        if arrays[name].size == 0:
-            raise InputError(f"{path}: the array {name!r} is empty; give at least one entry.")
     return arrays
 
 

@@ -13,7 +13,7 @@ from fedboard.common.arrays import IndexArray
 TABLE_ROOM = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Numbered:
     """A column of ids, replaced by numbers."""
 

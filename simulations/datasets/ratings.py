@@ -10,7 +10,7 @@ from fedboard.common.arrays import Float32Array, IndexArray
 from fedboard.common.cohort import Cohort
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Triples:
     """Ratings as (user, item, value) triples, for what a model is judged on. Private."""
 
@@ -27,7 +27,7 @@ class Triples:
         return int(self.users.size)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ratings:
     """All ratings of one data set, sorted by user and item, no pair twice.
 

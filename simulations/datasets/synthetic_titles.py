@@ -6,23 +6,7 @@ from fedboard.common.arrays import IndexArray
 
 GENRES = ("drama", "comedy", "mystery", "adventure", "romance", "fantasy", "western", "documentary")
 _FIRST_YEAR, _LAST_YEAR = 1931, 2024
-_STARTS = (
-    "Al",
-    "Bel",
-    "Cor",
-    "Dor",
-    "Fen",
-    "Gal",
-    "Hal",
-    "Jor",
-    "Kel",
-    "Lor",
-    "Mar",
-    "Nor",
-    "Ros",
-    "Vel",
-    "Yar",
-)
+_STARTS = ("Al", "Bel", "Cor", "Dor", "Fen", "Gal", "Hal", "Jor", "Kel", "Lor", "Mar", "Nor", "Ros", "Vel")
 _MIDDLES = ("a", "o", "e", "ari", "ela", "ime", "ovi", "una", "isto", "ane", "oru", "ili", "avo", "ende")
 _ENDS = ("ra", "da", "mond", "ville", "na", "wick", "mar", "stead", "li", "ne", "ro", "vane", "dell", "mir")
 _PHRASES = {

@@ -158,10 +158,14 @@ def _fault(cells: list[str], layout: TextLayout) -> str | None:
         return f"{len(cells)} columns where {len(layout.columns)} are expected"
     named = dict(zip(layout.columns, cells, strict=True))
     for role, name in (("user", layout.mapping.user), ("item", layout.mapping.item)):
+        if not named[name]:
+            return f"the {role} id is empty"
         if "\ufffd" in named[name]:
             return f"the {role} id is not UTF-8 text"
         if layout.whole_number_ids and not _is_whole_number(named[name]):
             return f"{role} id {named[name]!r} is not a whole number up to {LARGEST_NUMBER}"
+    if not named[layout.mapping.rating]:
+        return "the rating is empty"
     if not _is_number(named[layout.mapping.rating]):
         return f"rating {named[layout.mapping.rating]!r} is not a number"
     return None

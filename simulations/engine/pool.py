@@ -182,11 +182,9 @@ def _serve(connection: "Connection[Any, Any]", parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     while os.getppid() == parent:
         try:
-            job = connection.recv()
+            answer = connection.recv()()
         except EOFError:
             return
-        try:
-            answer = job()
         except BaseException as error:
             answer = _Failure(error, traceback.format_exc())
         connection.send(answer)

@@ -1,4 +1,4 @@
-"""Metrics on held-out data, as the papers define them. Not private: what is computed here is for simulations."""
+"""Metrics on held-out data, as the papers define them. Not private: for simulations only."""
 
 from fedboard.simulations.metrics.buckets import N_BUCKETS, bucket_edges, popularity_buckets
 from fedboard.simulations.metrics.neighbours import cosine_neighbours, neighbour_overlap, overlap_at_k

@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.metrics.membership import listed_in
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
-"""List lengths of the sliced recall, tail to head: recall is lower in the tail, longer lists keep it visible."""
+"""List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
 
 
 def recall_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -61,9 +61,9 @@ def sliced_recall(
 ) -> FloatArray:
     """Recall per popularity bucket, with a longer list for the tail.
 
-    For bucket b with its k = positions[b]: target and list are cut down to the items of b, and the recall is the
-    mean of |first k recommended inter target inter b| / min(k, |target inter b|) over the users with a held-out
-    item in b. The list is the user's one ranking over the *whole* catalogue and only then cut down:
+    For bucket b with its k = positions[b]: target and list are cut down to the items of b, and the recall is
+    the mean of |first k recommended inter target inter b| / min(k, |target inter b|) over the users with a
+    held-out item in b. The list is the user's one ranking over the *whole* catalogue and only then cut down:
     a tail item counts as found only if it beats the head items too. (Ranking inside the bucket alone would
     ask an easier question, and is not what the authors' public code computes.)
 
@@ -80,7 +80,7 @@ def sliced_recall(
         InputError: rows do not pair up, lists too short, or not one k per bucket.
 
     Reference: Krichene et al. (2023), section 5, footnote 3, figures 4 and 8 (arXiv:2302.07975). The
-    footnote wants "larger k for tail buckets, k = 20 for the first": it counts from the head, we from the tail.
+    footnote has "larger k for tail buckets, k = 20 for the first": it counts from the head, we from the tail.
     """
     n_buckets = int(bucket_of_item.max()) + 1
     if len(positions) != n_buckets:

@@ -70,7 +70,8 @@ def sliced_rmse(
     bucket = bucket_of_item[items]
     sums = np.bincount(bucket, weights=squared, minlength=n_buckets)
     numbers = np.bincount(bucket, minlength=n_buckets)
-    means = np.divide(sums, numbers, out=np.full(n_buckets, np.nan), where=numbers > 0)
+    means: FloatArray = np.full(n_buckets, np.nan)
+    np.divide(sums, numbers, out=means, where=numbers > 0)
     return np.sqrt(means)
 
 
@@ -84,11 +85,10 @@ def _errors(
     if predictions.size == 0:
         raise InputError("a rating metric needs at least one held-out rating; check the split")
     # float64 before anything is summed: 600 000 float32 squares lose four digits.
-    values: FloatArray = predictions.astype(np.float64)
+    values = np.asarray(predictions, dtype=np.float64)
     if rating_range is not None:
-        np.clip(values, rating_range[0], rating_range[1], out=values)
-    values -= targets
-    return values
+        values = np.clip(values, *rating_range)
+    return np.subtract(values, targets, dtype=np.float64)
 
 
 __all__ = ["mae", "rmse", "sliced_rmse"]

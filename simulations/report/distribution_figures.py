@@ -13,8 +13,14 @@ from fedboard.simulations.report.tables import Table
 from fedboard.simulations.report.wording import number
 
 _AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}
-_RELEASED = ("noisy", "released", "omega")
-"""Histograms of what was released anyway; any other name is taken to be private data."""
+_NAMES = {
+    ("counts", "noisy"): "noisy counts (released)",
+    ("counts", "exact"): "exact counts (private)",
+    ("weights", "items"): "item weights (released)",
+    ("weights", "entries"): "weights of ratings (private)",
+}
+_RELEASED = frozenset({("counts", "noisy"), ("weights", "items")})
+"""Histograms of what was released anyway; any other is taken to be private data."""
 
 Histogram = tuple[list[float], list[float]]
 
@@ -24,47 +30,55 @@ def distribution_plots(distributions: JsonObject) -> list[Plot]:
     plots = []
     for group, entries in distributions.items():
         found = {name: _histogram(object_or_empty(entry)) for name, entry in object_or_empty(entries).items()}
-        histograms = {name: histogram for name, histogram in found.items() if histogram is not None}
+        held_out = not all((group, name) in _RELEASED for name, entry in found.items() if entry is not None)
+        histograms = {
+            _NAMES.get((group, name), name): entry for name, entry in found.items() if entry is not None
+        }
         if histograms:
-            plots.append(_plot(group, histograms))
+            plots.append(_plot(group, histograms, held_out=held_out))
     return plots
 
 
 def _histogram(entry: JsonObject) -> Histogram | None:
-    """Edges and values, if they fit together and edges ascend."""
+    """Edges and values, if they fit together, edges ascend and not all bins are empty."""
     edges = [edge for edge in numbers(entry.get("edges")) if edge is not None]
     values = [value for value in numbers(entry.get("values")) if value is not None]
     ascending = all(low < high for low, high in pairwise(edges))
-    return (edges, values) if values and len(edges) == len(values) + 1 and ascending else None
+    fits = len(edges) == len(values) + 1 and ascending and sum(values) > 0
+    return (edges, values) if fits else None
 
 
-def _plot(group: str, histograms: dict[str, Histogram]) -> Plot:
+def _plot(group: str, histograms: dict[str, Histogram], *, held_out: bool) -> Plot:
     figure = new_figure(7.4, 2.8)
     axes = figure.add_subplot()
     _draw(axes, histograms)
     axes.set_xlabel(_AXIS_NAMES.get(group, group))
-    axes.set_ylabel("number in bin")
+    axes.set_ylabel("share of values in bin, %")
     return finish(
         figure,
         slug=f"distribution-{''.join(letter if letter.isalnum() else '-' for letter in group)}",
         title=f"Distribution of {group}",
         reading=_reading(histograms),
-        held_out=not all(name.startswith(_RELEASED) for name in histograms),
+        held_out=held_out,
         table=_table(histograms),
     )
 
 
 def _draw(axes: Axes, histograms: dict[str, Histogram]) -> None:
-    if all(edges[0] > 0 and edges[-1] > 50 * edges[0] for edges, _ in histograms.values()):
+    lowest = min(edges[0] for edges, _ in histograms.values())
+    highest = max(edges[-1] for edges, _ in histograms.values())
+    if lowest > 0 and highest > 50 * lowest:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda place, _: number(place)))
     ends = []
     for place, (name, (edges, values)) in enumerate(histograms.items()):
         style = place % len(SERIES)
-        axes.stairs(values, edges, color=SERIES[style], linestyle=DASHES[style], linewidth=1.6)
+        # Shares, not numbers: one group may hold a few thousand items and a million ratings.
+        shares = [100 * value / sum(values) for value in values]
+        axes.stairs(shares, edges, color=SERIES[style], linestyle=DASHES[style], linewidth=1.6)
         if len(histograms) == 1:
-            axes.stairs(values, edges, color=SERIES[style], fill=True, alpha=0.18)
-        ends.append(LineEnd(height=values[-1], text=name, colour=SERIES[style]))
+            axes.stairs(shares, edges, color=SERIES[style], fill=True, alpha=0.18)
+        ends.append(LineEnd(height=shares[-1], text=name, colour=SERIES[style]))
     axes.set_ylim(bottom=0)
     label_line_ends(axes, ends)
 
@@ -72,15 +86,11 @@ def _draw(axes: Axes, histograms: dict[str, Histogram]) -> None:
 def _reading(histograms: dict[str, Histogram]) -> str:
     parts = []
     for name, (edges, values) in histograms.items():
-        total = sum(values)
-        if total <= 0:
-            continue
         half, most = (_below(edges, values, share) for share in (0.5, 0.95))
         parts.append(
-            f"half of the {number(total)} values of “{name}” lie below {number(half, 3)}, "
-            f"95 % below {number(most, 3)}"
+            f"{name}: half of {number(sum(values))} lie below {number(half, 3)}, 95 % below {number(most, 3)}"
         )
-    text = "; ".join(parts) or "all bins are empty"
+    text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
 

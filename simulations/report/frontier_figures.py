@@ -1,4 +1,4 @@
-"""The frontier drawn: a metric against epsilon, and below it the metric by item popularity at each epsilon."""
+"""The frontier drawn: a metric against epsilon, and below it the metric by popularity at each epsilon."""
 
 import math
 from collections.abc import Mapping, Sequence

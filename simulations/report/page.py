@@ -22,10 +22,11 @@ from fedboard.simulations.report.tables import (
 from fedboard.simulations.report.wording import duration
 
 _FACTS = {
-    "Task": ("task.name", "task", "algorithm"),
+    "Algorithm": ("algorithm", "task.name", "task"),
+    "Feedback": ("feedback",),
     "Source": ("data.source", "data", "dataset.source", "dataset"),
-    "Aggregation": ("protocol.name", "protocol"),
-    "Runtime": ("runtime.name", "runtime"),
+    "Split": ("split.kind",),
+    "Seed": ("seed",),
 }
 
 

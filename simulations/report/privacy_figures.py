@@ -117,8 +117,8 @@ def _reading(spends: Sequence[_Spend], statement: Statement) -> str:
     final = spends[-1].cumulative_epsilon
     return (
         f"The largest part, {percent(largest.share)} of mu², went to {largest.name}; "
-        f"all {len(statement.releases)} releases together spend epsilon {number(final)} of the {number(statement.epsilon)} claimed "
-        f"at delta {number(statement.delta)}."
+        f"all {len(statement.releases)} releases together spend epsilon {number(final)} "
+        f"of the {number(statement.epsilon)} claimed at delta {number(statement.delta)}."
     )
 
 

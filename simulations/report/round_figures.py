@@ -42,7 +42,7 @@ def metric_plot(record: RunRecord) -> Plot | None:
     figure = new_figure(7.4, 3.0)
     for place, (name, points) in enumerate(shown.items(), start=1):
         axes = figure.add_subplot(1, len(shown), place)
-        axes.set_title(f"{metric_label(name)}{', ' if len(shown) == 1 else '\n'}{direction(name)}")
+        axes.set_title((", " if len(shown) == 1 else "\n").join([metric_label(name), direction(name)]))
         _draw_metric(axes, name, points, record.baselines)
     return finish(
         figure,

@@ -66,7 +66,10 @@ def draw_slices(axes: Axes, metric: str, lines: Sequence[Line], names: Sequence[
 
 def _reading(metric: str, lines: Sequence[Line]) -> str:
     own = lines[0][1]
-    text = f"{metric_label(metric)} is {fixed(own[0])} on the least rated items, {fixed(own[-1])} on the most rated"
+    text = (
+        f"{metric_label(metric)} is {fixed(own[0])} on the least rated items "
+        f"and {fixed(own[-1])} on the most rated"
+    )
     if len(lines) == 1:
         return f"{text} ({direction(metric)})."
     other, values = lines[1]

@@ -124,7 +124,8 @@ def _round_row(entry: JsonObject, names: Sequence[str]) -> tuple[str, ...]:
 def _shortened(value: object) -> str:
     if value is None:
         return "–"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    # Ten digits identify any setting a person chose; more are noise of binary fractions.
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 _METRIC_LABELS = {
     "rmse": "RMSE (stars)",
     "mae": "MAE (stars)",
+    "recall": "recall, k = 100, 80, 60, 40, 20",
     "seconds": "time (s)",
 }
 _SPLITS = {"test": "test", "validation": "validation", "train": "training"}
@@ -51,8 +52,7 @@ def number(value: float | None, digits: int = 4) -> str:
     if abs(value) < 1e-3:
         return f"{value:.{digits}g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if value == int(value) else text
+    return f"{value:.0f}" if value == int(value) else f"{value:.{decimals}f}"
 
 
 def fixed(value: float | None, decimals: int = 4) -> str:

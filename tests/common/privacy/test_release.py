@@ -112,12 +112,13 @@ def test_blocks_get_the_noise_of_the_whole_however_rows_are_split(make_release, 
     release = make_release()
     sums = np.arange(2000, dtype=np.int64).reshape(200, 10)
     booked = release.book(ledger, SecureNoise())
-    parts = [booked.part(start, stop) for start, stop in ((0, 70), (70, 71), (71, 200))]
+    ranges = ((0, 70), (70, 71), (71, 200))
+    parts = [(booked.part(start, stop), start, stop) for start, stop in ranges]
     again = BookedRelease(release=release, event=booked.event, receipt=booked.receipt, stream=booked.stream)
 
     monkeypatch.setattr(release_module, "_NUMBERS_PER_CHUNK", 64)
     whole = again.publish(sums)
-    split = [part.publish(sums[a:b], start_row=a) for part, (a, b) in zip(parts, ((0, 70), (70, 71), (71, 200)))]
+    split = [part.publish(sums[start:stop], start_row=start) for part, start, stop in parts]
 
     assert np.array_equal(whole, np.concatenate(split))
 

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from fedboard.simulations.datasets.numbering import (
+    counting_order,
+    first_repeated_row,
+    id_order,
+    is_sorted,
+    number_integers,
+    number_texts,
+    pair_order,
+)
+
+
+# Close ids go through a lookup table, distant ones through a sort.
+@pytest.mark.parametrize("column", [[5, 3, 5, -2], [2**62, -(2**62), 0, 0], [7]])
+def test_integer_ids_are_numbered_in_ascending_order(column):
+    column = np.array(column)
+    ids, codes = np.unique(column, return_inverse=True)
+
+    numbered = number_integers(column)
+
+    assert_array_equal(numbered.ids, ids)
+    assert_array_equal(numbered.codes, codes)
+    assert numbered.codes.dtype == np.int32
+
+
+def test_whole_numbers_as_text_are_ordered_by_number():
+    assert id_order(["10", "9", "0"]) == [2, 1, 0]
+    # With a leading zero two texts could be one number: then they stay text.
+    assert id_order(["10", "9", "09"]) == [2, 0, 1]
+
+
+def test_text_ids_are_numbered_in_their_order():
+    numbered = number_texts(np.array([0, 1, 0, 2], dtype=np.int32), ["pear", "apple", "plum"])
+
+    assert numbered.ids.tolist() == ["apple", "pear", "plum"]
+    assert numbered.codes.tolist() == [1, 0, 1, 2]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1))
+def test_counting_order_is_the_stable_order(keys):
+    keys = np.array(keys, dtype=np.int32)
+
+    assert_array_equal(counting_order(keys, 10), np.argsort(keys, kind="stable"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1))
+def test_pair_order_is_the_stable_order_and_finds_the_first_repetition(pairs):
+    users, items = (np.array(column, dtype=np.int32) for column in zip(*pairs, strict=True))
+    seen: set[tuple[int, int]] = set()
+    repeated = next((row for row, pair in enumerate(pairs) if pair in seen or seen.add(pair)), None)
+
+    order = pair_order(users, items, n_users=6, n_items=4)
+
+    assert_array_equal(order, np.lexsort((items, users)))
+    assert first_repeated_row(users[order], items[order], order) == repeated
+    assert is_sorted(users, items) == (list(pairs) == sorted(set(pairs)))
