@@ -31,7 +31,9 @@ def boards(task: AdaDpals, cohort: Cohort, path: Path, *, workers: int, form: st
     budget = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     board, found = task.first_board(a_prepared_board(task).catalogue), []
     with (
-        Ledger.create(path / f"ledger-{workers}-{form}", budget, plan=task.settings.noise_multipliers) as ledger,
+        Ledger.create(
+            path / f"ledger-{workers}-{form}", budget, plan=task.settings.noise_multipliers
+        ) as ledger,
         WorkerPool(workers) as pool,
         Engine(task, cohort, protocol=Trusted(form=form), pool=pool) as engine,
     ):
@@ -73,7 +75,10 @@ def test_jobs_run_in_the_workers() -> None:
 
 
 def test_a_killed_worker_is_noticed_and_named() -> None:
-    with WorkerPool(2) as pool, pytest.raises(WorkerDiedError, match="signal 9; nothing of this round was released"):
+    with (
+        WorkerPool(2) as pool,
+        pytest.raises(WorkerDiedError, match="signal 9; nothing of this round was released"),
+    ):
         pool.run([partial(signal.raise_signal, signal.SIGKILL), partial(pow, 2, 2)])
 
 
@@ -116,7 +121,9 @@ def test_a_worker_killed_in_a_round_leaves_no_board(tmp_path: Path, phase: str, 
     with (
         Ledger.create(tmp_path / "ledger", budget) as ledger,
         WorkerPool(2) as pool,
-        Engine(task, cohort, protocol=Trusted(), pool=pool, on_progress=KillsAWorkerAfter(phase, pool)) as engine,
+        Engine(
+            task, cohort, protocol=Trusted(), pool=pool, on_progress=KillsAWorkerAfter(phase, pool)
+        ) as engine,
     ):
         with pytest.raises(WorkerDiedError):
             run_round(task, board, runtime=engine, ledger=ledger, noise=SeededNoise(0))

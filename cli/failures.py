@@ -1,0 +1,71 @@
+"""How a failure reaches the person at the keyboard: one sentence and an exit code, a traceback only on request."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import ClassVar
+
+import click
+
+from fedboard.common.errors import FedboardError
+
+UNEXPECTED = 70
+"""Exit code of a bug (EX_SOFTWARE)."""
+_MISSING_EXTRA = 2
+_EXTRAS = frozenset({"cryptography", "dp_accounting", "jinja2", "matplotlib", "numba", "pyarrow", "rich"})
+
+
+class InterruptedRunError(FedboardError):
+    """Ctrl-C; the message says how to go on."""
+
+    exit_code: ClassVar[int] = 130
+
+
+def guarded(command: Callable[[], object], *, debug: bool) -> int:
+    """Run a command line; its exit code.
+
+    Every failure becomes one sentence on stderr. With ``debug`` the traceback comes first.
+    """
+    try:
+        code = command()
+    except BaseException as error:
+        if debug and not isinstance(error, click.exceptions.Exit | SystemExit):
+            traceback.print_exc()
+        return _told(error)
+    return code if isinstance(code, int) else 0
+
+
+def _told(error: BaseException) -> int:
+    match error:
+        case click.exceptions.Exit():
+            return int(error.exit_code)
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else 1
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case FedboardError():
+            return _say(str(error), error.exit_code)
+        case click.Abort() | KeyboardInterrupt():
+            return _say("interrupted", InterruptedRunError.exit_code)
+        case BrokenPipeError():
+            return _reader_left()
+        case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRAS:
+            return _say("this needs fedboard[all]: pip install 'fedboard[all]'", _MISSING_EXTRA)
+    told = f"unexpected {type(error).__name__}: {error}; this is a bug, run again with --debug to see where"
+    return _say(" ".join(told.split()), UNEXPECTED)
+
+
+def _say(sentence: str, exit_code: int) -> int:
+    click.echo(f"fedboard: {sentence}", err=True)
+    return exit_code
+
+
+def _reader_left() -> int:
+    """Whoever read our output closed it (``| head``): no error to report, but nothing more may be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+__all__ = ["UNEXPECTED", "InterruptedRunError", "guarded"]

@@ -1,0 +1,73 @@
+"""``fedboard``: the entry point and the list of commands."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from fedboard.cli.certificate import certificate
+from fedboard.cli.data import data
+from fedboard.cli.demo import demo
+from fedboard.cli.failures import guarded
+from fedboard.cli.neighbours import neighbours
+from fedboard.cli.recommend import recommend
+from fedboard.cli.simulate import simulate
+from fedboard.cli.sweep import sweep
+
+_DEBUG = "--debug"
+
+
+class _Commands(click.Group):
+    """A group whose failures are sentences, and which takes ``--debug`` anywhere on the line."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run and leave with the exit code."""
+        given = list(sys.argv[1:] if args is None else args)
+        arguments = [argument for argument in given if argument != _DEBUG]
+        command = partial(
+            super().main, arguments, prog_name or "fedboard", complete_var, standalone_mode=False, **extra
+        )
+        sys.exit(guarded(command, debug=_DEBUG in given))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which a newcomer meets them."""
+        return list(self.commands)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="fedboard", message="%(prog)s %(version)s")
+@click.option(_DEBUG, is_flag=True, expose_value=False, help="Show the traceback of a failure.")
+def commands() -> None:
+    """Recommendations that learn from many people and give none of them away.
+
+    A board of item factors is learnt under user-level differential privacy; everybody combines it with her
+    own ratings on her own device. Start here:
+
+    \b
+      fedboard demo                                  made-up data, one and a half minutes
+      fedboard simulate --data ml-1m/ --epsilon 5    your own data set
+      fedboard recommend my-ratings.csv runs/demo    what one person does with a board
+      fedboard certificate verify runs/demo          recompute the guarantee
+    """
+
+
+for _command in (demo, simulate, sweep, recommend, neighbours, certificate, data):
+    commands.add_command(_command)
+
+
+def main() -> None:
+    """Run ``fedboard``."""
+    commands.main()
+
+
+__all__ = ["commands", "main"]

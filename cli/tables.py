@@ -1,0 +1,35 @@
+"""Tables as plain text."""
+
+import unicodedata
+from collections.abc import Collection, Sequence
+
+
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
+    """Columns lined up with two spaces between them.
+
+    Args:
+        headers: one per column; no header line if all are empty.
+        rows: finished text.
+        right: numbers of the columns that are lined up at their right end.
+    """
+    lines = [headers, *rows] if any(headers) else list(rows)
+    widths = [max((_width(line[column]) for line in lines), default=0) for column in range(len(headers))]
+    return "\n".join(_line(line, widths, right) for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
+    padded = []
+    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        space = " " * (width - _width(cell))
+        padded.append(space + cell if column in right else cell + space)
+    return "  ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal gives to the text."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+__all__ = ["aligned"]

@@ -1,0 +1,189 @@
+"""The round loop: nothing leaves that is not paid for, and the order is ask, sum, book, noise, publish."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.contribution import Request
+from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger import Budget, Ledger
+from fedboard.common.privacy.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.adadpals import AdaDpals
+from fedboard.server.publication import BoardStore
+from fedboard.server.round import lost_round, run_round
+from fedboard.server.runtime import Gathered, NoisedSums
+from tests.common.tasks.conftest import a_prepared_board, a_task, population
+
+
+@dataclass(frozen=True)
+class InThisProcess:
+    """The smallest runtime: one cohort, one call."""
+
+    task: AdaDpals
+    seed: int = 0
+
+    def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
+        protocol = Trusted()
+        rows = self.task.contribute(population(self.seed), board, tuple(requests))
+        return Gathered(sums=protocol.combine([protocol.encode(rows, requests)], requests))
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        return NoisedSums(sums=sums, requests=requests, booked=booked)
+
+
+def a_budget(epsilon: float = 5.0) -> Budget:
+    return Budget(epsilon=epsilon, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+
+
+def test_a_complete_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
+    task = a_task(epsilon=5.0)
+    board = task.first_board(a_prepared_board(task).catalogue)
+    with Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.noise_multipliers) as ledger:
+        while task.requests(board):
+            board = run_round(
+                task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0)
+            ).board
+        spent = ledger.spent()
+
+        assert {event["name"] for event in ledger.events()} == set(task.settings.noise_multipliers)
+    assert 4.999 < spent.epsilon <= 5.0
+
+
+def test_a_round_that_the_budget_does_not_cover_gives_nothing(tmp_path: Path) -> None:
+    task = a_task(epsilon=5.0)
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget(epsilon=0.5)) as ledger:
+        with pytest.raises(BudgetExceededError, match="round-1/quadratic"):
+            run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+        assert ledger.events() == []
+
+
+def test_a_plan_that_overspends_is_refused_before_it_starts(tmp_path: Path) -> None:
+    task = a_task(epsilon=5.0)
+    halved = {name: z / 2 for name, z in task.settings.noise_multipliers.items()}
+
+    with pytest.raises(BudgetExceededError, match="plan"):
+        Ledger.create(tmp_path / "l", a_budget(), plan=halved)
+    assert not (tmp_path / "l").exists()
+
+
+def test_less_noise_than_planned_is_refused(tmp_path: Path) -> None:
+    task = a_task(epsilon=5.0)
+    louder = {name: z * 0.99 for name, z in task.settings.noise_multipliers.items()}
+    cheating = AdaDpals(replace(task.settings, noise_multipliers=louder))
+
+    with (
+        Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.noise_multipliers) as ledger,
+        pytest.raises(PrivacyError),
+    ):
+        run_round(
+            cheating, a_prepared_board(task), runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0)
+        )
+
+
+def test_the_released_noise_has_the_booked_scale(tmp_path: Path) -> None:
+    """Twin runs that differ only in their noise: the difference of what they release shows its deviation."""
+    task = a_task(epsilon=1.0)
+    board, runtime = a_prepared_board(task), InThisProcess(task)
+    requests = task.requests(board)
+    released = []
+    for seed in (0, 1):
+        with Ledger.create(tmp_path / f"l{seed}", a_budget(1.0)) as ledger:
+            booked = {r.name: r.release.book(ledger, SeededNoise(seed)) for r in requests}
+            sums = runtime.open(runtime.gather(board, requests).sums, requests, booked)
+            released.append({r.name: sums.array(r.name) for r in requests})
+            events = {event["name"]: event for event in ledger.events()}
+
+    for request in requests:
+        event = events[request.name]
+        stated = event["noise_stddev"] * event["grid_step"] * np.sqrt(2.0)
+        diagonal = np.cumsum([0, 4, 3, 2]) if request.release.layout == "symmetric" else slice(None)
+        difference = (released[0][request.name] - released[1][request.name])[:, diagonal]
+        assert 0.75 * stated < difference.std() < 1.25 * stated  # 100 draws: five deviations
+
+
+def test_secure_noise_differs_from_run_to_run(tmp_path: Path) -> None:
+    task = a_task()
+    boards = []
+    for number in (0, 1):
+        with Ledger.create(tmp_path / f"l{number}", a_budget()) as ledger:
+            result = run_round(
+                task,
+                a_prepared_board(task),
+                runtime=InThisProcess(task),
+                ledger=ledger,
+                noise=SecureNoise(),
+            )
+            boards.append(result.board)
+    assert boards[0].digest != boards[1].digest
+
+
+def test_the_same_release_cannot_be_made_twice(tmp_path: Path) -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget(50.0)) as ledger:
+        run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+        with pytest.raises(PrivacyError):
+            run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+
+
+def test_a_resumed_simulation_recomputes_the_identical_release_at_no_cost(tmp_path: Path) -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        first = run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+        spent = ledger.spent().epsilon
+        again = run_round(
+            task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0), reissue=True
+        )
+        assert again.board.digest == first.board.digest
+        assert ledger.spent().epsilon == spent
+        with pytest.raises(PrivacyError):
+            run_round(
+                task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(1), reissue=True
+            )
+
+
+def test_a_lost_round_changes_nothing_but_the_version() -> None:
+    board = a_prepared_board(a_task())
+
+    after = lost_round(board)
+
+    assert after.version == board.version + 1
+    assert after.previous_digest == board.digest
+    np.testing.assert_array_equal(after.arrays["item_factors"], board.arrays["item_factors"])
+
+
+def test_a_published_board_carries_a_certificate_that_recomputes(tmp_path: Path) -> None:
+    task = a_task()
+    store = BoardStore(tmp_path)
+    board = task.first_board(a_prepared_board(task).catalogue)
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        while task.requests(board):
+            result = run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+            board = store.publish(result.board, ledger, trust=Trusted().trust, dataset="made up")
+
+    assert store.versions() == [1, 2, 3]
+    latest = store.latest()
+    certificate = Certificate.from_dict(dict(latest.certificate or {}))
+    assert certificate.holds
+    assert certificate.board_digest == latest.digest == board.digest
+    assert not certificate.private
+    assert certificate.claim.epsilon == pytest.approx(5.0, rel=1e-6)
+
+
+def test_an_empty_store_has_no_board(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no board"):
+        BoardStore(tmp_path).latest()
