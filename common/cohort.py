@@ -8,7 +8,7 @@ from fedboard.common.arrays import BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Cohort:
     """Ratings of ``n_users`` users in compressed rows. Private: it never leaves the device that hosts it.
 
@@ -34,7 +34,9 @@ class Cohort:
             InputError: the three arrays do not fit together.
         """
         if self.indptr.ndim != 1 or self.indptr.size < 1 or self.items.shape != self.ratings.shape:
-            raise InputError("a cohort needs indptr of shape (n_users + 1,) and items and ratings of one shape")
+            raise InputError(
+                "a cohort needs indptr of shape (n_users + 1,) and items and ratings of one shape"
+            )
 
     @property
     def n_users(self) -> int:

@@ -49,7 +49,7 @@ class Request:
         return self.release.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Contribution:
     """The rows of one client (a phone: one row; a cohort: many) for the requests of one round.
 

@@ -28,6 +28,8 @@ class DataConfig(_Section, frozen=True, kw_only=True):
     """Public range of ratings; needed for generic tables."""
     titles: str | None = None
     """A file with item titles."""
+    catalogue: Literal["rated", "listed"] = "rated"
+    """Items that somebody rated, or every item of the titles file: only the second is free of the ratings."""
     synthetic: dict[str, Any] = {}
     """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
 

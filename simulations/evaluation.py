@@ -56,7 +56,13 @@ class Judgement:
 
 
 def judge_ratings(
-    predictor: Predictor, history: Cohort, held_out: Triples, *, prefix: str, pool: WorkerPool, counts: IntArray
+    predictor: Predictor,
+    history: Cohort,
+    held_out: Triples,
+    *,
+    prefix: str,
+    pool: WorkerPool,
+    counts: IntArray,
 ) -> Judgement:
     """RMSE and MAE over all held-out ratings, and RMSE by popularity bucket.
 
@@ -110,7 +116,9 @@ def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, co
     )
 
 
-def neighbour_overlap(factors: FloatArray, reference: FloatArray, counts: IntArray, *, k: int = 10) -> list[Any]:
+def neighbour_overlap(
+    factors: FloatArray, reference: FloatArray, counts: IntArray, *, k: int = 10
+) -> list[Any]:
     """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
     buckets = metrics.popularity_buckets(counts)
     return _listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
@@ -126,15 +134,25 @@ def _blocks(n_users: int) -> Sequence[tuple[int, int]]:
 
 
 def _predict(predictor: Predictor, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
-    return predictor.predict(history, users, items)
+    predicted: FloatArray = predictor.predict(history, users, items)
+    return predicted
 
 
 def _recommend(predictor: Predictor, history: Cohort, k: int) -> IndexArray:
-    return predictor.recommend(history, k=k)
+    lists: IndexArray = predictor.recommend(history, k=k)
+    return lists
 
 
 def _listed(values: FloatArray) -> list[Any]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-__all__ = ["TOP_K", "BoardPredictor", "Judgement", "item_counts", "judge_lists", "judge_ratings", "neighbour_overlap"]
+__all__ = [
+    "TOP_K",
+    "BoardPredictor",
+    "Judgement",
+    "item_counts",
+    "judge_lists",
+    "judge_ratings",
+    "neighbour_overlap",
+]

@@ -22,9 +22,15 @@ class Preset:
 
 
 _EXPLICIT: Mapping[float, Preset] = {
-    1.0: Preset(settings={"rounds": 4, "item_ridge": 80.0, "user_ridge": 3.0, "label_bound": 1.5, "clip_norm": 0.5}),
-    5.0: Preset(settings={"rounds": 4, "item_ridge": 30.0, "user_ridge": 3.0, "label_bound": 2.0, "clip_norm": 0.6}),
-    20.0: Preset(settings={"rounds": 6, "item_ridge": 20.0, "user_ridge": 3.0, "label_bound": 2.5, "clip_norm": 0.8}),
+    1.0: Preset(
+        settings={"rounds": 4, "item_ridge": 80.0, "user_ridge": 3.0, "label_bound": 1.5, "clip_norm": 0.5}
+    ),
+    5.0: Preset(
+        settings={"rounds": 4, "item_ridge": 30.0, "user_ridge": 3.0, "label_bound": 2.0, "clip_norm": 0.6}
+    ),
+    20.0: Preset(
+        settings={"rounds": 6, "item_ridge": 20.0, "user_ridge": 3.0, "label_bound": 2.5, "clip_norm": 0.8}
+    ),
 }
 
 _IMPLICIT: Mapping[float, Preset] = {

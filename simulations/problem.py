@@ -9,7 +9,13 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals_config import Feedback
 from fedboard.simulations.config import DataConfig, SimulationConfig
-from fedboard.simulations.datasets import ColumnMapping, Ratings, SyntheticConfig, load_ratings, synthetic_ratings
+from fedboard.simulations.datasets import (
+    ColumnMapping,
+    Ratings,
+    SyntheticConfig,
+    load_ratings,
+    synthetic_ratings,
+)
 from fedboard.simulations.splits import RatingSplit, UserSplit, split_ratings, split_users
 
 
@@ -71,6 +77,7 @@ def load_data(config: DataConfig) -> Ratings:
         columns=columns,
         rating_range=config.rating_range,
         titles=config.titles,
+        catalogue=config.catalogue,
     )
 
 

@@ -11,6 +11,9 @@ from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 
+_BARE = frozenset({"boards", "config.json.part"})
+"""What a run that was killed while it made its directory leaves behind."""
+
 
 class RunDirectory:
     """Paths and records of a run. Records are written whole or not at all."""
@@ -30,13 +33,15 @@ class RunDirectory:
         """Make a fresh directory for this configuration.
 
         Raises:
-            InputError: a run is there already.
+            InputError: a run or something else is there already.
         """
         if self.config.exists():
             raise InputError(
                 f"{self.path} holds a run already; go on with --resume, or give another directory with --out"
             )
         try:
+            if self.path.exists() and {path.name for path in self.path.iterdir()} - _BARE:
+                raise InputError(f"{self.path} is in use by something else; give another directory with --out")
             self.boards.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made ({error.strerror})") from error
@@ -50,7 +55,7 @@ class RunDirectory:
         """
         if not self.config.exists():
             raise InputError(f"{self.path} holds no run to resume; start it without --resume")
-        stored, asked = self.read_json(self.config), msgspec.to_builtins(config)
+        stored, asked = self.read_json(self.config), msgspec.json.decode(msgspec.json.encode(config))
         different = sorted(k for k in {*stored, *asked} - {"run"} if stored.get(k) != asked.get(k))
         if different:
             raise InputError(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.ledger import Budget, Ledger
 from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted import Trusted
@@ -67,7 +67,12 @@ class RunResult:
 
 
 def simulate(
-    config: SimulationConfig, out: Path, *, resume: bool = False, listener: Listener | None = None
+    config: SimulationConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    listener: Listener | None = None,
+    problem: Problem | None = None,
 ) -> RunResult:
     """Run one private simulation.
 
@@ -79,6 +84,7 @@ def simulate(
         out: the run's directory.
         resume: continue the run that is there.
         listener: is told about progress.
+        problem: what ``load_problem(config)`` gave, where many runs share it.
 
     Raises:
         InputError: data or configuration cannot be used; nothing is left behind.
@@ -89,7 +95,7 @@ def simulate(
     started = time.monotonic()
     if resume:
         run.resume(config)
-    problem = load_problem(config)
+    problem = problem or load_problem(config)
     backend = config.run.kernels
     if backend == "auto":
         backend = kernels.choose_backend(int(config.settings.get("rank", 0)) or 8, problem.train.n_ratings)
@@ -97,7 +103,12 @@ def simulate(
     if not resume:
         run.start(config)
     with ExitStack() as stack:
-        session = _Session(config, run, problem, calibrated, backend, listener or Silent(), stack)
+        try:
+            session = _Session(config, run, problem, calibrated, backend, listener or Silent(), stack)
+        except FedboardError:
+            if not resume:  # nothing is booked before the first round
+                run.discard()
+            raise
         session.run_rounds()
         final = session.finish(time.monotonic() - started)
     certificate = Certificate.from_json(run.certificate.read_text(encoding="utf-8"))
@@ -136,14 +147,18 @@ class _Session:
         )
         self.store = BoardStore(run.boards)
         self.board = self._last_board()
-        self.run.keep_lines([x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version])
+        self.run.keep_lines(
+            [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
+        )
         listener.planned(problem, self.task.settings.rounds + 1)
 
     def _last_board(self) -> Board:
         if self.store.versions():
             board = self.store.latest()
             if board.config != json.loads(json.dumps(dict(self.task.config))):
-                raise InputError(f"{self.run.path}: its boards were made with other settings; start a new run")
+                raise InputError(
+                    f"{self.run.path}: its boards were made with other settings; start a new run"
+                )
             return board
         return self._publish(self.task.first_board(self.problem.catalogue))
 

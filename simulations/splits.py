@@ -128,12 +128,7 @@ def split_users(
 
     Reference: D. Liang et al. (2018), Variational autoencoders for collaborative filtering, arXiv:1802.05814.
     """
-    if min(held_out_validation, held_out_test) < 1 or minimum_positives < 2 or not 0 < history < 1:
-        raise InputError(
-            "a split over users needs held_out_validation >= 1, held_out_test >= 1, minimum_positives >= 2 "
-            f"and 0 < history < 1, got {held_out_validation}, {held_out_test}, {minimum_positives} "
-            f"and {history:g}; change them."
-        )
+    _check_user_split(held_out_validation, held_out_test, minimum_positives, history)
     positive = ratings.values > np.float32(positive_above)
     counts = np.bincount(ratings.users[positive], minlength=ratings.n_users)
     eligible = np.flatnonzero(counts >= minimum_positives)
@@ -153,6 +148,14 @@ def split_users(
         validation=_held_out(ratings, positive, drawn[:held_out_validation], history, rng),
         test=_held_out(ratings, positive, drawn[held_out_validation:], history, rng),
     )
+
+
+def _check_user_split(validation: int, test: int, minimum_positives: int, history: float) -> None:
+    if min(validation, test) < 1 or minimum_positives < 2 or not 0 < history < 1:
+        raise InputError(
+            "a split over users needs held_out_validation >= 1, held_out_test >= 1, minimum_positives >= 2 "
+            f"and 0 < history < 1, got {validation}, {test}, {minimum_positives} and {history:g}."
+        )
 
 
 def _seed(seed: int) -> int:

@@ -20,7 +20,15 @@ EXTRAS = {
     "common": {"cryptography", "dp_accounting", "numba", "llvmlite"},
     "client": set(),
     "server": {"cryptography", "dp_accounting"},
-    "simulations": {"cryptography", "dp_accounting", "jinja2", "markupsafe", "matplotlib", "numba", "pyarrow"},
+    "simulations": {
+        "cryptography",
+        "dp_accounting",
+        "jinja2",
+        "markupsafe",
+        "matplotlib",
+        "numba",
+        "pyarrow",
+    },
     "cli": {"rich"},
 }
 

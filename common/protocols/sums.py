@@ -50,7 +50,8 @@ class FactoredSums:
         match request.source:
             case Source.TOTAL:
                 rows = self.contribution.totals[request.name]
-                return rows.sum(axis=0, dtype=np.int64)[None, :][start:stop]
+                total: IntArray = rows.sum(axis=0, dtype=np.int64)[None, :]
+                return total[start:stop]
             case Source.QUADRATIC:
                 return self._quadratic()[None, :][start:stop]
             case Source.ITEM_COUNT:
@@ -64,7 +65,8 @@ class FactoredSums:
         values = weights[self.index.entries[first:last]].astype(np.int64)
         running = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(values)])
         bounds = self.index.indptr[start : stop + 1] - first
-        return np.diff(running[bounds])[:, None]
+        counts: IntArray = np.diff(running[bounds])[:, None]
+        return counts
 
     def _statistics(self, requests: Sequence[Request], start: int, stop: int) -> _Statistics:
         asked = {request.source for request in requests} & {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}
@@ -115,7 +117,9 @@ class DenseSums:
         for part in parts:
             for request in requests:
                 if part[request.name].shape != sums[request.name].shape:
-                    raise InputError(f"a part of release {request.name!r} has another shape than was asked for")
+                    raise InputError(
+                        f"a part of release {request.name!r} has another shape than was asked for"
+                    )
                 sums[request.name] += part[request.name]
         return DenseSums(sums=sums)
 

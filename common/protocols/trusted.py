@@ -65,7 +65,9 @@ class Trusted:
     @property
     def trust(self) -> Trust:
         """Who sees what."""
-        seen = "each user's clipped rows" if self.form == "factored" else "the sum of each cohort's clipped rows"
+        seen = (
+            "each user's clipped rows" if self.form == "factored" else "the sum of each cohort's clipped rows"
+        )
         bounded = (
             "moves the sum by at most one honest bound: the aggregator checks every row and drops what breaks it"
             if self.form == "factored"
@@ -134,7 +136,15 @@ def factored_bytes(contribution: Contribution) -> IntArray:
     fixed = sum(total.itemsize * total.shape[1] for total in contribution.totals.values())
     if contribution.vectors is not None:
         fixed += contribution.vectors.itemsize * contribution.vectors.shape[1]
-    return np.diff(contribution.indptr) * per_entry + fixed
+    sizes: IntArray = np.diff(contribution.indptr) * per_entry + fixed
+    return sizes
 
 
-__all__ = ["DenseMessage", "FactoredMessage", "Trusted", "TrustedMessage", "factored_bytes", "rows_within_bounds"]
+__all__ = [
+    "DenseMessage",
+    "FactoredMessage",
+    "Trusted",
+    "TrustedMessage",
+    "factored_bytes",
+    "rows_within_bounds",
+]

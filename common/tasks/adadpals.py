@@ -150,11 +150,12 @@ class AdaDpals:
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
         factors = board.arrays["item_factors"]
-        scores = np.einsum("pd,pd->p", factors[items], local[users], dtype=np.float64)
+        scores: FloatArray = np.einsum("pd,pd->p", factors[items], local[users], dtype=np.float64)
         if self.settings.feedback is Feedback.IMPLICIT:
             return scores
         mean = float(board.arrays["mean"][0])
-        return np.clip(scores + mean, self.settings.rating_low, self.settings.rating_high)
+        ratings: FloatArray = np.clip(scores + mean, self.settings.rating_low, self.settings.rating_high)
+        return ratings
 
     def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
         if self.settings.feedback is Feedback.IMPLICIT:
@@ -213,7 +214,9 @@ class AdaDpals:
         gram[np.triu_indices(self.settings.rank)] = packed
         gram = np.triu(gram) + np.triu(gram, 1).T
         values, vectors = np.linalg.eigh(gram)
-        return self.settings.item_unobserved_weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
+        weight = self.settings.item_unobserved_weight
+        projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return projected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

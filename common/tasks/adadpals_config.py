@@ -81,7 +81,15 @@ class AdaDpalsConfig:
         _require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         _require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
         _require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
-        for name in ("mean_budget", "clip_norm", "label_bound", "user_ridge", "item_ridge", "count_cap", "mean_cap"):
+        for name in (
+            "mean_budget",
+            "clip_norm",
+            "label_bound",
+            "user_ridge",
+            "item_ridge",
+            "count_cap",
+            "mean_cap",
+        ):
             _require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
         for name in ("unobserved_weight", "item_unobserved_weight"):
             _require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))

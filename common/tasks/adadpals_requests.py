@@ -31,9 +31,7 @@ def preparation(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, ...
 def _users(settings: AdaDpalsConfig) -> tuple[Request, ...]:
     if not needs_population(settings):
         return ()
-    release = _release(
-        settings, "users", grid_step=1.0, l2_bound=1, same_sign=True, covers="number of users"
-    )
+    release = _release(settings, "users", grid_step=1.0, l2_bound=1, same_sign=True, covers="number of users")
     return (Request(source=Source.TOTAL, release=release),)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -75,6 +76,8 @@ def load_ratings(
         raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
     if reader.read is None:
         return npz.read_npz(found.file.path, rating_range=scale, titles=listed)
+    if find_spec("pyarrow") is None:
+        raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
     listing = None if listed is None else Catalogue(titles=listed, rated_only=catalogue == "rated")
     return _assemble(reader.read(found.file), found.name, scale, listing)
 

@@ -37,6 +37,13 @@ class TextLayout:
     quoted: bool
     """Whether cells may be quoted, and then contain delimiters and line ends."""
 
+    @property
+    def positions(self) -> tuple[int, int, int]:
+        """Where user, item and rating are among the columns."""
+        names = self.mapping.user, self.mapping.item, self.mapping.rating
+        user, item, rating = (self.columns.index(name) for name in names)
+        return user, item, rating
+
 
 def first_line(file: StoredFile) -> str:
     """The first line without its line end and byte-order mark.
@@ -156,18 +163,18 @@ def _fault(cells: list[str], layout: TextLayout) -> str | None:
     """What is wrong with one record, or None."""
     if len(cells) != len(layout.columns):
         return f"{len(cells)} columns where {len(layout.columns)} are expected"
-    named = dict(zip(layout.columns, cells, strict=True))
-    for role, name in (("user", layout.mapping.user), ("item", layout.mapping.item)):
-        if not named[name]:
+    user, item, rating = (cells[position] for position in layout.positions)
+    for role, cell in (("user", user), ("item", item)):
+        if not cell:
             return f"the {role} id is empty"
-        if "\ufffd" in named[name]:
+        if "\ufffd" in cell:
             return f"the {role} id is not UTF-8 text"
-        if layout.whole_number_ids and not _is_whole_number(named[name]):
-            return f"{role} id {named[name]!r} is not a whole number up to {LARGEST_NUMBER}"
-    if not named[layout.mapping.rating]:
+        if layout.whole_number_ids and not _is_whole_number(cell):
+            return f"{role} id {cell!r} is not a whole number up to {LARGEST_NUMBER}"
+    if not rating:
         return "the rating is empty"
-    if not _is_number(named[layout.mapping.rating]):
-        return f"rating {named[layout.mapping.rating]!r} is not a number"
+    if not _is_number(rating):
+        return f"rating {rating!r} is not a number"
     return None
 
 

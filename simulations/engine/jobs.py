@@ -101,7 +101,9 @@ class SharedSums:
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
         """Rows ``start:stop`` of these requests' exact sums."""
         sums = FactoredSums(
-            contribution=self.rows.contribution(self.population), index=self.index.index(), backend=self.backend
+            contribution=self.rows.contribution(self.population),
+            index=self.index.index(),
+            backend=self.backend,
         )
         return sums.block(requests, start, stop)
 

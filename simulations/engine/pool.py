@@ -50,7 +50,7 @@ class WorkerPool:
         self._closed = False
         self._workers: list[_Worker] = []
         if n_workers > 1:
-            with _one_blas_thread():
+            with one_blas_thread():
                 self._workers = [_start(number) for number in range(n_workers)]
 
     def __enter__(self) -> "WorkerPool":
@@ -125,7 +125,11 @@ class WorkerPool:
         worker.process.join(timeout=5)
         code, pid = worker.process.exitcode, worker.process.pid
         self.close()
-        how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        how = (
+            f"was ended by signal {-code}"
+            if code is not None and code < 0
+            else f"ended with exit code {code}"
+        )
         return WorkerDiedError(
             f"worker {worker.number} (process {pid}) {how}; nothing of this round was released. "
             "Free some memory if it was the system that ended it, then go on with --resume"
@@ -152,7 +156,7 @@ def _run_here(jobs: Sequence[Job], on_done: Callable[[int], None] | None) -> lis
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Workers share the cores among them already; their BLAS must not start threads of its own."""
     names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
@@ -190,4 +194,4 @@ def _serve(connection: "Connection[Any, Any]", parent: int) -> None:
         connection.send(answer)
 
 
-__all__ = ["Job", "WorkerPool"]
+__all__ = ["Job", "WorkerPool", "one_blas_thread"]

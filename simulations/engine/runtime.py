@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, Task
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks
 from fedboard.simulations.engine import jobs
-from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.pool import Job, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 
 _USERS_PER_JOB = 4096
@@ -86,12 +87,16 @@ class Engine:
         return self._gather_factored(work)
 
     def _gather_dense(self, work: jobs.ClientWork) -> Gathered:
-        messages = self._run("clients", [partial(jobs.dense_message, work, *rows) for rows in self._user_blocks()])
+        messages = self._run(
+            "clients", [partial(jobs.dense_message, work, *rows) for rows in self._user_blocks()]
+        )
         return Gathered(sums=self._protocol.combine(messages, work.requests))
 
     def _gather_factored(self, work: jobs.ClientWork) -> Gathered:
         rows = self._buffers(work.requests)
-        done = self._run("clients", [partial(jobs.factored_rows, work, rows, *b) for b in self._user_blocks()])
+        done = self._run(
+            "clients", [partial(jobs.factored_rows, work, rows, *b) for b in self._user_blocks()]
+        )
         sums = jobs.SharedSums(
             population=self._population,
             index=self._index,
@@ -130,7 +135,7 @@ class Engine:
     def _new(self, shape_and_type: tuple[tuple[int, ...], str]) -> SharedArray:
         return self._shared.empty(*shape_and_type)
 
-    def _run(self, phase: str, work: Sequence[Callable[[], object]]) -> list[object]:
+    def _run(self, phase: str, work: Sequence[Job]) -> list[Any]:
         report = self._on_progress
         on_done = None if report is None else (lambda done: report(phase, done, len(work)))
         return self._pool.run(work, on_done)
@@ -139,7 +144,7 @@ class Engine:
 class _SpreadSums:
     """Noised sums whose per-item work is spread over the workers."""
 
-    def __init__(self, here: NoisedSums, run: Callable[..., list[object]], n_blocks: int) -> None:
+    def __init__(self, here: NoisedSums, run: Callable[..., list[Any]], n_blocks: int) -> None:
         self._here, self._run, self._n_blocks = here, run, n_blocks
 
     def array(self, name: str) -> FloatArray:

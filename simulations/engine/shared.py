@@ -1,5 +1,6 @@
 """Arrays that several processes see at once."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
@@ -63,10 +64,8 @@ class SharedArrays:
         """Free every array. Handles of them are of no use afterwards."""
         for memory in self._memories:
             _mapped.pop(memory.name, None)
-            try:
+            with suppress(BufferError):  # a view is still alive: the name goes, the pages follow the view
                 memory.close()
-            except BufferError:  # a view is still alive somewhere; the name goes, the pages follow the view
-                pass
             memory.unlink()
         self._memories.clear()
 

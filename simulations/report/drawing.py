@@ -132,6 +132,12 @@ def spread_apart(positions: FloatArray, gap: float) -> list[float]:
     return placed
 
 
+def settle(figure: Figure) -> None:
+    """Lay the figure out once and for all, so that writing it in several formats does not repeat that."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
 def to_svg(figure: Figure, *, slug: str, description: str) -> str:
     """The figure as an SVG element for an HTML page, without anything that points outside.
 
@@ -144,7 +150,9 @@ def to_svg(figure: Figure, *, slug: str, description: str) -> str:
         description: one sentence for those who cannot see the figure.
     """
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata=_NO_METADATA)
+    # Straight to the SVG writer: savefig would draw everything a second time to find the layout.
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(buffer, metadata=_NO_METADATA)
     text = buffer.getvalue()
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -158,11 +166,10 @@ def to_svg(figure: Figure, *, slug: str, description: str) -> str:
 
 
 def _height_points(axes: Axes) -> float:
-    """Height that the layout gives to the axes, in points."""
+    """Height of the axes in points before the layout, near enough to space labels without laying out twice."""
     figure = axes.get_figure(root=True)
     if figure is None:
         raise ValueError("axes must belong to a figure")
-    figure.draw_without_rendering()
     return float(72 * axes.get_position().height * figure.get_size_inches()[1])
 
 
@@ -186,6 +193,7 @@ __all__ = [
     "house_style",
     "label_line_ends",
     "new_figure",
+    "settle",
     "spread_apart",
     "to_svg",
 ]

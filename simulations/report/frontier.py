@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from fedboard.simulations.report.drawing import house_style
+from fedboard.simulations.report.drawing import house_style, settle
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.frontier_data import (
     Result,
@@ -29,7 +29,7 @@ from fedboard.simulations.report.frontier_tables import (
     slice_rows,
 )
 from fedboard.simulations.report.rendering import render
-from fedboard.simulations.report.wording import fixed, metric_label, number
+from fedboard.simulations.report.wording import fixed, metric_label, setting
 
 _PNG_DOTS_PER_INCH = 160
 
@@ -74,6 +74,7 @@ def write_frontier(
     out_dir.mkdir(parents=True, exist_ok=True)
     with house_style():
         figure = frontier_figure(read, chosen)
+        settle(figure)
         pictures = _write_pictures(figure, out_dir)
         plot = _plot(figure, read, chosen)
     texts = {
@@ -110,7 +111,7 @@ def _reading(results: Sequence[Result], metric: str) -> str:
     for epsilon in epsilons(results):
         best = best_at(summaries, metric, epsilon)
         if best is not None:
-            parts.append(f"at epsilon {number(epsilon)} {best.algorithm} is best with {fixed(best.mean)}")
+            parts.append(f"at epsilon {setting(epsilon)} {best.algorithm} is best with {fixed(best.mean)}")
     reference = best_at(summaries, metric, None)
     if reference is not None:
         parts.append(f"without privacy {reference.algorithm} reaches {fixed(reference.mean)}")

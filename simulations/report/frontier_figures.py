@@ -27,7 +27,7 @@ from fedboard.simulations.report.frontier_data import (
     sliced_metric,
     summarise,
 )
-from fedboard.simulations.report.wording import direction, metric_label, number
+from fedboard.simulations.report.wording import direction, metric_label, setting
 
 _PANELS_PER_ROW = 3
 
@@ -103,7 +103,7 @@ def _epsilon_axis(axes: Axes, places: Sequence[float]) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(list(places)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda epsilon, _: number(epsilon)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda epsilon, _: setting(epsilon)))
     axes.set_xlim(places[0] / 1.25, places[-1] * 1.12)
     axes.set_xlabel("epsilon (logarithmic), smaller is more private")
 
@@ -117,7 +117,7 @@ def _draw_slice_panels(
         axes = figure.add_subplot(grid[1 + row, column], sharey=all_axes[0] if all_axes else None)
         all_axes.append(axes)
         _draw_slices(axes, slices, styles)
-        axes.set_title("non-private" if epsilon is None else f"epsilon {number(epsilon)}")
+        axes.set_title("non-private" if epsilon is None else f"epsilon {setting(epsilon)}")
         if column == 0:
             axes.set_ylabel(f"{metric_label(metric)}\nby item popularity")
         else:

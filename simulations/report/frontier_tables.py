@@ -12,7 +12,7 @@ from fedboard.simulations.report.frontier_data import (
     summarise,
 )
 from fedboard.simulations.report.tables import Table
-from fedboard.simulations.report.wording import direction, fixed, metric_label, number
+from fedboard.simulations.report.wording import direction, fixed, metric_label, setting
 
 NOT_PRIVATE = "not private: simulation only"
 
@@ -45,7 +45,7 @@ def slice_rows(results: Sequence[Result], metric: str) -> Table:
     rows = [
         (
             algorithm,
-            "non-private" if epsilon is None else number(epsilon),
+            "non-private" if epsilon is None else setting(epsilon),
             *(fixed(value) for value in values),
         )
         for epsilon in places
@@ -61,7 +61,7 @@ def caption(results: Sequence[Result], metric: str) -> str:
     """What a table or figure of this metric shows, in one line."""
     seeds = len({result.seed for result in results})
     deltas = sorted({result.delta for result in results if result.delta is not None})
-    at_delta = f"; delta {', '.join(number(delta) for delta in deltas)}" if deltas else ""
+    at_delta = f"; delta {', '.join(setting(delta) for delta in deltas)}" if deltas else ""
     over = f"mean ± standard deviation over up to {seeds} seeds" if seeds > 1 else "one seed"
     return f"{metric_label(metric)}, {direction(metric)}; {over}{at_delta}; {NOT_PRIVATE}"
 
@@ -73,7 +73,7 @@ def markdown(table: Table) -> str:
 
 
 def _heading(epsilon: float | None) -> str:
-    return "non-private" if epsilon is None else f"epsilon {number(epsilon)}"
+    return "non-private" if epsilon is None else f"epsilon {setting(epsilon)}"
 
 
 def _cell(summary: Summary | None, best: Summary | None) -> str:

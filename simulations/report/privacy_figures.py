@@ -10,7 +10,7 @@ from fedboard.simulations.report.drawing import DASHES, INK, MARKERS, MUTED, SER
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.guarantee import ReleaseLine, Statement
 from fedboard.simulations.report.tables import Table
-from fedboard.simulations.report.wording import fixed, number, percent
+from fedboard.simulations.report.wording import fixed, number, percent, setting
 
 _MOST_ROWS = 30
 
@@ -95,7 +95,7 @@ def _draw_staircase(axes: Axes, spends: Sequence[_Spend], claim: float) -> None:
     axes.axvline(claim, color=MUTED, linestyle=DASHES[1], linewidth=1.1)
     # On the left of the line and in the first row, where the staircase is still far away.
     axes.annotate(
-        f"claimed {number(claim)}",
+        f"claimed {setting(claim)}",
         (claim, -0.45),
         (-4, 0),
         textcoords="offset points",
@@ -118,7 +118,7 @@ def _reading(spends: Sequence[_Spend], statement: Statement) -> str:
     return (
         f"The largest part, {percent(largest.share)} of mu², went to {largest.name}; "
         f"all {len(statement.releases)} releases together spend epsilon {number(final)} "
-        f"of the {number(statement.epsilon)} claimed at delta {number(statement.delta)}."
+        f"of the {setting(statement.epsilon)} claimed at delta {setting(statement.delta)}."
     )
 
 

@@ -6,7 +6,7 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from fedboard.simulations.report.wording import duration, number, percent
+from fedboard.simulations.report.wording import duration, number, percent, setting
 
 _PACKAGE = "fedboard.simulations.report"
 
@@ -28,6 +28,7 @@ def _environment() -> Environment:
     environment.filters["number"] = number
     environment.filters["percent"] = percent
     environment.filters["duration"] = duration
+    environment.filters["setting"] = setting
     environment.globals["style"] = Markup(_read("style.css"))
     return environment
 

@@ -7,7 +7,7 @@ from typing import Any
 from fedboard.simulations.report.guarantee import ReleaseLine
 from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
 from fedboard.simulations.report.run_files import Model
-from fedboard.simulations.report.wording import arrow, duration, fixed, metric_label, number, percent
+from fedboard.simulations.report.wording import arrow, duration, fixed, metric_label, number, percent, setting
 
 _LONGEST_VALUE = 400
 
@@ -90,7 +90,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _epsilon(model: Model) -> str:
-    return "none" if model.epsilon is None else number(model.epsilon)
+    return "none" if model.epsilon is None else setting(model.epsilon)
 
 
 def _release_row(release: ReleaseLine, total: float) -> tuple[str, ...]:
@@ -124,8 +124,7 @@ def _round_row(entry: JsonObject, names: Sequence[str]) -> tuple[str, ...]:
 def _shortened(value: object) -> str:
     if value is None:
         return "–"
-    # Ten digits identify any setting a person chose; more are noise of binary fractions.
-    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    text = setting(value) if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"
 
 

@@ -55,6 +55,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.0f}" if value == int(value) else f"{value:.{decimals}f}"
 
 
+def setting(value: float) -> str:
+    """A number that a person chose, as she wrote it: 2.5, 20, 1e-05."""
+    return f"{value:.10g}"
+
+
 def fixed(value: float | None, decimals: int = 4) -> str:
     """A number with a fixed count of decimals, so that a column lines up; a dash for None."""
     return "–" if value is None else f"{value:.{decimals}f}"
@@ -124,4 +129,5 @@ __all__ = [
     "metric_label",
     "number",
     "percent",
+    "setting",
 ]

@@ -1,5 +1,6 @@
 """The trusted protocol: exact for any split and order, and deaf to whoever breaks a bound."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -62,13 +63,15 @@ def test_the_combined_sum_is_the_obvious_one_to_the_last_bit(board: Board, form:
 
 
 @given(cuts=st.sets(st.integers(1, N_USERS - 1), max_size=5), order=st.randoms(use_true_random=False))
-def test_any_split_in_any_order_and_any_mix_of_forms_gives_the_same_sum(cuts: set[int], order: object) -> None:
+def test_any_split_in_any_order_and_any_mix_of_forms_gives_the_same_sum(
+    cuts: set[int], order: object
+) -> None:
     board = BOARDS[1]
     requests = requests_of(board)
     bounds = [0, *sorted(cuts), N_USERS]
     messages = [
         Trusted(form="dense" if k % 2 else "factored").encode(rows(board, start, stop), requests)
-        for k, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        for k, (start, stop) in enumerate(itertools.pairwise(bounds))
     ]
     order.shuffle(messages)  # type: ignore[attr-defined]
 
@@ -113,7 +116,9 @@ HOSTILE = [swell_vector, swell_weights, swell_response, repeat_item, name_unknow
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
-def test_a_client_refuses_to_send_a_row_that_breaks_a_bound(attack: Callable[[Contribution], Contribution]) -> None:
+def test_a_client_refuses_to_send_a_row_that_breaks_a_bound(
+    attack: Callable[[Contribution], Contribution],
+) -> None:
     board = BOARDS[1]
 
     with pytest.raises(PrivacyError, match="nothing was sent"):

@@ -33,7 +33,13 @@ def presence(cohort: Cohort) -> Cohort:
 
 
 def a_task(epsilon: float = 5.0, **settings: object) -> AdaDpals:
-    defaults: dict[str, object] = {"rank": 4, "rounds": 2, "count_cap": 10, "mean_cap": 5.0, "items_per_user": 6}
+    defaults: dict[str, object] = {
+        "rank": 4,
+        "rounds": 2,
+        "count_cap": 10,
+        "mean_cap": 5.0,
+        "items_per_user": 6,
+    }
     if settings.get("feedback") is Feedback.IMPLICIT:
         defaults |= {"unobserved_weight": 0.1, "item_unobserved_weight": 0.2, "label_bound": 1.0}
     config = AdaDpalsConfig(**{**defaults, **settings})

@@ -1,5 +1,6 @@
 """AdaDPALS against a slow, obvious version of its formulas, and its promise about single users."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,11 @@ def obvious_round(task: AdaDpals, cohort: Cohort, board: Board, noise: SeededNoi
         # The public grid that contributions live on (SPEC 9), toward zero.
         v = np.trunc(v / s.clip_norm * 2**12) * s.clip_norm / 2**12
         w = np.trunc(w * 2**14) / 2**14
-        y = np.trunc(np.clip(y, -s.label_bound, s.label_bound) / s.label_bound * 2**12) * s.label_bound / 2**12
+        y = (
+            np.trunc(np.clip(y, -s.label_bound, s.label_bound) / s.label_bound * 2**12)
+            * s.label_bound
+            / 2**12
+        )
         g += np.outer(v, v)
         for i, w_ij, y_ij in zip(row.items, w, y, strict=True):
             a[i] += w_ij * np.outer(v, v)
@@ -106,7 +111,9 @@ def test_one_round_is_what_a_slow_obvious_version_computes(tmp_path: Path, feedb
     requests = task.requests(board)
     sums = FactoredSums.of(task.contribute(cohort, board, requests))
 
-    with Ledger.create(tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)) as ledger:
+    with Ledger.create(
+        tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    ) as ledger:
         booked = {r.name: r.release.book(ledger, noise) for r in requests}
     new = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked)).arrays["item_factors"]
 
@@ -159,7 +166,7 @@ def test_contributions_do_not_depend_on_how_users_are_split(cohort: Cohort, sche
     for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS]):
         parts = [
             task.contribute(cohort.rows(start, stop), board, task.requests(board))
-            for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+            for start, stop in itertools.pairwise(cuts)
         ]
         for field in ("vectors", "weights", "responses"):
             joined = np.concatenate([getattr(part, field) for part in parts])
@@ -205,7 +212,9 @@ def broken(rows: Contribution) -> np.ndarray:
 def test_items_outside_the_head_get_no_weight_and_no_factors(cohort: Cohort, tmp_path: Path) -> None:
     task = a_task(head_fraction=0.4)
     board, noise = task.first_board(a_prepared_board(task).catalogue), SeededNoise(0)
-    with Ledger.create(tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)) as ledger:
+    with Ledger.create(
+        tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    ) as ledger:
         while requests := task.requests(board):
             sums = FactoredSums.of(task.contribute(cohort, board, requests))
             booked = {r.name: r.release.book(ledger, noise) for r in requests}

@@ -244,6 +244,13 @@ def test_damaged_member_of_a_zip_archive_is_named(write_ratings, zip_folder):
         load_ratings(archive)
 
 
+def test_missing_pyarrow_says_what_to_install(write_ratings, monkeypatch):
+    monkeypatch.setattr("fedboard.simulations.datasets.loading.find_spec", lambda name: None)
+
+    with pytest.raises(InputError, match=r"needs pyarrow; run pip install \"fedboard\[sim\]\""):
+        load_ratings(write_ratings("movielens-1m"))
+
+
 def test_missing_path_is_named(tmp_path):
     with pytest.raises(InputError, match="does not exist; give a file, a folder or a zip archive"):
         load_ratings(tmp_path / "nowhere.csv")

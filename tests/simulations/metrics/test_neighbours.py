@@ -37,10 +37,10 @@ def test_an_item_without_a_vector_has_no_neighbours_and_no_overlap() -> None:
 
 
 def test_overlap_counts_shared_neighbours_in_any_order() -> None:
-    first = np.array([[1, 2], [0, 2], [0, 1]], dtype=np.int32)
-    second = np.array([[2, 1], [2, 3], [3, 4]], dtype=np.int32)
+    first = np.array([[1, 2], [0, 2], [0, 1], [0, 1]], dtype=np.int32)
+    second = np.array([[2, 1], [2, 3], [3, 2], [-1, -1]], dtype=np.int32)
 
-    assert neighbour_overlap(first, second).tolist() == [1.0, 0.5, 0.0]
+    assert neighbour_overlap(first, second).tolist() == [1.0, 0.5, 0.0, 0.0]
 
 
 def test_overlap_per_bucket_is_the_mean_over_its_items() -> None:

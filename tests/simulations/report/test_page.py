@@ -1,6 +1,8 @@
 """The report says what the run directory says, needs nothing else, and hides nothing."""
 
+import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.noise import NoiseSource
 from fedboard.simulations.report import write_report
 
+WriteRun = Callable[..., Path]
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
@@ -55,7 +58,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def html(tmp_path_factory: pytest.TempPathFactory, write_run) -> str:  # type: ignore[no-untyped-def]
+def html(tmp_path_factory: pytest.TempPathFactory, write_run: WriteRun) -> str:
     run = write_run(tmp_path_factory.mktemp("runs") / "first-run")
     path = write_report(run)
     assert path == run / "report.html"
@@ -105,7 +108,7 @@ def test_the_headline_states_the_whole_guarantee(page: Page) -> None:
         "20 KiB",
         "512 B",
         "4 KiB",
-        "1 min 01 s",
+        "2 min 01 s",
         "30.0 %",
     ],
 )
@@ -145,7 +148,7 @@ def test_text_from_files_is_escaped(html: str, page: Page) -> None:
 
 
 def test_text_in_figures_stays_text(html: str) -> None:
-    assert html.count("<svg ") == 6
+    assert html.count("<svg ") == 7
     assert "var(--series-0, #0072b2)" in html
     assert re.search(r"<text[^>]*>round-2/items</text>", html)
 
@@ -160,7 +163,7 @@ def test_the_printed_formula_gives_delta(html: str) -> None:
     assert names["result"] == pytest.approx(1e-5, rel=1e-6)
 
 
-def test_seeded_noise_is_announced_loudly(tmp_path: Path, write_run, seeded: NoiseSource) -> None:  # type: ignore[no-untyped-def]
+def test_seeded_noise_is_announced_loudly(tmp_path: Path, write_run: WriteRun, seeded: NoiseSource) -> None:
     run = write_run(tmp_path / "run", noise=seeded, metrics=None, distributions=None)
 
     text = Page(write_report(run).read_text(encoding="utf-8")).text
@@ -170,5 +173,67 @@ def test_seeded_noise_is_announced_loudly(tmp_path: Path, write_run, seeded: Noi
     assert "Nothing of this run: its noise is not secure." in text
 
 
-def test_an_edited_certificate_is_announced_loudly(tmp_path: Path, write_run) -> None:  # type: ignore[no-untyped-def]
-    from tests_certificate import certificate_with_epsilon  # pragma: no cover
+def test_an_edited_certificate_is_announced_loudly(tmp_path: Path, write_run: WriteRun) -> None:
+    run = write_run(tmp_path / "run", metrics=None, distributions=None)
+    path = run / "certificate.json"
+    certificate = json.loads(path.read_text())
+    certificate["claim"]["epsilon"] = 1.0
+    path.write_text(json.dumps(certificate))
+
+    text = Page(write_report(run).read_text(encoding="utf-8")).text
+
+    assert "The certificate does not verify. Do not rely on the claim below" in text
+    assert "checks passed" not in text
+    assert "Nothing of this run until its certificate verifies." in text
+
+
+def test_a_certificate_that_another_version_wrote_is_shown_but_not_vouched_for(
+    tmp_path: Path, write_run: WriteRun
+) -> None:
+    foreign = {
+        "claim": {"epsilon": 2.5, "delta": 1e-6},
+        "releases": [{"name": "counts", "noise_multiplier": 3.0}],
+        "noise": {"label": "secure: hardware", "private": True},
+        "trust": "One sentence.",
+    }
+    run = write_run(tmp_path / "run", certificate=foreign, metrics=None, distributions=None)
+
+    text = Page(write_report(run).read_text(encoding="utf-8")).text
+
+    assert "it cannot be verified by this version of fedboard" in text
+    assert "epsilon 2.5 delta 1e-06 unit not stated adjacency not stated noise secure: hardware" in text
+    assert "One sentence." in text
+    assert "counts" in text
+
+
+def test_missing_parts_leave_no_empty_sections(tmp_path: Path, write_run: WriteRun) -> None:
+    run = write_run(tmp_path / "run", config=None, metrics=None, baselines=None, distributions=None)
+
+    html = write_report(run).read_text(encoding="utf-8")
+
+    page = Page(html)
+    assert page.open == []
+    for heading in ("Quality", "Head and tail", "Data and traffic", "Configuration"):
+        assert f"<h2>{heading}" not in html
+    assert {reference[1:] for reference in page.references} <= set(page.ids)
+    assert "epsilon 3 " in page.text
+
+
+def test_a_run_without_certificate_is_refused(tmp_path: Path, write_run: WriteRun) -> None:
+    run = write_run(tmp_path / "run", certificate=None)
+
+    with pytest.raises(InputError, match=r"has no certificate\.json"):
+        write_report(run)
+
+
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no run directory"):
+        write_report(tmp_path / "nowhere")
+
+
+def test_the_same_run_gives_the_same_page(tmp_path: Path, write_run: WriteRun) -> None:
+    run = write_run(tmp_path / "run", distributions=None, metrics=None)
+
+    first = write_report(run).read_bytes()
+
+    assert write_report(run).read_bytes() == first

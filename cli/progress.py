@@ -1,0 +1,102 @@
+"""How a run is getting on: live bars on a terminal, one plain line per round anywhere else. All on stderr."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.problem import Problem
+    from fedboard.simulations.simulate import Listener
+
+_PHASES = {
+    "clients": "clients: solve and contribute",
+    "items": "items: sum, noise and solve",
+    "judging": "judging on held-out data",
+    "baselines": "baselines without privacy",
+}
+
+
+class PlainListener:
+    """One line per round."""
+
+    def __init__(self, budget: float) -> None:
+        """``budget`` is the epsilon of the run."""
+        self._budget, self._n_rounds = budget, 0
+
+    def planned(self, problem: "Problem", n_rounds: int) -> None:
+        """Say what is about to run."""
+        self._n_rounds = n_rounds
+        train = problem.train
+        told = f"{problem.name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_ratings:,} ratings"
+        click.echo(f"{told}; {n_rounds} rounds within epsilon {self._budget:g}", err=True)
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        """Say nothing: rounds are enough where nobody watches."""
+
+    def round_finished(self, line: Mapping[str, Any]) -> None:
+        """One line."""
+        place = f"round {line['round'] + 1} of {self._n_rounds} ({line['stage']})"
+        click.echo(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}", err=True)
+
+
+class LiveListener:
+    """Two bars: rounds with the time left, and the phase within a round."""
+
+    def __init__(self, bars: "Progress", budget: float) -> None:
+        """Draw on ``bars``; ``budget`` is the epsilon of the run."""
+        self._bars, self._budget = bars, budget
+        self._rounds = bars.add_task("loading data", total=None, told="")
+        self._phase = bars.add_task("", total=None, told="", visible=False)
+        self._name = ""
+
+    def planned(self, problem: "Problem", n_rounds: int) -> None:
+        """Start counting rounds."""
+        self._bars.update(self._rounds, description=problem.name, total=n_rounds, told="epsilon 0 spent")
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        """Move the bar of the phase; another phase starts it anew."""
+        if phase != self._name:
+            self._name = phase
+            self._bars.reset(self._phase, description=_PHASES.get(phase, phase), visible=True)
+        self._bars.update(self._phase, completed=done, total=total)
+
+    def round_finished(self, line: Mapping[str, Any]) -> None:
+        """One round further."""
+        self._bars.update(self._rounds, advance=1, told=told_of(line, self._budget))
+
+
+def told_of(line: Mapping[str, Any], budget: float) -> str:
+    """Budget spent and the last metric, for one record of metrics.jsonl."""
+    parts = [f"epsilon {line['epsilon_spent']:.3g} of {budget:g} spent"]
+    parts += [f"{name} {value:.4f}" for name, value in list(line.get("metrics", {}).items())[:1]]
+    return ", ".join(parts)
+
+
+@contextmanager
+def listening(config: "SimulationConfig") -> Iterator["Listener"]:
+    """The listener that suits stderr."""
+    budget = config.privacy.epsilon
+    if not sys.stderr.isatty():
+        yield PlainListener(budget)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield LiveListener(bars, budget)
+
+
+__all__ = ["LiveListener", "PlainListener", "listening", "told_of"]

@@ -1,0 +1,114 @@
+"""``fedboard simulate``: one run, from ratings to board, certificate and report."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.configuration import configure, data_options, model_options
+from fedboard.cli.failures import InterruptedRunError
+from fedboard.cli.places import run_place
+
+if TYPE_CHECKING:
+    from fedboard.simulations.config import SimulationConfig
+
+_EXAMPLES = """\b
+Examples:
+  fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
+  fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5
+  fedboard simulate --data synthetic --algorithm als
+  fedboard simulate --out runs/adadpals-eps5 --resume
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
+@data_options
+@click.option("--algorithm", metavar="NAME", help="adadpals, dpals-uniform, ..., or als, item-mean, ... (no privacy).")
+@click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
+@model_options
+@click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
+@click.option("--workers", type=int, help="Worker processes; never changes the result.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
+@click.option("--name", help="Short for --out runs/NAME.")
+@click.option("--resume", is_flag=True, help="Go on with the run that is there.")
+@click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
+def simulate(
+    config_file: Path | None,
+    out: Path | None,
+    name: str | None,
+    resume: bool,
+    no_baselines: bool,
+    as_json: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Run one simulation of federated learning under a privacy budget.
+
+    CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
+    AdaDPALS at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
+    """
+    flags["baselines"] = False if no_baselines else None
+    place = None if out is None and name is None else run_place(out, name, default="", resume=resume)
+    config = configure(
+        _base(config_file, place, resume=resume), flags, assignments, source=str(config_file or "the flags")
+    )
+    if place is None:
+        place = run_place(None, None, default=_default_name(config), resume=resume)
+    record, text = run(config, place, resume=resume)
+    click.echo(json.dumps(record) if as_json else text)
+
+
+def run(config: "SimulationConfig", place: Path, *, resume: bool) -> tuple[dict[str, Any], str]:
+    """Run to the end; what there is to say about it, as a JSON-able record and as text.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, with the command that goes on.
+    """
+    from fedboard.cli.progress import listening
+    from fedboard.cli.summary import private_summary, reference_summary
+    from fedboard.simulations.reference import is_reference, run_reference
+    from fedboard.simulations.simulate import simulate as run_private
+
+    try:
+        with listening(config) as listener:
+            if is_reference(config.algorithm):
+                final = run_reference(config, place, resume=resume)
+                return reference_summary(config, place, final)
+            result = run_private(config, place, resume=resume, listener=listener)
+        return private_summary(config, result)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(_how_to_go_on(place)) from None
+
+
+def _base(config_file: Path | None, place: Path | None, *, resume: bool) -> Mapping[str, Any]:
+    """What flags are laid over: the file, or for a run to resume its own record, or nothing."""
+    from fedboard.simulations.config import read_config
+
+    if config_file is not None:
+        return read_config(config_file)
+    if resume and place is not None and (place / "config.json").exists():
+        stored: dict[str, Any] = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        return stored
+    return {}
+
+
+def _default_name(config: "SimulationConfig") -> str:
+    from fedboard.simulations.reference import is_reference
+
+    if is_reference(config.algorithm):
+        return config.algorithm
+    return f"{config.algorithm}-eps{config.privacy.epsilon:g}"
+
+
+def _how_to_go_on(place: Path) -> str:
+    if not (place / "config.json").exists():
+        return "interrupted before anything was written"
+    return f"interrupted; go on with: fedboard simulate --out {shlex.quote(str(place))} --resume"
+
+
+__all__ = ["run", "simulate"]

@@ -1,0 +1,191 @@
+"""Non-private alternating least squares: the ceiling that private matrix factorisation is compared with.
+
+With coordinates (b_i, u_i) per item and (c_j, v_j) per user, it minimises
+
+  sum over ratings (y_ij - mean - b_i - c_j - <u_i, v_j>)^2 + alpha0 sum over all pairs <u_i, v_j>^2
+  + sum_j ridge_j (c_j^2 + |v_j|^2) + sum_i ridge_i (b_i^2 + |u_i|^2)
+
+exactly in one side at a time. Explicit feedback has alpha0 = 0 and, if asked for, the biases b and c; implicit
+feedback has mean 0, no biases and alpha0 > 0.
+
+Reference: Y. Hu, Y. Koren, C. Volinsky (2008), Collaborative filtering for implicit feedback datasets;
+S. Rendle, W. Krichene, L. Zhang, Y. Koren (2022), Revisiting the performance of iALS (arXiv:2110.14037), for the
+regularisation by (count + alpha0 size of the other side)^exponent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedboard.common import kernels
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.protocols.item_index import index_by_item
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.baselines.als_config import AlsConfig
+from fedboard.simulations.baselines.item_mean import mean_rating
+from fedboard.simulations.baselines.predictor import require_catalogue
+
+_FIRST_NORM = 0.1
+"""Typical norm of the first item vectors; results hardly depend on it (0.1 to 1 tried)."""
+_GRAM_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlsModel:
+    """Item vectors, and what is needed to solve a user's vector from her history. Not private: simulation only."""
+
+    config: AlsConfig
+    mean: float
+    """Mean of all training ratings, stars; 0 for implicit feedback."""
+    item_coordinates: Float32Array
+    """float32, shape (n_items, rank), u_i; with biases shape (n_items, 1 + rank), b_i first."""
+
+    @property
+    def item_factors(self) -> Float32Array:
+        """u_i without the bias, float32, shape (n_items, rank), contiguous."""
+        return np.ascontiguousarray(self.item_coordinates[:, int(self.config.biases) :])
+
+    @property
+    def item_biases(self) -> Float32Array | None:
+        """b_i, float32, shape (n_items,); None without biases."""
+        return np.ascontiguousarray(self.item_coordinates[:, 0]) if self.config.biases else None
+
+    def fit_local(self, history: Cohort, *, threads: int = 1) -> Float32Array:
+        """Solve each user's coordinates from her own row, exactly.
+
+        Returns:
+            float32, shape (n_users, rank), v_j; with biases shape (n_users, 1 + rank), c_j first. Private.
+            Zeros for a user without history.
+        """
+        require_catalogue(history, self.item_coordinates.shape[0])
+        config = self.config
+        return _solve_side(
+            history.indptr,
+            history.items,
+            history.ratings - np.float32(self.mean),
+            self.item_coordinates,
+            ridge=_ridge(
+                history.counts, history.n_items, config.user_ridge, config.user_ridge_exponent, config
+            ),
+            config=config,
+            threads=threads,
+        )
+
+    def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
+        """mean + b_i + c_j + <u_i, v_j>, clipped to the rating range if there is one. As in ``Predictor``."""
+        local, first = self.fit_local(history), int(self.config.biases)
+        score: FloatArray = np.einsum(
+            "pd,pd->p", self.item_coordinates[items, first:], local[users, first:], dtype=np.float64
+        )
+        score += self.mean
+        if self.config.biases:
+            score += self.item_coordinates[items, 0]
+            score += local[users, 0]
+        return score if self.config.rating_range is None else np.clip(score, *self.config.rating_range)
+
+    def recommend(self, history: Cohort, *, k: int) -> IndexArray:
+        """Items by b_i + <u_i, v_j>. As in ``Predictor``."""
+        return kernels.top_k(
+            self.fit_local(history)[:, int(self.config.biases) :],
+            self.item_factors,
+            k=k,
+            exclude_indptr=history.indptr,
+            exclude_items=history.items,
+            bias=self.item_biases,
+            backend=self.config.backend,
+        )
+
+
+def fit_als(
+    train: Cohort, config: AlsConfig, *, on_progress: Callable[[int, AlsModel], None] | None = None
+) -> AlsModel:
+    """Alternate exact user and item steps from small random item vectors.
+
+    Args:
+        train: ratings, or 1.0 for implicit feedback. Private. Users without ratings take no part.
+        config: options. Public.
+        on_progress: called after each sweep with its number, from 1, and the model so far.
+
+    Returns:
+        The model. Not private: simulation only.
+
+    Raises:
+        InputError: no ratings.
+    """
+    index = index_by_item(train.indptr, train.items, train.n_items)
+    model = _first_model(train, config)
+    labels = (train.ratings - np.float32(model.mean))[index.entries]
+    n_active = int(np.count_nonzero(train.counts))
+    counts = np.diff(index.indptr)
+    ridge = _ridge(counts, n_active, config.item_ridge, config.item_ridge_exponent, config)
+    for sweep in range(1, config.sweeps + 1):
+        local = model.fit_local(train, threads=config.threads)
+        solved = _solve_side(
+            index.indptr, index.users, labels, local, ridge=ridge, config=config, threads=config.threads
+        )
+        model = replace(model, item_coordinates=solved)
+        if on_progress is not None:
+            on_progress(sweep, model)
+    return model
+
+
+def _first_model(train: Cohort, config: AlsConfig) -> AlsModel:
+    """Random item vectors, biases zero."""
+    mean = mean_rating(train)
+    rng = np.random.default_rng(config.seed)
+    first = rng.standard_normal((train.n_items, config.rank), dtype=np.float32)
+    first *= np.float32(_FIRST_NORM / np.sqrt(config.rank))
+    if config.biases:
+        first = np.hstack([np.zeros((train.n_items, 1), np.float32), first])
+    explicit = config.feedback is Feedback.EXPLICIT
+    return AlsModel(config=config, mean=mean if explicit else 0.0, item_coordinates=first)
+
+
+def _ridge(
+    counts: IntArray, n_others: int, strength: float, exponent: float, config: AlsConfig
+) -> Float32Array:
+    """strength (count + alpha0 n_others)^exponent per row, float32; the bracket is at least 1."""
+    seen = np.maximum(counts + config.unobserved_weight * n_others, 1.0)
+    return (strength * seen**exponent).astype(np.float32)
+
+
+def _solve_side(
+    indptr: IntArray,
+    columns: IndexArray,
+    labels: Float32Array,
+    others: Float32Array,
+    *,
+    ridge: Float32Array,
+    config: AlsConfig,
+    threads: int,
+) -> Float32Array:
+    """Solve all coordinates of one side, the other side's being fixed.
+
+    The bias of a row is the coefficient of a constant 1 that takes the place of the other side's bias; that
+    one goes into the labels. So both sides are the same ridge regression.
+    """
+    regressors, targets = others, labels
+    if config.biases:
+        regressors = others.copy()
+        regressors[:, 0] = 1.0
+        targets = labels - others[:, 0][columns]
+    gram = None
+    if config.unobserved_weight > 0:
+        gram = config.unobserved_weight * _gram(others)
+    return kernels.solve_ridge(
+        indptr, columns, targets, regressors, ridge=ridge, gram=gram, backend=config.backend, threads=threads
+    )
+
+
+def _gram(vectors: Float32Array) -> FloatArray:
+    """Sum of x x^T in float64, in blocks so that no float64 copy of all vectors is made."""
+    total = np.zeros((vectors.shape[1], vectors.shape[1]))
+    for start in range(0, vectors.shape[0], _GRAM_ROWS):
+        block = vectors[start : start + _GRAM_ROWS].astype(np.float64)
+        total += block.T @ block
+    return total
+
+
+__all__ = ["AlsModel", "fit_als"]

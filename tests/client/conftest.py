@@ -1,0 +1,45 @@
+"""A board small enough to check by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.tasks.adadpals import AdaDpals
+from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, Feedback
+
+TITLES = ("Heat (1995)", "Ran (1985)", "Ran (1985)", "Amélie (2001)", "Alien (1979)", "Aliens (1986)")
+FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 0.0]]
+
+
+def made_board(feedback: Feedback = Feedback.EXPLICIT, *, version: int = 3, titles: bool = True) -> Board:
+    """Two tastes; the last item is not learnt."""
+    task = AdaDpals(AdaDpalsConfig(rank=2, feedback=feedback, user_ridge=0.1))
+    return Board(
+        version=version,
+        task=task.name,
+        config=task.config,
+        arrays={
+            "item_factors": np.array(FACTORS, dtype=np.float32),
+            "learnt": np.array([1, 1, 1, 1, 1, 0], dtype=np.uint8),
+            "mean": np.array([3.0]),
+        },
+        catalogue=Catalogue(item_ids=("10", "11", "12", "13", "14", "15"), titles=TITLES if titles else None),
+    )
+
+
+@pytest.fixture
+def board() -> Board:
+    return made_board()
+
+
+@pytest.fixture
+def write_csv(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "mine.csv"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
