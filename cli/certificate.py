@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedboard.cli.tables import aligned
+
 if TYPE_CHECKING:
     from fedboard.cli.evidence import Evidence
 
@@ -76,13 +78,16 @@ def _verdict(evidence: "Evidence", n_checks: int, n_failed: int) -> str:
 
 
 def _print(evidence: "Evidence") -> None:
-    from fedboard.cli.tables import aligned
 
     held = evidence.certificate
     for sentence in held.statements:
         click.echo(sentence)
     rows = [
-        (str(event.get("name")), str(event.get("covers")), f"{event.get('noise_multiplier', float('nan')):.4g}")
+        (
+            str(event.get("name")),
+            str(event.get("covers")),
+            f"{event.get('noise_multiplier', float('nan')):.4g}",
+        )
         for event in held.releases
     ]
     click.echo("\n" + aligned(("release", "what it covers", "noise multiplier"), rows, right=(2,)))

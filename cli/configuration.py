@@ -44,9 +44,15 @@ def data_options(command: Command) -> Command:
     """Options that say which ratings."""
     for option in reversed(
         (
-            click.option("--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."),
-            click.option("--format", "data_format", metavar="NAME", help="Format, where it is not recognised."),
-            click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."),
+            click.option(
+                "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
+            ),
+            click.option(
+                "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
+            ),
+            click.option(
+                "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
+            ),
             click.option("--titles", metavar="FILE", help="Item titles."),
         )
     ):
@@ -58,17 +64,26 @@ def model_options(command: Command) -> Command:
     """Options that say what is learnt and under which promise."""
     for option in reversed(
         (
-            click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."),
+            click.option(
+                "--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."
+            ),
             click.option("--delta", type=float, help="Delta of the guarantee.  [default: 1e-5]"),
-            click.option("--adjacency", type=click.Choice(["add-remove", "replace"]), help="What neighbouring means."),
+            click.option(
+                "--adjacency", type=click.Choice(["add-remove", "replace"]), help="What neighbouring means."
+            ),
             click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
             click.option("--rank", type=int, help="Length of the embeddings."),
             click.option("--rounds", type=int, help="Rounds after the preparation."),
             click.option(
-                "--kernels", type=click.Choice(["auto", "numpy", "plain", "blocked"]), help="Which code computes."
+                "--kernels",
+                type=click.Choice(["auto", "numpy", "plain", "blocked"]),
+                help="Which code computes.",
             ),
             click.option(
-                "--set", "assignments", multiple=True, metavar="KEY=VALUE",
+                "--set",
+                "assignments",
+                multiple=True,
+                metavar="KEY=VALUE",
                 help="Any key of the configuration, e.g. settings.clip_norm=0.5; repeatable.",
             ),
         )

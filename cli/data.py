@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fedboard.cli.configuration import data_place, parse_range
+from fedboard.cli.tables import aligned
 
 
 @click.group()
@@ -19,7 +20,9 @@ def data() -> None:
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
 @click.option("--titles", metavar="FILE", help="Item titles.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def info(path: str, data_format: str | None, rating_range: str | None, titles: str | None, as_json: bool) -> None:
+def info(
+    path: str, data_format: str | None, rating_range: str | None, titles: str | None, as_json: bool
+) -> None:
     """Print size, density and skew of the ratings at PATH (or `synthetic`).
 
     Exact statistics of the raw data: for its owner, not for publication.
@@ -33,7 +36,6 @@ def info(path: str, data_format: str | None, rating_range: str | None, titles: s
 
 
 def _text(facts: dict[str, Any]) -> str:
-    from fedboard.cli.tables import aligned
 
     low, high = facts["rating_range"]
     per_user, per_item = facts["ratings_per_user"], facts["ratings_per_item"]
@@ -46,7 +48,9 @@ def _text(facts: dict[str, Any]) -> str:
         ("ratings per item", _spread(per_item)),
         ("most rated 10 % of items", f"{facts['share_of_top_items']:.1%} of the ratings"),
     ]
-    bars = aligned(("rating", "count"), [(f"{value:g}", f"{count:,}") for value, count in facts["values"]], right=(0, 1))
+    bars = aligned(
+        ("rating", "count"), [(f"{value:g}", f"{count:,}") for value, count in facts["values"]], right=(0, 1)
+    )
     return f"{facts['name']}\n{aligned(('', ''), rows)}\n\n{bars}\n\nNote: {facts['note']}."
 
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.places import RUNS, fresh
+from fedboard.cli.tables import aligned
 
 if TYPE_CHECKING:
+    from fedboard.common.board import Board, Catalogue
+    from fedboard.common.cohort import Cohort
     from fedboard.simulations.config import SimulationConfig
 
-_EXAMPLE_ITEMS = 5
+_EXAMPLE_PERSON, _EXAMPLE_ITEMS = 1, 5
+_EXAMPLE_FILE = "example-ratings.csv"
 
 
 @click.command(epilog="Example: fedboard demo --epsilon 2")
@@ -24,12 +28,18 @@ def demo(out: Path | None, workers: int | None, epsilon: float) -> None:
     Takes about a minute. A second demo goes to a directory of its own.
     """
     from fedboard.cli.simulate import run
+    from fedboard.client.open_board import open_board
+    from fedboard.simulations.problem import load_problem
 
     config = _configuration(epsilon, workers or min(2, os.cpu_count() or 1))
     place = fresh(out or RUNS / "demo")
     click.echo("Made-up people rate made-up films; AdaDPALS learns a board from them ...", err=True)
-    _, text = run(config, place, resume=False)
-    click.echo(f"{text}\n\n{_example(config, place)}\n\n{_next_steps(place)}")
+    problem = load_problem(config)
+    _, text = run(config, place, resume=False, problem=problem)
+    own = problem.train.rows(_EXAMPLE_PERSON, _EXAMPLE_PERSON + 1)
+    board = open_board(place)
+    _write_ratings(own, board.catalogue, place / _EXAMPLE_FILE)
+    click.echo(f"{text}\n\n{_example(own, board)}\n\n{_next_steps(place)}")
 
 
 def _configuration(epsilon: float, workers: int) -> "SimulationConfig":
@@ -39,15 +49,16 @@ def _configuration(epsilon: float, workers: int) -> "SimulationConfig":
     return parse_config(raw, source="--epsilon")
 
 
-def _example(config: "SimulationConfig", place: Path) -> str:
-    """What one of the made-up people gets to see."""
-    from fedboard.cli.tables import aligned
-    from fedboard.client.open_board import open_board
-    from fedboard.client.recommend import recommend
-    from fedboard.simulations.demo import example_person
+def _write_ratings(own: "Cohort", catalogue: "Catalogue", path: Path) -> None:
+    """Her ratings as the file that ``fedboard recommend`` reads."""
+    rows = [f"{catalogue.item_ids[i]},{r:g}" for i, r in zip(own.items, own.ratings, strict=True)]
+    path.write_text("\n".join(("item,rating", *rows)) + "\n", encoding="utf-8")
 
-    board = open_board(place)
-    own = example_person(config)
+
+def _example(own: "Cohort", board: "Board") -> str:
+    """What one of the made-up people gets to see."""
+    from fedboard.client.recommend import recommend
+
     titles = board.catalogue.titles or board.catalogue.item_ids
     favourites = (-own.ratings).argsort(kind="stable")[:_EXAMPLE_ITEMS]
     liked = [(titles[own.items[n]], f"{own.ratings[n]:.0f}") for n in favourites]
@@ -62,15 +73,13 @@ def _example(config: "SimulationConfig", place: Path) -> str:
 
 
 def _next_steps(place: Path) -> str:
-    return "\n".join(
-        (
-            "Try next:",
-            f"  fedboard certificate verify {place}     recompute the guarantee",
-            f"  fedboard recommend my-ratings.csv {place}     a CSV with the header item,rating",
-            "  fedboard sweep --data synthetic --epsilon 1,5,20 --algorithms adadpals,als --seeds 0",
-            "  fedboard simulate --data PATH --epsilon 5     your own data set",
-        )
-    )
+    steps = [
+        (f"fedboard certificate verify {place}", "recompute the guarantee"),
+        (f"fedboard recommend {place / _EXAMPLE_FILE} {place}", "her recommendations again"),
+        ("fedboard sweep --data synthetic --algorithms adadpals,als", "quality against epsilon"),
+        ("fedboard simulate --data PATH --epsilon 5", "your own ratings"),
+    ]
+    return "Try next:\n" + aligned(("", ""), [(f"  {command}", what) for command, what in steps])
 
 
 __all__ = ["demo"]

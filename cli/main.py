@@ -44,21 +44,28 @@ class _Commands(click.Group):
         return list(self.commands)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_HELP = """Recommendations that learn from many people and give none of them away.
+
+A board of item factors is learnt under user-level differential privacy; everybody combines it with her own
+ratings on her own device. Start here:
+
+\b
+  fedboard demo                                  made-up data, about a minute
+  fedboard simulate --data ml-1m/ --epsilon 5    your own data set
+  fedboard recommend my-ratings.csv runs/demo    what one person does with a board
+  fedboard certificate verify runs/demo          recompute the guarantee
+"""
+
+
+@click.group(
+    help=_HELP,
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="fedboard", message="%(prog)s %(version)s")
 @click.option(_DEBUG, is_flag=True, expose_value=False, help="Show the traceback of a failure.")
 def commands() -> None:
-    """Recommendations that learn from many people and give none of them away.
-
-    A board of item factors is learnt under user-level differential privacy; everybody combines it with her
-    own ratings on her own device. Start here:
-
-    \b
-      fedboard demo                                  made-up data, one and a half minutes
-      fedboard simulate --data ml-1m/ --epsilon 5    your own data set
-      fedboard recommend my-ratings.csv runs/demo    what one person does with a board
-      fedboard certificate verify runs/demo          recompute the guarantee
-    """
+    """Hold all commands."""
 
 
 for _command in (demo, simulate, sweep, recommend, neighbours, certificate, data):

@@ -10,8 +10,12 @@ RUNS = Path("runs")
 
 def fresh(wanted: Path) -> Path:
     """``wanted`` if nothing is there, else the first of ``wanted-2``, ``wanted-3``, ... that is free."""
-    candidates = (wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}") for number in count(1))
-    return next(path for path in candidates if not path.exists() or (path.is_dir() and not any(path.iterdir())))
+    candidates = (
+        wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}") for number in count(1)
+    )
+    return next(
+        path for path in candidates if not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    )
 
 
 def run_place(out: Path | None, name: str | None, *, default: str, resume: bool) -> Path:

@@ -21,6 +21,9 @@ _PHASES = {
     "baselines": "baselines without privacy",
 }
 
+_TOLD = ("validation_rmse", "recall@20")
+"""The metrics worth a place on the line."""
+
 
 class PlainListener:
     """One line per round."""
@@ -33,7 +36,9 @@ class PlainListener:
         """Say what is about to run."""
         self._n_rounds = n_rounds
         train = problem.train
-        told = f"{problem.name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_ratings:,} ratings"
+        told = (
+            f"{problem.name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_ratings:,} ratings"
+        )
         click.echo(f"{told}; {n_rounds} rounds within epsilon {self._budget:g}", err=True)
 
     def progress(self, phase: str, done: int, total: int) -> None:
@@ -72,9 +77,10 @@ class LiveListener:
 
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:
-    """Budget spent and the last metric, for one record of metrics.jsonl."""
+    """Budget spent and the last metrics, for one record of metrics.jsonl."""
     parts = [f"epsilon {line['epsilon_spent']:.3g} of {budget:g} spent"]
-    parts += [f"{name} {value:.4f}" for name, value in list(line.get("metrics", {}).items())[:1]]
+    metrics = line.get("metrics", {})
+    parts += [f"{name} {metrics[name]:.4f}" for name in _TOLD if name in metrics]
     return ", ".join(parts)
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.tables import aligned
+
 if TYPE_CHECKING:
     from fedboard.client.recommend import Recommendation
     from fedboard.common.board import Board
@@ -56,12 +58,16 @@ def _record(found: "list[Recommendation]", board: "Board", *, explicit: bool) ->
 
 
 def _print(found: "list[Recommendation]", board: "Board", *, n_own: int, explicit: bool) -> None:
-    from fedboard.cli.tables import aligned
     from fedboard.client.catalogue_search import title_of
 
     ids = board.catalogue.item_ids
     rows = [
-        (f"{rank}", title_of(board.catalogue, entry.item) or ids[entry.item], ids[entry.item], f"{entry.score:.2f}")
+        (
+            f"{rank}",
+            title_of(board.catalogue, entry.item) or ids[entry.item],
+            ids[entry.item],
+            f"{entry.score:.2f}",
+        )
         for rank, entry in enumerate(found, start=1)
     ]
     value = "predicted rating" if explicit else "score"

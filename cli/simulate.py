@@ -14,6 +14,7 @@ from fedboard.cli.places import run_place
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.problem import Problem
 
 _EXAMPLES = """\b
 Examples:
@@ -23,11 +24,16 @@ Examples:
   fedboard simulate --out runs/adadpals-eps5 --resume
 """
 
+_ALGORITHMS = (
+    "adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform or dpals-tail; without privacy: item-mean, "
+    "user-item-bias, local-only, popularity or als.  [default: adadpals]"
+)
+
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
 @data_options
-@click.option("--algorithm", metavar="NAME", help="adadpals, dpals-uniform, ..., or als, item-mean, ... (no privacy).")
+@click.option("--algorithm", metavar="NAME", help=_ALGORITHMS)
 @click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
 @model_options
 @click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
@@ -63,8 +69,16 @@ def simulate(
     click.echo(json.dumps(record) if as_json else text)
 
 
-def run(config: "SimulationConfig", place: Path, *, resume: bool) -> tuple[dict[str, Any], str]:
+def run(
+    config: "SimulationConfig", place: Path, *, resume: bool, problem: "Problem | None" = None
+) -> tuple[dict[str, Any], str]:
     """Run to the end; what there is to say about it, as a JSON-able record and as text.
+
+    Args:
+        config: what to run.
+        place: the run's directory.
+        resume: whether it goes on there.
+        problem: the data, if they are loaded already. Private.
 
     Raises:
         InterruptedRunError: Ctrl-C, with the command that goes on.
@@ -77,9 +91,9 @@ def run(config: "SimulationConfig", place: Path, *, resume: bool) -> tuple[dict[
     try:
         with listening(config) as listener:
             if is_reference(config.algorithm):
-                final = run_reference(config, place, resume=resume)
+                final = run_reference(config, place, resume=resume, problem=problem)
                 return reference_summary(config, place, final)
-            result = run_private(config, place, resume=resume, listener=listener)
+            result = run_private(config, place, resume=resume, listener=listener, problem=problem)
         return private_summary(config, result)
     except KeyboardInterrupt:
         raise InterruptedRunError(_how_to_go_on(place)) from None

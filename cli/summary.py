@@ -20,7 +20,12 @@ def private_summary(config: "SimulationConfig", result: "RunResult") -> tuple[di
     record = {
         "run": str(result.path),
         "algorithm": config.algorithm,
-        "guarantee": {"epsilon": claim.epsilon, "delta": claim.delta, "adjacency": claim.adjacency, "unit": claim.unit},
+        "guarantee": {
+            "epsilon": claim.epsilon,
+            "delta": claim.delta,
+            "adjacency": claim.adjacency,
+            "unit": claim.unit,
+        },
         "noise_private": result.certificate.private,
         "board": str(newest_board(result)),
         "board_digest": result.board.digest,
@@ -71,7 +76,9 @@ def guarantee_text(result: "RunResult") -> str:
         f"exact composition of {len(certificate.releases)} releases.",
     ]
     if not certificate.private:
-        lines.append("The noise can be reproduced from the seed: a simulation. Real users need --noise secure.")
+        lines.append(
+            "The noise can be reproduced from the seed: a simulation. Real users need --noise secure."
+        )
     return "\n".join(lines)
 
 
@@ -79,7 +86,10 @@ def metrics_text(name: str, guarantee: str, final: Mapping[str, Any]) -> str:
     """A table of the run's metrics with those of the baselines below."""
     names = list(final["metrics"])
     rows = [(name, guarantee, *_values(final["metrics"], names))]
-    rows += [(other, _NO_PRIVACY, *_values(metrics, names)) for other, metrics in final.get("baselines", {}).items()]
+    rows += [
+        (other, _NO_PRIVACY, *_values(metrics, names))
+        for other, metrics in final.get("baselines", {}).items()
+    ]
     headers = ("model", "guarantee", *(_LABELS.get(metric, metric) for metric in names))
     table = aligned(headers, rows, right=range(2, len(headers)))
     return f"{table}\n(held-out ratings; these numbers are not private, for simulations only)"

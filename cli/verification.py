@@ -31,7 +31,9 @@ def _board_findings(certificate: Certificate, board: Board) -> list[Finding]:
     carried = board.certificate is not None and board.certificate.get("digest") == certificate.digest
     return [
         Finding(check="board digest", passed=same, detail=detail),
-        Finding(check="carried certificate", passed=carried, detail="the board must carry this very certificate"),
+        Finding(
+            check="carried certificate", passed=carried, detail="the board must carry this very certificate"
+        ),
     ]
 
 
@@ -42,7 +44,11 @@ def _chain_finding(paths: tuple[Path, ...]) -> Finding:
         for path, (older, newer) in zip(paths[1:], pairwise(boards), strict=True)
         if newer.previous_digest != older.digest
     ]
-    detail = f"does not follow from the board before it: {', '.join(broken)}" if broken else "each follows the last"
+    detail = (
+        f"does not follow from the board before it: {', '.join(broken)}"
+        if broken
+        else "each follows the last"
+    )
     return Finding(check="chain of boards", passed=not broken, detail=detail)
 
 

@@ -45,11 +45,15 @@ class ItemIndex:
             return self.find(text)
         except InputError:
             part = _plain(text)
-            found = [n for title, numbers in self._by_title.items() if part and part in title for n in numbers]
+            found = [
+                n for title, numbers in self._by_title.items() if part and part in title for n in numbers
+            ]
         if len(found) == 1:
             return found[0]
         if found:
-            raise InputError(f"{text!r} is in {len(found)} titles: {self._named(found)}; give more of it, or the id")
+            raise InputError(
+                f"{text!r} is in {len(found)} titles: {self._named(found)}; give more of it, or the id"
+            )
         return self.find(text)
 
     def _named(self, numbers: list[int]) -> str:

@@ -21,7 +21,9 @@ def device_task(board: Board) -> AdaDpals:
     try:
         settings = msgspec.convert(dict(board.config), AdaDpalsConfig)
     except msgspec.ValidationError as error:
-        raise InputError(f"the board's configuration is not one that this version of fedboard knows: {error}") from error
+        raise InputError(
+            f"the board's configuration is not one that this version of fedboard knows: {error}"
+        ) from error
     return AdaDpals(settings, backend="numpy")
 
 

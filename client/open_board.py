@@ -20,7 +20,9 @@ def board_file(place: Path) -> Path:
     if not place.is_dir():
         return place
     # Version numbers are padded to one width, so the last name is the newest board.
-    found = sorted([*place.glob("board-*.board"), *place.glob("boards/board-*.board")], key=lambda path: path.name)
+    found = sorted(
+        [*place.glob("board-*.board"), *place.glob("boards/board-*.board")], key=lambda path: path.name
+    )
     if not found:
         raise InputError(f"{place}: no board in this directory; give a board file or the directory of a run")
     return found[-1]

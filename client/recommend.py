@@ -62,7 +62,9 @@ def recommend(own: Cohort, board: Board, *, k: int) -> list[Recommendation]:
     )[0]
     items = best[best >= 0]
     scores = task.predict(local, board, np.zeros(items.size, dtype=np.int32), items)
-    return [Recommendation(item=int(item), score=float(score)) for item, score in zip(items, scores, strict=True)]
+    return [
+        Recommendation(item=int(item), score=float(score)) for item, score in zip(items, scores, strict=True)
+    ]
 
 
 __all__ = ["Recommendation", "rating_range_of", "recommend"]

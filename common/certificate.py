@@ -104,9 +104,8 @@ class Certificate:
     def verify(self) -> list[Finding]:
         """Recompute every number from the ones it follows from.
 
-        Each release: its sensitivity from bound and adjacency, its deviation from sensitivity and
-        multiplier. All
-        releases: mu and rho from the multipliers, epsilon and the curve from mu. Then the claim, the
+        Each release: its sensitivity from bound and adjacency, its deviation from sensitivity and multiplier.
+        All releases: mu and rho from the multipliers, epsilon and the curve from mu. Then the claim, the
         sentences and the digest.
 
         Returns:

@@ -29,8 +29,8 @@ class RunDirectory:
         self.baselines = path / "baselines.json"
         self.distributions = path / "distributions.json"
 
-    def start(self, config: SimulationConfig) -> None:
-        """Make a fresh directory for this configuration.
+    def require_free(self) -> None:
+        """Refuse a directory that is in use.
 
         Raises:
             InputError: a run or something else is there already.
@@ -39,9 +39,17 @@ class RunDirectory:
             raise InputError(
                 f"{self.path} holds a run already; go on with --resume, or give another directory with --out"
             )
+        if self.path.exists() and not (self.path.is_dir() and {p.name for p in self.path.iterdir()} <= _BARE):
+            raise InputError(f"{self.path} is in use by something else; give another directory with --out")
+
+    def start(self, config: SimulationConfig) -> None:
+        """Make a fresh directory for this configuration.
+
+        Raises:
+            InputError: a run or something else is there already, or the directory cannot be made.
+        """
+        self.require_free()
         try:
-            if self.path.exists() and {path.name for path in self.path.iterdir()} - _BARE:
-                raise InputError(f"{self.path} is in use by something else; give another directory with --out")
             self.boards.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made ({error.strerror})") from error

@@ -95,6 +95,8 @@ def simulate(
     started = time.monotonic()
     if resume:
         run.resume(config)
+    else:
+        run.require_free()
     problem = problem or load_problem(config)
     backend = config.run.kernels
     if backend == "auto":
@@ -250,7 +252,13 @@ class _Session:
         }
         if self.config.run.baselines:
             line |= compare_with_baselines(
-                self.config, self.problem, self.board, run=self.run, pool=self.pool, backend=self.backend
+                self.config,
+                self.problem,
+                self.board,
+                run=self.run,
+                pool=self.pool,
+                backend=self.backend,
+                on_progress=self.listener.progress,
             )
         line["seconds_total"] = seconds
         self.run.write_json(self.run.distributions, distributions(self.task, self.board, self.problem.train))

@@ -11,7 +11,7 @@ from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.reference import is_reference, reference_names
+from fedboard.simulations.reference import ALS, is_reference, reference_names
 from fedboard.simulations.report import write_frontier
 from fedboard.simulations.sweep_cells import Cell, CellOutcome, run_cells
 
@@ -64,7 +64,9 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     if unknown:
         raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}")
     if not all(epsilon > 0 for epsilon in grid.epsilons):
-        raise InputError(f"epsilons must be > 0, got {', '.join(f'{epsilon:g}' for epsilon in grid.epsilons)}")
+        raise InputError(
+            f"epsilons must be > 0, got {', '.join(f'{epsilon:g}' for epsilon in grid.epsilons)}"
+        )
     if not (grid.algorithms and grid.epsilons and grid.seeds):
         raise InputError("a sweep needs at least one algorithm, one epsilon and one seed")
     # Baselines are cells of their own, and cells run side by side with one worker each.
@@ -121,7 +123,9 @@ def read_record(out: Path) -> SweepRecord:
 
 def _prepare(record: SweepRecord, out: Path, *, resume: bool) -> None:
     if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is in use; go on with a sweep that is there with --resume, or give another --out")
+        raise InputError(
+            f"{out} is in use; go on with a sweep that is there with --resume, or give another --out"
+        )
     try:
         (out / "cells").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -131,7 +135,11 @@ def _prepare(record: SweepRecord, out: Path, *, resume: bool) -> None:
 
 def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell]:
     if is_reference(algorithm):
-        config = msgspec.structs.replace(shared, algorithm=algorithm, seed=grid.seeds[0])
+        # Of the shared settings, which are those of the private algorithms, only the rank has a meaning here.
+        settings = {
+            name: value for name, value in shared.settings.items() if name == "rank" and algorithm == ALS
+        }
+        config = msgspec.structs.replace(shared, algorithm=algorithm, settings=settings, seed=grid.seeds[0])
         return [Cell(name=algorithm, config=config)]
     return [_private_cell(algorithm, shared, e, s) for e in grid.epsilons for s in grid.seeds]
 
@@ -155,4 +163,4 @@ def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
     }
 
 
-__all__ = ["Grid", "OnDone", "SweepRecord", "SweepResult", "plan_cells", "read_record", "sweep"]
+__all__ = ["CellOutcome", "Grid", "OnDone", "SweepRecord", "SweepResult", "plan_cells", "read_record", "sweep"]

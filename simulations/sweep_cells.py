@@ -152,7 +152,9 @@ class _Lane:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             with one_blas_thread():
                 self._start()
-            return CellOutcome(cell=cell, error=f"its process {how}; go on with --resume when the cause is mended")
+            return CellOutcome(
+                cell=cell, error=f"its process {how}; go on with --resume when the cause is mended"
+            )
         return outcome
 
     def stop(self) -> None:

@@ -162,8 +162,7 @@ class GaussianRelease:
 class BookedRelease:
     """A release that has been paid for; each of its rows can be published once.
 
-    Can be pickled. Several processes share one booked release by ``part``: each gets rows that nobody else
-    has.
+    Can be pickled. Several processes share one booked release by ``part``: each gets rows of its own.
     Not guaranteed: a copy made behind its back (pickling the same object twice, fork) counts for itself.
     """
 
@@ -206,7 +205,8 @@ class BookedRelease:
         ``floor((S + rint(sigma N)) / 2^shift) * 2^shift * grid_step``. Rounding commutes with adding the
         integer S, so this is a function of the continuous Gaussian mechanism's output and has exactly its
         guarantee. The draw of a number depends on its row and column alone, not on how rows are split over
-        calls.
+        calls. Not guaranteed: more precision than 64-bit words and float64 have; a published value keeps its
+        probability to about 1e-9 within 4 noise deviations and 1e-2 at 7, and none lies beyond 9.1.
 
         Args:
             sums: int64, shape (k, width), exact sums of contributions in grid units. Private.

@@ -74,7 +74,7 @@ class AlsModel:
         )
 
     def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
-        """mean + b_i + c_j + <u_i, v_j>, clipped to the rating range if there is one. As in ``Predictor``."""
+        """Predict mean + b_i + c_j + <u_i, v_j>, clipped to the rating range. As in ``Predictor``."""
         local, first = self.fit_local(history), int(self.config.biases)
         score: FloatArray = np.einsum(
             "pd,pd->p", self.item_coordinates[items, first:], local[users, first:], dtype=np.float64
@@ -146,9 +146,10 @@ def _first_model(train: Cohort, config: AlsConfig) -> AlsModel:
 def _ridge(
     counts: IntArray, n_others: int, strength: float, exponent: float, config: AlsConfig
 ) -> Float32Array:
-    """strength (count + alpha0 n_others)^exponent per row, float32; the bracket is at least 1."""
+    """Per row strength (count + alpha0 n_others)^exponent, float32; the bracket is at least 1."""
     seen = np.maximum(counts + config.unobserved_weight * n_others, 1.0)
-    return (strength * seen**exponent).astype(np.float32)
+    ridge: Float32Array = (strength * seen**exponent).astype(np.float32)
+    return ridge
 
 
 def _solve_side(

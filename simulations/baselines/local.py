@@ -38,7 +38,7 @@ class LocalModel:
             raise InputError(f"rating_range must ascend, got {self.rating_range}")
 
     def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
-        """centre + sum_i (y_ij - centre) / (n_j + strength), whatever the item. As in ``Predictor``."""
+        """Predict centre + sum_i (y_ij - centre) / (n_j + strength), whatever the item. As in ``Predictor``."""
         require_catalogue(history, self.n_items)
         centre = sum(self.rating_range) / 2
         residuals = history.ratings.astype(np.float64) - centre

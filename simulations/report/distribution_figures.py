@@ -1,16 +1,17 @@
 """Histograms that a run has stored: counts and weights."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fedboard.simulations.report.drawing import DASHES, SERIES, LineEnd, label_line_ends, new_figure
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.json_values import JsonObject, numbers, object_or_empty
 from fedboard.simulations.report.tables import Table
-from fedboard.simulations.report.wording import number
+from fedboard.simulations.report.wording import number, setting
 
 _AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}
 _NAMES = {
@@ -53,7 +54,6 @@ def _plot(group: str, histograms: dict[str, Histogram], *, held_out: bool) -> Pl
     axes = figure.add_subplot()
     _draw(axes, histograms)
     axes.set_xlabel(_AXIS_NAMES.get(group, group))
-    axes.set_ylabel("share of values in bin, %")
     return finish(
         figure,
         slug=f"distribution-{''.join(letter if letter.isalnum() else '-' for letter in group)}",
@@ -65,22 +65,40 @@ def _plot(group: str, histograms: dict[str, Histogram], *, held_out: bool) -> Pl
 
 
 def _draw(axes: Axes, histograms: dict[str, Histogram]) -> None:
-    lowest = min(edges[0] for edges, _ in histograms.values())
-    highest = max(edges[-1] for edges, _ in histograms.values())
-    if lowest > 0 and highest > 50 * lowest:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda place, _: number(place)))
+    """Shares, not numbers: one group may hold a few thousand items and a million ratings."""
+    logarithmic = all(edges[0] > 0 for edges, _ in histograms.values())
     ends = []
-    for place, (name, (edges, values)) in enumerate(histograms.items()):
-        style = place % len(SERIES)
-        # Shares, not numbers: one group may hold a few thousand items and a million ratings.
-        shares = [100 * value / sum(values) for value in values]
-        axes.stairs(shares, edges, color=SERIES[style], linestyle=DASHES[style], linewidth=1.6)
+    for place, (name, histogram) in enumerate(histograms.items()):
+        edges, heights = _per_doubling(histogram) if logarithmic else _per_bin(histogram)
+        colour, dashes = SERIES[place % len(SERIES)], DASHES[place % len(SERIES)]
+        axes.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.6)
         if len(histograms) == 1:
-            axes.stairs(shares, edges, color=SERIES[style], fill=True, alpha=0.18)
-        ends.append(LineEnd(height=shares[-1], text=name, colour=SERIES[style]))
+            axes.stairs(heights, edges, color=colour, fill=True, alpha=0.18)
+        ends.append(LineEnd(height=heights[-1], text=name, colour=colour))
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda position, _: setting(position)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("share of values, %\nper doubling" if logarithmic else "share of values in bin, %")
     axes.set_ylim(bottom=0)
     label_line_ends(axes, ends)
+
+
+def _per_bin(histogram: Histogram) -> Histogram:
+    edges, values = histogram
+    return edges, [100 * value / sum(values) for value in values]
+
+
+def _per_doubling(histogram: Histogram) -> Histogram:
+    """Shares divided by the width of the bin on a log2 axis, so that other bins give the same height.
+
+    Values that are (nearly) all equal become one bin of one doubling around them.
+    """
+    edges, values = histogram
+    if edges[-1] < 1.01 * edges[0]:
+        return [edges[0] / math.sqrt(2), edges[0] * math.sqrt(2)], [100.0]
+    widths = [math.log2(high / low) for low, high in pairwise(edges)]
+    return edges, [100 * value / sum(values) / width for value, width in zip(values, widths, strict=True)]
 
 
 def _reading(histograms: dict[str, Histogram]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.report.json_values import number_or_none, numbers, numeric_entries, object_or_empty
-from fedboard.simulations.report.wording import lower_is_better
+from fedboard.simulations.report.wording import lower_is_better, reading_order
 
 _PRIMARY = ("test_rmse", "recall@20", "ndcg@20", "test_mae")
 
@@ -56,8 +56,8 @@ def primary_metric(results: Sequence[Result]) -> str:
 
 
 def metric_names(results: Sequence[Result]) -> list[str]:
-    """All metrics that any result has, in order of appearance."""
-    return list(dict.fromkeys(name for result in results for name in result.metrics))
+    """All metrics that any result has."""
+    return reading_order(name for result in results for name in result.metrics)
 
 
 def algorithms(results: Sequence[Result]) -> list[str]:

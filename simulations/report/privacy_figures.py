@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedboard.simulations.report.drawing import DASHES, INK, MARKERS, MUTED, SERIES, new_figure
+from fedboard.simulations.report.drawing import DASHES, INK, MARKERS, MUTED, SERIES, SURFACE, new_figure
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.guarantee import ReleaseLine, Statement
 from fedboard.simulations.report.tables import Table
 from fedboard.simulations.report.wording import fixed, number, percent, setting
 
 _MOST_ROWS = 30
+_BACKING = {"facecolor": SURFACE, "edgecolor": "none", "pad": 0.8}
+"""Behind a number that the line of the claim may cross."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ def _draw_staircase(axes: Axes, spends: Sequence[_Spend], claim: float) -> None:
             textcoords="offset points",
             va="center",
             fontsize=8,
+            bbox=_BACKING,
         )
     axes.axvline(claim, color=MUTED, linestyle=DASHES[1], linewidth=1.1)
     # On the left of the line and in the first row, where the staircase is still far away.

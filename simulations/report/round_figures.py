@@ -19,7 +19,15 @@ from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
 from fedboard.simulations.report.run_files import Model, RunRecord
 from fedboard.simulations.report.tables import Table
-from fedboard.simulations.report.wording import byte_count, direction, fixed, listing, metric_label, number
+from fedboard.simulations.report.wording import (
+    byte_count,
+    direction,
+    fixed,
+    listing,
+    metric_label,
+    number,
+    reading_order,
+)
 
 _MOST_PANELS = 3
 _BYTE_SERIES = {
@@ -76,7 +84,7 @@ def bytes_plot(record: RunRecord) -> Plot | None:
 
 
 def _round_metrics(rounds: Sequence[JsonObject]) -> list[str]:
-    return list(dict.fromkeys(name for entry in rounds for name in object_or_empty(entry.get("metrics"))))
+    return reading_order(name for entry in rounds for name in object_or_empty(entry.get("metrics")))
 
 
 def _metric_points(rounds: Sequence[JsonObject], name: str) -> Points:

@@ -8,7 +8,7 @@ from fedboard.simulations.report.drawing import DASHES, MARKERS, SERIES, LineEnd
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.run_files import Model
 from fedboard.simulations.report.tables import Table
-from fedboard.simulations.report.wording import bucket_names, direction, fixed, metric_label
+from fedboard.simulations.report.wording import bucket_names, direction, fixed, lower_is_better, metric_label
 
 _MOST_LINES = len(SERIES)
 
@@ -61,6 +61,8 @@ def draw_slices(axes: Axes, metric: str, lines: Sequence[Line], names: Sequence[
         "items sorted by training ratings, equal number of items per bucket (ratings per item below)"
     )
     axes.set_ylabel(f"{metric_label(metric)}\n{direction(metric)}")
+    if not lower_is_better(metric):
+        axes.set_ylim(bottom=0)
     label_line_ends(axes, ends)
 
 

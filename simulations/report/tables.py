@@ -7,7 +7,16 @@ from typing import Any
 from fedboard.simulations.report.guarantee import ReleaseLine
 from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
 from fedboard.simulations.report.run_files import Model
-from fedboard.simulations.report.wording import arrow, duration, fixed, metric_label, number, percent, setting
+from fedboard.simulations.report.wording import (
+    arrow,
+    duration,
+    fixed,
+    metric_label,
+    number,
+    percent,
+    reading_order,
+    setting,
+)
 
 _LONGEST_VALUE = 400
 
@@ -25,9 +34,9 @@ class Table:
 def metric_table(run: Model, baselines: Sequence[Model]) -> Table:
     """Metrics of the run and its baselines, one row a model, the run first and emphasised."""
     models = (run, *baselines)
-    names = list(dict.fromkeys(name for model in models for name in model.metrics))
+    names = reading_order(name for model in models for name in model.metrics)
     return Table(
-        headers=("Model", "Epsilon", *(f"{metric_label(name)} {arrow(name)}" for name in names)),
+        headers=("Model", "Epsilon", *(f"{metric_label(name)}\u00a0{arrow(name)}" for name in names)),
         rows=tuple(
             (model.name, _epsilon(model), *(fixed(model.metrics.get(n)) for n in names)) for model in models
         ),
@@ -56,7 +65,7 @@ def release_table(releases: Sequence[ReleaseLine]) -> Table:
 
 def round_table(rounds: Sequence[JsonObject]) -> Table:
     """What ran, round by round: stage, releases, epsilon spent, time, validation metrics."""
-    names = list(dict.fromkeys(name for entry in rounds for name in object_or_empty(entry.get("metrics"))))
+    names = reading_order(name for entry in rounds for name in object_or_empty(entry.get("metrics")))
     return Table(
         headers=(
             "Round",

@@ -1,6 +1,7 @@
 """How numbers and names are written: the same in tables, in captions and on axes."""
 
 import math
+from collections.abc import Iterable
 from itertools import pairwise
 
 _METRIC_LABELS = {
@@ -9,6 +10,7 @@ _METRIC_LABELS = {
     "recall": "recall, k = 100, 80, 60, 40, 20",
     "seconds": "time (s)",
 }
+_KINDS = ("rmse", "mae", "recall", "ndcg")
 _SPLITS = {"test": "test", "validation": "validation", "train": "training"}
 _LOWER_IS_BETTER = ("rmse", "mae", "loss", "seconds", "error")
 
@@ -21,6 +23,17 @@ def metric_label(name: str) -> str:
         return f"{_SPLITS[split].capitalize()} {label}"
     label = _METRIC_LABELS.get(name, name.replace("_", " ").replace("ndcg", "NDCG"))
     return label[:1].upper() + label[1:]
+
+
+def reading_order(names: Iterable[str]) -> list[str]:
+    """Metric names without repeats: final ones before validation, and RMSE, MAE, recall, NDCG, then the rest."""
+    unique = dict.fromkeys(names)
+
+    def place(name: str) -> tuple[bool, int]:
+        kinds = (kind for kind, word in enumerate(_KINDS) if word in name)
+        return name.startswith("validation"), next(kinds, len(_KINDS))
+
+    return sorted(unique, key=place)
 
 
 def lower_is_better(metric: str) -> bool:
@@ -66,8 +79,13 @@ def fixed(value: float | None, decimals: int = 4) -> str:
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
-    """A share of one as a percentage; a dash for None."""
-    return "–" if share is None else f"{100 * share:.{decimals}f} %"
+    """A share of one as a percentage; a dash for None, ``< 0.1 %`` for what would round to nothing."""
+    if share is None:
+        return "–"
+    smallest = 10.0**-decimals
+    if 0 < 100 * share < smallest / 2:
+        return f"< {smallest:g} %"
+    return f"{100 * share:.{decimals}f} %"
 
 
 def byte_count(count: float | None) -> str:
@@ -129,5 +147,6 @@ __all__ = [
     "metric_label",
     "number",
     "percent",
+    "reading_order",
     "setting",
 ]

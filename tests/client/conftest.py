@@ -14,7 +14,7 @@ TITLES = ("Heat (1995)", "Ran (1985)", "Ran (1985)", "Amélie (2001)", "Alien (1
 FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 0.0]]
 
 
-def made_board(feedback: Feedback = Feedback.EXPLICIT, *, version: int = 3, titles: bool = True) -> Board:
+def _board(feedback: Feedback = Feedback.EXPLICIT, *, version: int = 3, titles: bool = True) -> Board:
     """Two tastes; the last item is not learnt."""
     task = AdaDpals(AdaDpalsConfig(rank=2, feedback=feedback, user_ridge=0.1))
     return Board(
@@ -32,7 +32,13 @@ def made_board(feedback: Feedback = Feedback.EXPLICIT, *, version: int = 3, titl
 
 @pytest.fixture
 def board() -> Board:
-    return made_board()
+    return _board()
+
+
+@pytest.fixture
+def make_board() -> Callable[..., Board]:
+    """``(feedback, version=, titles=)`` to a board."""
+    return _board
 
 
 @pytest.fixture

@@ -48,8 +48,11 @@ def test_implicit_feedback_needs_no_rating(board: Board, write_csv: Write) -> No
     ("text", "message"),
     [
         ("item,rating\n10,3\n99,3\n", "line 3: '99' is not in the board's catalogue"),
-        ("item,rating\nHet (1995),3\n", "did you mean Heat (1995) [10]?"),
-        ("item,rating\nRan (1985),3\n", "the title of several items: Ran (1985) [11]; Ran (1985) [12]; give the id"),
+        ("item,rating\nHet (1995),3\n", "did you mean Heat (1995) [10]"),
+        (
+            "item,rating\nRan (1985),3\n",
+            "the title of several items: Ran (1985) [11]; Ran (1985) [12]; give the id",
+        ),
         ("item,rating\n10,6\n", "line 2: a rating must be a number from 1 to 5, got '6'"),
         ("item,rating\n10,nan\n", "a rating must be a number from 1 to 5, got 'nan'"),
         ("item,rating\n10,good\n", "got 'good'"),

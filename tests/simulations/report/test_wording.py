@@ -10,6 +10,7 @@ from fedboard.simulations.report.wording import (
     metric_label,
     number,
     percent,
+    reading_order,
 )
 
 
@@ -56,6 +57,12 @@ def test_metrics_are_named_and_know_their_direction() -> None:
     assert not lower_is_better("overlap@10")
 
 
+def test_metrics_come_in_reading_order_whatever_the_file_says() -> None:
+    names = ["auc", "ndcg@20", "validation_rmse", "recall@20", "test_mae", "test_rmse", "test_mae"]
+
+    assert reading_order(names) == ["test_rmse", "test_mae", "recall@20", "ndcg@20", "auc", "validation_rmse"]
+
+
 def test_buckets_carry_their_counts_only_where_all_are_known() -> None:
     assert bucket_names([1, 5, 20_000], 2) == ["0 (tail)\n1–5", "1 (head)\n5–20k"]
     assert bucket_names([1, None, 9], 2) == ["0 (tail)", "1 (head)"]
@@ -63,4 +70,9 @@ def test_buckets_carry_their_counts_only_where_all_are_known() -> None:
 
 
 def test_a_missing_share_is_a_dash() -> None:
-    assert (percent(0.123), percent(None)) == ("12.3 %", "–")
+    assert (percent(0.123), percent(0.0), percent(None)) == ("12.3 %", "0.0 %", "–")
+
+
+def test_a_small_share_does_not_look_like_nothing() -> None:
+    assert percent(0.0001) == "< 0.1 %"
+    assert percent(0.0001, 2) == "0.01 %"

@@ -1,0 +1,42 @@
+"""The command line on data so small that a run takes a fraction of a second."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fedboard.cli.main import commands
+
+Command = Callable[..., Result]
+
+TINY = (
+    *("--data", "synthetic", "--kernels", "numpy", "--rank", "3", "--rounds", "2"),
+    *("--set", "data.synthetic.n_users=300", "--set", "data.synthetic.n_items=60"),
+    *("--set", "data.synthetic.mean_ratings_per_user=15"),
+)
+
+
+def _run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def fedboard() -> Command:
+    """Run a command line in this process."""
+    return _run
+
+
+@pytest.fixture
+def tiny() -> tuple[str, ...]:
+    """Flags of a tiny problem."""
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished tiny run, uninterrupted, with baselines. To be read only."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    result = _run("simulate", *TINY, "--out", out)
+    assert result.exit_code == 0, result.output
+    return out

@@ -1,0 +1,218 @@
+"""Each command once on good input: what it prints, what it writes, what ``--json`` gives."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from fedboard.cli.main import commands
+from fedboard.cli.places import fresh
+from fedboard.common.board import Board
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.algorithms import algorithm_names
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.reference import reference_names
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def my_ratings(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.csv"
+    path.write_text("item,rating\n1,5\n2,1\n3,4\n", encoding="utf-8")
+    return path
+
+
+def test_a_run_writes_everything_and_says_what_it_promises(fedboard: Command, finished: Path) -> None:
+    written = {path.name for path in finished.iterdir()}
+    boards = sorted(path.name for path in (finished / "boards").iterdir())
+
+    assert written >= {
+        *("config.json", "metrics.jsonl", "ledger.sqlite", "certificate.json"),
+        *("baselines.json", "distributions.json", "report.html"),
+    }
+    assert boards == [f"board-000{version}.board" for version in range(4)]
+    result = fedboard("simulate", "--out", finished.parent / "again", "--name", "again")
+    assert result.exit_code == 2
+    assert "not both" in result.stderr
+
+
+def test_a_run_with_json_prints_one_object_and_nothing_else(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = fedboard("simulate", *tiny, "--no-baselines", "--json", "--out", tmp_path / "run")
+
+    record = json.loads(result.stdout)
+    board = Board.load(Path(record["board"]))
+    assert result.exit_code == 0
+    assert record["board_digest"] == board.digest
+    assert record["guarantee"]["epsilon"] == pytest.approx(5.0, rel=1e-6)
+    assert record["noise_private"] is False
+    assert record["metrics"]["test_rmse"] > 0
+    assert result.stderr.count("round ") == 3
+
+
+def test_the_same_run_with_baselines_says_what_they_reach(fedboard: Command, finished: Path) -> None:
+    result = fedboard("simulate", "--out", finished, "--resume")
+
+    assert result.exit_code == 0
+    assert "Guarantee: (5, 1e-05)-differential privacy for each user" in result.stdout
+    assert "a simulation. Real users need --noise secure" in result.stdout
+    for name in reference_names(Feedback.EXPLICIT):
+        assert f"\n{name} " in result.stdout
+
+
+def test_a_model_without_privacy_says_so_and_keeps_no_ledger(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "als"
+
+    result = fedboard("simulate", *tiny, "--algorithm", "als", "--out", out)
+
+    assert result.exit_code == 0
+    assert "No privacy: als was fitted to the raw ratings" in result.stdout
+    assert json.loads((out / "metrics.jsonl").read_text())["label"] == "no privacy"
+    assert not (out / "ledger.sqlite").exists()
+    again = fedboard("simulate", "--out", out, "--resume", "--json")
+    assert json.loads(again.stdout)["guarantee"] is None
+
+
+@pytest.mark.parametrize("algorithm", ["adadpals", "popularity"])
+def test_implicit_feedback_is_judged_by_lists(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, algorithm: str
+) -> None:
+    flags = ("--feedback", "implicit", "--algorithm", algorithm, "--no-baselines", "--json")
+
+    result = fedboard("simulate", *tiny, *flags, "--out", tmp_path / "run")
+
+    assert result.exit_code == 0, result.stderr
+    assert 0 < json.loads(result.stdout)["metrics"]["recall@20"] <= 1
+
+
+def test_flags_win_over_the_file_and_assignments_over_flags(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("seed = 1\n[privacy]\nepsilon = 2.0\ndelta = 1e-6\n[run]\nbaselines = false\n")
+
+    result = fedboard(
+        *("simulate", config, *tiny, "--epsilon", "3", "--seed", "2", "--set", "seed=3"),
+        *("--set", "privacy.adjacency=replace", "--out", tmp_path / "run"),
+    )
+
+    stored = parse_config(json.loads((tmp_path / "run" / "config.json").read_text()))
+    assert result.exit_code == 0, result.stderr
+    assert (stored.seed, stored.privacy.epsilon, stored.privacy.delta) == (3, 3.0, 1e-6)
+    assert stored.privacy.adjacency == "replace"
+    assert stored.settings == {"rank": 3, "rounds": 2}
+    assert not (tmp_path / "run" / "baselines.json").exists()
+
+
+def test_secure_noise_is_certified_as_private(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    flags = ("--noise", "secure", "--no-baselines", "--json")
+
+    result = fedboard("simulate", *tiny, *flags, "--out", tmp_path / "run")
+
+    assert json.loads(result.stdout)["noise_private"] is True
+    assert fedboard("certificate", "verify", tmp_path / "run").exit_code == 0
+
+
+def test_names_of_data_sets_are_looked_up_in_the_data_folder(
+    fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.csv").write_text("user,item,rating\n1,7,4\n1,8,2\n2,7,5\n")
+    monkeypatch.setenv("FEDBOARD_DATA", str(tmp_path))
+    monkeypatch.chdir("/")
+
+    result = fedboard("data", "info", "tiny.csv", "--rating-range", "1,5", "--json")
+
+    assert json.loads(result.stdout)["ratings"] == 3
+    assert "3 from 1 to 5" in fedboard("data", "info", "tiny.csv", "--rating-range", "1,5").stdout
+
+
+def test_recommendations_leave_out_what_was_rated(
+    fedboard: Command, finished: Path, my_ratings: Path
+) -> None:
+    result = fedboard("recommend", my_ratings, finished, "-k", "5", "--json")
+
+    found = json.loads(result.stdout)["recommendations"]
+    assert [entry["rank"] for entry in found] == [1, 2, 3, 4, 5]
+    assert {"1", "2", "3"}.isdisjoint(entry["item_id"] for entry in found)
+    assert all(1 <= entry["predicted_rating"] <= 5 and entry["title"] for entry in found)
+    text = fedboard("recommend", my_ratings, finished / "boards" / "board-0003.board", "-k", "5").stdout
+    assert found[0]["title"] in text
+    assert "your ratings were sent nowhere" in text
+
+
+def test_neighbours_are_listed_by_title(fedboard: Command, finished: Path) -> None:
+    result = fedboard("neighbours", "7", finished, "-k", "3", "--json")
+
+    record = json.loads(result.stdout)
+    assert record["item_id"] == "7"
+    assert len(record["neighbours"]) == 3
+    assert fedboard("neighbours", record["title"], finished, "-k", "3").stdout.count("\n") == 6
+
+
+def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    assert fresh(tmp_path / "demo") == tmp_path / "demo"
+
+    (tmp_path / "demo" / "config.json").touch()
+    (tmp_path / "demo-2").touch()
+    assert fresh(tmp_path / "demo") == tmp_path / "demo-3"
+
+
+def test_the_demo_shows_guarantee_metrics_and_recommendations(
+    fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedboard.cli import demo
+
+    raw = {
+        "data": {"synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15.0}},
+        "settings": {"rank": 3, "rounds": 2},
+        "run": {"kernels": "numpy"},
+    }
+    monkeypatch.setattr(demo, "_configuration", lambda epsilon, workers: parse_config(raw))
+
+    result = fedboard("demo", "--out", tmp_path / "demo")
+
+    assert result.exit_code == 0, result.stderr
+    for part in (
+        "Guarantee: (5, 1e-05)",
+        "item-mean",
+        "recommends (predicted rating)",
+        "report.html",
+        "Try next",
+    ):
+        assert part in result.stdout
+    example = tmp_path / "demo" / "example-ratings.csv"
+    assert fedboard("recommend", example, tmp_path / "demo").exit_code == 0
+
+
+def test_help_names_every_algorithm(fedboard: Command) -> None:
+    text = " ".join(fedboard("simulate", "--help").stdout.split())
+
+    for name in (
+        *algorithm_names(),
+        *reference_names(Feedback.EXPLICIT),
+        *reference_names(Feedback.IMPLICIT),
+    ):
+        assert name in text
+
+
+@pytest.mark.parametrize("name", sorted(commands.commands))
+def test_every_command_has_help_with_an_example(fedboard: Command, name: str) -> None:
+    result = fedboard(name, "--help")
+
+    assert result.exit_code == 0
+    assert "Example" in result.stdout or "Commands" in result.stdout
+
+
+def test_the_version_is_that_of_the_package(fedboard: Command) -> None:
+    from importlib.metadata import version
+
+    assert fedboard("--version").stdout == f"fedboard {version('fedboard')}\n"
