@@ -34,9 +34,7 @@ class _Commands(click.Group):
         """Run and leave with the exit code."""
         given = list(sys.argv[1:] if args is None else args)
         arguments = [argument for argument in given if argument != _DEBUG]
-        command = partial(
-            super().main, arguments, prog_name or "fedboard", complete_var, standalone_mode=False, **extra
-        )
+        command = partial(super().main, arguments, "fedboard", complete_var, standalone_mode=False, **extra)
         sys.exit(guarded(command, debug=_DEBUG in given))
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -92,7 +92,7 @@ def metrics_text(name: str, guarantee: str, final: Mapping[str, Any]) -> str:
     ]
     headers = ("model", "guarantee", *(_LABELS.get(metric, metric) for metric in names))
     table = aligned(headers, rows, right=range(2, len(headers)))
-    return f"{table}\n(held-out ratings; these numbers are not private, for simulations only)"
+    return f"{table}\n(on held-out data; these numbers are not private, for simulations only)"
 
 
 def _values(metrics: Mapping[str, float], names: list[str]) -> tuple[str, ...]:

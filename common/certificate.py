@@ -154,7 +154,7 @@ def certify(
         claim=claim,
         releases=releases,
         composition=composition,
-        curve=curve_of(composition.mu),
+        curve=curve_of(releases),
         noise=noise,
         private=private,
         trust=tuple(trust),
@@ -219,7 +219,7 @@ def _composition_findings(certificate: Certificate) -> list[Finding]:
     covered = expected.epsilon <= claim.epsilon * (1 + RELATIVE_TOLERANCE)
     detail = f"epsilon {claim.epsilon!r} is claimed, the releases cost {expected.epsilon!r}"
     findings.append(Finding(check="claim", passed=covered, detail=detail))
-    curve = curve_of(expected.mu)
+    curve = curve_of(certificate.releases)
     complete = len(curve) == len(certificate.curve)
     findings.append(Finding(check="curve", passed=complete, detail=f"{len(curve)} points are required"))
     for point, right in zip(certificate.curve, curve, strict=False):

@@ -1,10 +1,7 @@
 """The private algorithms by name: how each builds its task from a configuration and a budget."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
-
-import msgspec
+from dataclasses import dataclass, replace
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.calibration import noise_multipliers
@@ -12,9 +9,8 @@ from fedboard.common.privacy.weights import WeightScheme
 from fedboard.common.tasks.adadpals import AdaDpals
 from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.options import checked_options
 from fedboard.simulations.presets import preset
-
-Settings = TypeVar("Settings", AdaDpalsConfig, BudgetShares)
 
 WEIGHTS: Mapping[str, WeightScheme] = {
     "adadpals": WeightScheme.ADAPTIVE,
@@ -59,24 +55,13 @@ def build_task(
         "device_seed": config.seed,
         "adjacency": config.privacy.adjacency,
     }
-    settings = _checked({**tuned.settings, **config.settings, **fixed}, AdaDpalsConfig, "settings")
-    shares = _checked({**tuned.shares, **config.privacy.shares}, BudgetShares, "privacy.shares")
+    settings = checked_options({**tuned.settings, **config.settings, **fixed}, AdaDpalsConfig, "settings")
+    shares = checked_options({**tuned.shares, **config.privacy.shares}, BudgetShares, "privacy.shares")
     by_release = shares_by_release(settings, shares)
     multipliers = noise_multipliers(config.privacy.epsilon, config.privacy.delta, by_release)
     return CalibratedTask(
         task=AdaDpals(replace(settings, noise_multipliers=multipliers), backend=backend), shares=by_release
     )
-
-
-def _checked(raw: dict[str, Any], kind: type[Settings], section: str) -> Settings:
-    known = {field.name for field in fields(kind)}
-    unknown = sorted(set(raw) - known)
-    if unknown:
-        raise InputError(f"{section}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{section}: {error}") from error
 
 
 __all__ = ["WEIGHTS", "CalibratedTask", "algorithm_names", "build_task"]

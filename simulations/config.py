@@ -1,5 +1,6 @@
 """Configuration of a simulation: one TOML file, one command line, one record in the run directory."""
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -65,8 +66,8 @@ class RunConfig(_Section, frozen=True, kw_only=True):
     """How it runs; never changes what is computed."""
 
     workers: int = 1
-    kernels: str = "auto"
-    """``auto``, ``numpy``, ``plain`` or ``blocked``."""
+    kernels: Literal["auto", "numpy", "plain", "blocked"] = "auto"
+    """Which code computes; versions agree to rounding, so resume with the same."""
     wire: Literal["factored", "dense"] = "factored"
     evaluate_rounds: bool = True
     """Metrics after each round, not only at the end."""
@@ -94,10 +95,12 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
         Raises:
             ValueError: a number is out of its range (``parse_config`` turns it into an InputError).
         """
-        if not self.privacy.epsilon > 0:
-            raise ValueError(f"privacy.epsilon must be > 0, got {self.privacy.epsilon}")
+        if not 0 < self.privacy.epsilon < math.inf:
+            raise ValueError(f"privacy.epsilon must be a finite number > 0, got {self.privacy.epsilon}")
         if not 0 < self.privacy.delta < 1:
             raise ValueError(f"privacy.delta must be in (0, 1), got {self.privacy.delta}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be a whole number >= 0, got {self.seed}")
         if self.run.workers < 1:
             raise ValueError(f"run.workers must be a whole number >= 1, got {self.run.workers}")
 

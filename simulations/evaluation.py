@@ -96,17 +96,19 @@ def judge_ratings(
 
 
 def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, counts: IntArray) -> Judgement:
-    """Recall and NDCG of top-k lists for users who took no part in training."""
-    k = min(TOP_K, held_out.history.n_items)
+    """Recall and NDCG of top-k lists for users who took no part in training.
+
+    In a catalogue of fewer than ``TOP_K`` items the rest of each list stays empty.
+    """
     jobs = [
-        partial(_recommend, predictor, held_out.history.rows(start, stop), k)
+        partial(_recommend, predictor, held_out.history.rows(start, stop), TOP_K)
         for start, stop in _blocks(held_out.history.n_users)
     ]
     lists = np.concatenate(pool.run(jobs))
     buckets = metrics.popularity_buckets(counts)
     target = held_out.target
-    values = {f"recall@{n}": metrics.recall_at_k(lists, target, k=n) for n in (20, 50) if n <= k}
-    values |= {f"ndcg@{n}": metrics.ndcg_at_k(lists, target, k=n) for n in (20, 100) if n <= k}
+    values = {f"recall@{n}": metrics.recall_at_k(lists, target, k=n) for n in (20, 50)}
+    values |= {f"ndcg@{n}": metrics.ndcg_at_k(lists, target, k=n) for n in (20, 100)}
     return Judgement(
         metrics=values,
         sliced={

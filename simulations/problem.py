@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import msgspec
-
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -16,6 +14,7 @@ from fedboard.simulations.datasets import (
     load_ratings,
     synthetic_ratings,
 )
+from fedboard.simulations.options import checked_options
 from fedboard.simulations.splits import RatingSplit, UserSplit, split_ratings, split_users
 
 
@@ -66,11 +65,10 @@ def load_data(config: DataConfig) -> Ratings:
         InputError: they cannot be read as they are.
     """
     if config.source == "synthetic":
-        try:
-            return synthetic_ratings(msgspec.convert(config.synthetic, SyntheticConfig))
-        except msgspec.ValidationError as error:
-            raise InputError(f"data.synthetic: {error}") from error
-    columns = None if config.columns is None else ColumnMapping(**config.columns)
+        return synthetic_ratings(checked_options(config.synthetic, SyntheticConfig, "data.synthetic"))
+    columns = None
+    if config.columns is not None:
+        columns = checked_options(config.columns, ColumnMapping, "data.columns")
     return load_ratings(
         config.source,
         format=config.format,

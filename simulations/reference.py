@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common import kernels
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals_config import Feedback
 from fedboard.simulations import baselines
@@ -16,6 +15,7 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging import judge
+from fedboard.simulations.kernel_choice import backend_of
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.run_directory import RunDirectory
 
@@ -119,7 +119,7 @@ def run_reference(
         config.algorithm,
         problem,
         feedback=config.feedback,
-        backend=_backend(config, problem),
+        backend=backend_of(config, problem),
         settings=config.settings,
         seed=config.seed,
         threads=config.run.workers,
@@ -159,12 +159,6 @@ def _fit_simple(name: str, problem: Problem) -> Predictor:
         case "local-only":
             return baselines.LocalModel(n_items=train.n_items, rating_range=scale)
     return baselines.fit_popularity(train)
-
-
-def _backend(config: SimulationConfig, problem: Problem) -> str:
-    if config.run.kernels != "auto":
-        return config.run.kernels
-    return kernels.choose_backend(int(config.settings.get("rank", 0)) or 8, problem.train.n_ratings)
 
 
 __all__ = ["ALS", "NO_PRIVACY", "fit_reference", "is_reference", "reference_names", "run_reference"]

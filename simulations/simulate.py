@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
@@ -23,6 +22,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.distributions import distributions
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.judging import judge_board
+from fedboard.simulations.kernel_choice import backend_of
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
 from fedboard.simulations.run_directory import RunDirectory
@@ -98,9 +98,7 @@ def simulate(
     else:
         run.require_free()
     problem = problem or load_problem(config)
-    backend = config.run.kernels
-    if backend == "auto":
-        backend = kernels.choose_backend(int(config.settings.get("rank", 0)) or 8, problem.train.n_ratings)
+    backend = backend_of(config, problem)
     calibrated = build_task(config, rating_range=problem.rating_range, backend=backend)
     if not resume:
         run.start(config)

@@ -163,4 +163,13 @@ def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
     }
 
 
-__all__ = ["CellOutcome", "Grid", "OnDone", "SweepRecord", "SweepResult", "plan_cells", "read_record", "sweep"]
+__all__ = [
+    "CellOutcome",
+    "Grid",
+    "OnDone",
+    "SweepRecord",
+    "SweepResult",
+    "plan_cells",
+    "read_record",
+    "sweep",
+]

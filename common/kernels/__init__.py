@@ -11,6 +11,7 @@ from fedboard.common.kernels.normal import standard_normal
 from fedboard.common.kernels.psd import solve_psd
 from fedboard.common.kernels.ridge import solve_ridge
 from fedboard.common.kernels.top_k import top_k
+from fedboard.common.kernels.unit_rows import unit_rows
 
 __all__ = [
     "BACKENDS",
@@ -20,4 +21,5 @@ __all__ = [
     "solve_ridge",
     "standard_normal",
     "top_k",
+    "unit_rows",
 ]

@@ -128,6 +128,22 @@ def compose_events(events: Iterable[Event]) -> float:
     return compose_mu(event_mu(event) for event in checked)
 
 
+def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
+    """Epsilon of recorded events together: the exact curve where all are Gaussian, else dp-accounting's PLD.
+
+    Args:
+        events: sound events. Public.
+        delta: in (0, 1). Public.
+
+    Raises:
+        FedboardError: an event is not Gaussian and dp-accounting is not installed; it is never guessed.
+        PrivacyError: an event is not sound.
+    """
+    if any(event.get("mechanism") != "gaussian" for event in events):
+        return epsilon_by_library(events, delta, accountant="pld")
+    return epsilon_of(delta, mu=compose_events(events))
+
+
 def epsilon_by_library(events: Sequence[Event], delta: float, *, accountant: Accountant = "pld") -> float:
     """Epsilon of recorded events by the accountants of dp-accounting: a second opinion.
 
@@ -196,6 +212,7 @@ __all__ = [
     "delta_of",
     "epsilon_by_library",
     "epsilon_of",
+    "epsilon_of_events",
     "mu_for",
     "require_delta",
 ]

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from fedboard.common.errors import BudgetExceededError, PrivacyError
-from fedboard.common.privacy.accounting import epsilon_of, require_delta
+from fedboard.common.privacy.accounting import require_delta
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 
@@ -36,17 +36,16 @@ class Budget:
 
         Args:
             what: who asks, for the message.
-            spent: mu of what is booked. Public.
-            after: mu of it together with what is asked. Public.
+            spent: epsilon of what is booked, at the budget's delta. Public.
+            after: epsilon of it together with what is asked. Public.
 
         Raises:
             BudgetExceededError: names what is spent, what it would be, and the budget.
         """
-        total = epsilon_of(self.delta, mu=after)
-        if total <= self.epsilon * (1 + RELATIVE_TOLERANCE):
+        if after <= self.epsilon * (1 + RELATIVE_TOLERANCE):
             return
         raise BudgetExceededError(
-            f"{what} is refused: spent epsilon {epsilon_of(self.delta, mu=spent):.6g}, with it {total:.6g} "
+            f"{what} is refused: spent epsilon {spent:.6g}, with it {after:.6g} "
             f"at delta {self.delta:g}, but the budget is {self.epsilon:.6g}"
         )
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedboard.common.privacy.accounting import compose_mu, epsilon_of
+from fedboard.common.privacy.accounting import compose_mu, epsilon_of_events
 from fedboard.common.privacy.events import Event, event_mu, event_rho
 
 CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
@@ -57,7 +57,7 @@ class Finding:
 
 
 def composition_of(events: Sequence[Event], delta: float) -> Composition:
-    """Compose sound events; exact where all are Gaussian, otherwise an upper bound.
+    """Compose sound events. Epsilon is exact where all are Gaussian, else by dp-accounting; mu is then a bound.
 
     Args:
         events: public.
@@ -65,12 +65,12 @@ def composition_of(events: Sequence[Event], delta: float) -> Composition:
     """
     mu = compose_mu(event_mu(event) for event in events)
     rho = math.fsum(event_rho(event) for event in events)
-    return Composition(mu=mu, rho=rho, epsilon=epsilon_of(delta, mu=mu))
+    return Composition(mu=mu, rho=rho, epsilon=epsilon_of_events(events, delta))
 
 
-def curve_of(mu: float) -> tuple[CurvePoint, ...]:
+def curve_of(events: Sequence[Event]) -> tuple[CurvePoint, ...]:
     """Epsilon at each of ``CURVE_DELTAS``."""
-    return tuple(CurvePoint(epsilon=epsilon_of(delta, mu=mu), delta=delta) for delta in CURVE_DELTAS)
+    return tuple(CurvePoint(epsilon=epsilon_of_events(events, delta), delta=delta) for delta in CURVE_DELTAS)
 
 
 __all__ = ["CURVE_DELTAS", "Composition", "CurvePoint", "Finding", "Guarantee", "composition_of", "curve_of"]

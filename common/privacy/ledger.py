@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import compose, compose_mu, epsilon_of
+from fedboard.common.privacy.accounting import compose, epsilon_of, epsilon_of_events
 from fedboard.common.privacy.budget import Budget
 from fedboard.common.privacy.durable import connect, lock_writer, sync_folder, transaction
 from fedboard.common.privacy.events import (
@@ -20,7 +20,6 @@ from fedboard.common.privacy.events import (
     Event,
     canonical_json,
     digest,
-    event_mu,
     require_sound,
 )
 from fedboard.common.privacy.guarantee import Guarantee
@@ -67,7 +66,7 @@ class Ledger:
         self.plan: Mapping[str, float] | None = self._header["plan"]
         self.run = run or self._header["run"]
         self.verify()
-        self._mu_parts = [event_mu(event) for event in self.events()]
+        self._booked: list[Event] = list(self.events())
 
     @classmethod
     def create(
@@ -88,7 +87,8 @@ class Ledger:
             BudgetExceededError: the plan costs more than the budget.
         """
         if plan is not None:
-            budget.require_affordable("the whole plan", spent=0.0, after=compose(plan.values()))
+            planned = epsilon_of(budget.delta, mu=compose(plan.values()))
+            budget.require_affordable("the whole plan", spent=0.0, after=planned)
         if Path(path).exists():
             raise InputError(
                 f"{path}: a ledger or another file is there already; open it or choose another path"
@@ -155,11 +155,12 @@ class Ledger:
             taken = self._row_named(event["name"])
             if taken is not None:
                 return self._reissued(taken, event, reissue=reissue)
-            part = event_mu(event)
-            before, after = compose_mu(self._mu_parts), compose_mu([*self._mu_parts, part])
-            self.budget.require_affordable(f"release {event['name']!r}", spent=before, after=after)
+            after = epsilon_of_events([*self._booked, event], self.budget.delta)
+            self.budget.require_affordable(
+                f"release {event['name']!r}", spent=self.spent().epsilon, after=after
+            )
             receipt = self._append(event)
-            self._mu_parts.append(part)
+            self._booked.append(event)
             return receipt
 
     def events(self) -> list[dict[str, Any]]:
@@ -169,7 +170,7 @@ class Ledger:
 
     def spent(self) -> Guarantee:
         """What all booked events cost together, at the budget's delta and adjacency."""
-        epsilon = epsilon_of(self.budget.delta, mu=compose_mu(self._mu_parts))
+        epsilon = epsilon_of_events(self._booked, self.budget.delta)
         return Guarantee(epsilon=epsilon, delta=self.budget.delta, adjacency=self.budget.adjacency)
 
     @property
@@ -266,7 +267,7 @@ class Ledger:
     def _append(self, event: Event) -> Receipt:
         text, time, previous = canonical_json(event), _now(), self.head
         with transaction(self._connection):
-            seq = len(self._mu_parts) + 1
+            seq = len(self._booked) + 1
             row_hash = _row_hash(seq=seq, time=time, run=self.run, event=event, previous=previous)
             row = (seq, time, self.run, event["name"], text, previous, row_hash)
             self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)

@@ -59,7 +59,7 @@ def read_npz(path: Path, *, rating_range: tuple[float, float], titles: dict[str,
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of the file, checked for name, shape and kind."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in (*TRAIN, *TEST, "item_id") if name in stored.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise InputError(

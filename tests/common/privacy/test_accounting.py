@@ -14,6 +14,7 @@ from fedboard.common.privacy.accounting import (
     delta_of,
     epsilon_by_library,
     epsilon_of,
+    epsilon_of_events,
     mu_for,
 )
 from fedboard.common.privacy.events import event_mu
@@ -168,6 +169,15 @@ def test_with_laplace_releases_our_epsilon_is_an_upper_bound_of_the_library(mult
     theirs = epsilon_by_library(events, 1e-5)
 
     assert theirs < ours < 1.5 * theirs
+
+
+def test_recorded_events_use_the_exact_curve_or_the_library():
+    gaussians = [gaussian(z) for z in (3.0, 5.0)]
+    mixed = [*gaussians, laplace(20.0)]
+
+    assert epsilon_of_events(gaussians, 1e-5) == epsilon_of(1e-5, mu=compose([3.0, 5.0]))
+    assert epsilon_of_events(mixed, 1e-5) == epsilon_by_library(mixed, 1e-5, accountant="pld")
+    assert epsilon_of_events(mixed, 1e-5) > epsilon_of_events(gaussians, 1e-5)
 
 
 @pytest.mark.parametrize("loss", [1e-12, 1e-6, 0.9e-3, 1.1e-3, 0.1, 1.0, 5.0, 30.0, 800.0])

@@ -1,0 +1,262 @@
+"""Bad input ends in one sentence and an exit code, and leaves nothing behind."""
+
+import signal
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import Result
+from pyarrow import parquet
+
+from fedboard.common.errors import BudgetExceededError
+from fedboard.common.privacy import budget
+
+Command = Callable[..., Result]
+
+
+def sentence(result: Result) -> str:
+    """The one line that a failed command prints."""
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.startswith("fedboard: ")
+    return result.stderr
+
+
+def write_bad_ratings(folder: Path, kind: str) -> Path:
+    """Ratings in the named format with one thing wrong in them."""
+    files: dict[str, bytes] = {
+        "ml-100k/u.data": b"1\t1\t5\t0\n1\t1\t4\t0\n",
+        "ml-1m/ratings.dat": b"1::1::5::0\n1::2::9::0\n",
+        "ml-10m/ratings.dat": b"1::1::4.5::0\n1::2::x::0\n",
+        "ml-20m/ratings.csv": b"userId,movieId,rating,timestamp\n1,1,5.0,0\n1,2,,0\n",
+        "table.csv": b"user,item,rating\na,b,3\na,c,nan\n",
+        "table.tsv": b"user\titem\trating\na\tb\t3\na\tc\n",
+        "latin.csv": b"user,item,rating\na,\xe9,3\n",
+        "empty.csv": b"",
+        "no-column.csv": b"user,item,stars\na,b,3\n",
+        "broken.zip": b"PK\x03\x04 and nothing more",
+        "broken.npz": b"PK\x03\x04 and nothing more",
+        "broken.parquet": b"PAR1 and nothing more",
+        "unknown.bin": b"\x00\x01\x02",
+    }
+    path = folder / kind
+    path.parent.mkdir(exist_ok=True)
+    if kind in files:
+        path.write_bytes(files[kind])
+    elif kind == "strings.parquet":
+        parquet.write_table(pa.table({"user": ["a"], "item": ["b"], "rating": ["good"]}), path)
+    elif kind == "other.npz":
+        np.savez(path, ratings=np.zeros(3))
+    elif kind == "other.zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("readme.txt", "no ratings")
+    return path
+
+
+BAD_RATINGS = (
+    *("ml-100k/u.data", "ml-1m/ratings.dat", "ml-10m/ratings.dat", "ml-20m/ratings.csv", "table.csv"),
+    *("table.tsv", "latin.csv", "empty.csv", "no-column.csv", "broken.zip", "other.zip", "broken.npz"),
+    *("other.npz", "broken.parquet", "strings.parquet", "unknown.bin", "missing.csv"),
+)
+
+
+@pytest.mark.parametrize("kind", BAD_RATINGS)
+def test_bad_ratings_are_refused_by_name_and_leave_nothing(
+    fedboard: Command, tmp_path: Path, kind: str
+) -> None:
+    data, out = write_bad_ratings(tmp_path, kind), tmp_path / "runs" / "out"
+
+    simulated = fedboard("simulate", "--data", data, "--rating-range", "1,5", "--out", out)
+    described = fedboard("data", "info", data, "--rating-range", "1,5")
+
+    for result in (simulated, described):
+        assert result.exit_code == 2
+        assert Path(kind).name in sentence(result)
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--epsilon", "-1"), "privacy.epsilon must be a finite number > 0, got -1"),
+        (("--epsilon", "nan"), "privacy.epsilon must be a finite number > 0, got nan"),
+        (("--epsilon", "inf"), "must be a finite number > 0, got inf"),
+        (("--seed", "-1"), "seed must be a whole number >= 0, got -1"),
+        (("--set", "settings.rank=many"), "settings: Expected `int`, got `str`"),
+        (("--set", "settings.rank=2.5"), "settings: Expected `int`, got `float`"),
+        (("--set", "run.kernels=fast"), "Invalid enum value 'fast'"),
+        (("--set", "data.source=x", "--set", "data.columns.person=a"), "data.columns: unknown key 'person'"),
+        (("--delta", "1"), "privacy.delta must be in (0, 1), got 1.0"),
+        (("--workers", "0"), "run.workers must be a whole number >= 1, got 0"),
+        (("--rank", "0"), "rank must be a whole number >= 1, got 0"),
+        (("--algorithm", "magic"), "algorithm must be one of adadpals"),
+        (("--algorithm", "popularity"), "'popularity' is not for explicit feedback"),
+        (("--algorithm", "als", "--set", "settings.clip_norm=1"), "unknown key 'clip_norm' for als"),
+        (("--algorithm", "als", "--rank", "0"), "rank must be a whole number >= 1, got 0"),
+        (("--set", "settings.clip=1"), "settings: unknown key 'clip'"),
+        (("--set", "settings.clip_norm=-1"), "clip_norm must be finite and > 0, got -1"),
+        (("--set", "privacy.shares.counts=1.5"), "shares.counts must be in (0, 1), got 1.5"),
+        (("--set", "privacy.shares.counts=0.999"), "must be < 1"),
+        (("--set", "nonsense=1"), "Object contains unknown field `nonsense`"),
+        (("--set", "seed"), "--set needs KEY=VALUE"),
+        (("--set", "seed="), "is not a TOML value"),
+        (("--set", "seed=[1"), "is not a TOML value"),
+        (("--set", "split.kind=users"), "explicit feedback is judged on held-out ratings"),
+        (("--set", "split.test=1.5"), "must be >= 0 and add up to less than 1"),
+        (("--set", "data.synthetic.n_users=0"), "n_users must be >= 1, got 0"),
+        (("--set", "data.synthetic.people=3"), "data.synthetic: unknown key 'people'"),
+        (("--rating-range", "5"), "--rating-range must be two numbers"),
+        (("--resume",), "holds no run to resume"),
+    ],
+)
+def test_a_bad_configuration_is_refused_and_leaves_nothing(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, flags: tuple[str, ...], message: str
+) -> None:
+    out = tmp_path / "out"
+
+    result = fedboard("simulate", *tiny, *flags, "--out", out)
+
+    assert result.exit_code in (2, 3), result.stderr
+    assert message in sentence(result)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epsilon 5", "not valid TOML"),
+        ("[privacy]\nepsilon = 'much'", "Expected `float`, got `str` - at `$.privacy.epsilon`"),
+        ("[privacy]\nepsilom = 5", "unknown field `epsilom`"),
+        ("[run]\nworkers = 1.5", "$.run.workers"),
+    ],
+)
+def test_a_bad_file_of_settings_is_refused_by_name(
+    fedboard: Command, tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+
+    result = fedboard("simulate", path, "--out", tmp_path / "out")
+
+    assert result.exit_code == 2
+    assert message in sentence(result)
+    assert "run.toml" in result.stderr
+    assert fedboard("simulate", tmp_path / "missing.toml").exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_would_overspend_is_refused_before_it_starts(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedboard.simulations import algorithms
+
+    honest = algorithms.noise_multipliers
+    monkeypatch.setattr(
+        algorithms, "noise_multipliers", lambda *a, **k: {name: z / 2 for name, z in honest(*a, **k).items()}
+    )
+
+    result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
+
+    assert result.exit_code == BudgetExceededError.exit_code == 3
+    assert "the whole plan is refused" in sentence(result)
+    assert not (tmp_path / "out").exists()
+    assert budget  # the refusal is the budget's own, see its tests
+
+
+def test_a_directory_in_use_is_never_written_to(
+    fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    (tmp_path / "thesis.tex").write_text("years of work")
+    (tmp_path / "file").write_text("")
+
+    taken = fedboard("simulate", *tiny, "--out", finished)
+    foreign = fedboard("simulate", *tiny, "--out", tmp_path)
+    a_file = fedboard("simulate", *tiny, "--out", tmp_path / "file")
+    other = fedboard("simulate", *tiny, "--epsilon", "4", "--out", finished, "--resume")
+
+    assert "holds a run already; go on with --resume" in sentence(taken)
+    assert "is in use by something else" in sentence(foreign)
+    assert "is in use by something else" in sentence(a_file)
+    assert "was started with another 'privacy'" in sentence(other)
+    assert {taken.exit_code, foreign.exit_code, a_file.exit_code, other.exit_code} == {2}
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "thesis.tex"]
+
+
+def test_a_device_gets_sentences_too(fedboard: Command, finished: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text("item,rating\n1,5\n1,4\n")
+
+    assert f"{mine}, line 3: item '1' is listed twice" in sentence(fedboard("recommend", mine, finished))
+    assert "no ratings can be read" in sentence(fedboard("recommend", tmp_path / "no.csv", finished))
+    assert "no such file or directory" in sentence(fedboard("recommend", mine, tmp_path / "no"))
+    assert "not a complete fedboard board" in sentence(fedboard("recommend", mine, mine))
+    assert "not in the board's catalogue" in sentence(fedboard("neighbours", "nothing like it", finished))
+    early = finished / "boards" / "board-0001.board"
+    assert "has learnt nothing about the items yet" in sentence(fedboard("recommend", mine, early))
+
+
+def test_a_missing_extra_is_named(
+    fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "fedboard.simulations.simulate", None)
+    monkeypatch.setattr(sys, "meta_path", [_Without("matplotlib"), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "fedboard.simulations.simulate")
+    for name in [
+        name for name in sys.modules if name.startswith(("matplotlib", "fedboard.simulations.report"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+
+    result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
+
+    assert result.exit_code == 2
+    assert sentence(result) == "fedboard: this needs fedboard[all]: pip install 'fedboard[all]'\n"
+
+
+class _Without:
+    """An import system in which a package is not installed."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == self.package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_on_request(
+    fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedboard.simulations import datasets
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by\nzero")
+
+    monkeypatch.setattr(datasets, "load_ratings", broken)
+
+    result = fedboard("data", "info", "synthetic")
+    debugged = fedboard("data", "info", "synthetic", "--debug")
+
+    assert result.exit_code == debugged.exit_code == 70
+    assert "unexpected ZeroDivisionError: by zero; this is a bug, run again with --debug" in sentence(result)
+    assert "Traceback" in debugged.stderr
+    assert "in broken" in debugged.stderr
+
+
+def test_ctrl_c_before_anything_is_written_leaves_nothing(
+    fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from fedboard.simulations import simulate
+
+    monkeypatch.setattr(simulate, "load_problem", lambda config: signal.raise_signal(signal.SIGINT))
+
+    result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
+
+    assert result.exit_code == 130
+    assert sentence(result) == "fedboard: interrupted before anything was written\n"
+    assert not (tmp_path / "out").exists()
