@@ -53,6 +53,9 @@ def _told(error: BaseException) -> int:
             return _reader_left()
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRAS:
             return _say("this needs fedboard[all]: pip install 'fedboard[all]'", _MISSING_EXTRA)
+        case OSError() if error.strerror:
+            place = "" if error.filename is None else f"{error.filename}: "
+            return _say(f"{place}{error.strerror}", FedboardError.exit_code)
     told = f"unexpected {type(error).__name__}: {error}; this is a bug, run again with --debug to see where"
     return _say(" ".join(told.split()), UNEXPECTED)
 

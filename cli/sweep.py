@@ -16,7 +16,12 @@ from fedboard.common.errors import InputError
 if TYPE_CHECKING:
     from fedboard.simulations.sweep import CellOutcome, SweepRecord, SweepResult
 
-_AXES: Mapping[str, Callable[[str], Any]] = {"algorithms": str, "epsilons": float, "seeds": int}
+_AXES: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "algorithms": (str, "--algorithms"),
+    "epsilons": (float, "--epsilon"),
+    "seeds": (int, "--seeds"),
+}
+"""Axis of the grid: kind of its values, and the option that gives them."""
 _EXAMPLES = """\b
 Examples:
   fedboard sweep --data ml-1m/ --epsilon 1,5,20 --algorithms adadpals,dpals-uniform,als --seeds 0,1,2 --jobs 2
@@ -84,7 +89,7 @@ def _assembled(
     base = msgspec.to_builtins(earlier.config) if resume else {}
     base = base if config_file is None else read_config(config_file)
     config = configure(base, flags, assignments, source=str(config_file or "the flags"))
-    given = {axis: listed(text, _AXES[axis], f"--{axis}") for axis, text in axes.items() if text is not None}
+    given = {axis: listed(text, *_AXES[axis]) for axis, text in axes.items() if text is not None}
     return SweepRecord(grid=msgspec.structs.replace(earlier.grid, **given), config=config)
 
 
@@ -129,6 +134,7 @@ def _text(result: "SweepResult", place: Path) -> str:
     if result.failed:
         failures = "\n".join(f"- {outcome.cell.name}: {outcome.error}" for outcome in result.failed)
         parts.append(f"{len(result.failed)} of {len(result.outcomes)} cells failed:\n{failures}")
+        parts.append(f"Tracebacks  {place / 'failures.txt'}")
     return "\n\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums
 
-_NUMBERS_PER_BLOCK = 1 << 21
+_NUMBERS_PER_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class NoisedSums:
 
 
 def item_blocks(requests: Sequence[Request], *, at_least: int = 1) -> list[tuple[int, int]]:
-    """Split the items so that a block of all these releases has about two million numbers."""
+    """Split the items so that a block of all these releases has about a million numbers."""
     rows = requests[0].release.rows
     width = sum(r.release.width for r in requests)
     size = max(1, min(_NUMBERS_PER_BLOCK // width, -(-rows // at_least)))

@@ -12,8 +12,9 @@ def backend_of(config: SimulationConfig, problem: Problem) -> str:
     if config.run.kernels != "auto":
         return config.run.kernels
     rank = config.settings.get("rank")
-    known = isinstance(rank, int) and rank > 0  # anything else is refused where settings are checked
-    return kernels.choose_backend(rank if known else _USUAL_RANK, problem.train.n_ratings)
+    if not isinstance(rank, int) or rank < 1:  # not given, or refused where settings are checked
+        rank = _USUAL_RANK
+    return kernels.choose_backend(rank, problem.train.n_ratings)
 
 
 __all__ = ["backend_of"]

@@ -23,13 +23,39 @@ class Preset:
 
 _EXPLICIT: Mapping[float, Preset] = {
     1.0: Preset(
-        settings={"rounds": 4, "item_ridge": 80.0, "user_ridge": 3.0, "label_bound": 1.5, "clip_norm": 0.5}
+        settings={
+            "rounds": 4,
+            "clip_norm": 0.35,
+            "label_bound": 1.0,
+            "user_ridge": 1.8,
+            "item_ridge": 90.0,
+            "weight_exponent": 0.25,
+        },
+        shares={"quadratic": 0.2, "round_growth": 3.0},
     ),
     5.0: Preset(
-        settings={"rounds": 4, "item_ridge": 30.0, "user_ridge": 3.0, "label_bound": 2.0, "clip_norm": 0.6}
+        settings={
+            "rounds": 6,
+            "clip_norm": 0.6,
+            "label_bound": 1.6,
+            "user_ridge": 1.8,
+            "user_ridge_exponent": 0.1,
+            "item_ridge": 72.0,
+            "item_ridge_exponent": 0.5,
+            "weight_exponent": 1 / 3,
+        },
+        shares={"quadratic": 0.3, "round_growth": 2.0},
     ),
     20.0: Preset(
-        settings={"rounds": 6, "item_ridge": 20.0, "user_ridge": 3.0, "label_bound": 2.5, "clip_norm": 0.8}
+        settings={
+            "rounds": 8,
+            "clip_norm": 1.1,
+            "label_bound": 2.0,
+            "user_ridge": 1.1,
+            "item_ridge": 20.0,
+            "weight_exponent": 0.4,
+        },
+        shares={"quadratic": 0.3, "round_growth": 1.0},
     ),
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedboard.common.board import Board
+from fedboard.common.board import Board, write_atomically
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.ledger import Budget, Ledger
@@ -262,7 +262,7 @@ class _Session:
         self.run.write_json(self.run.distributions, distributions(self.task, self.board, self.problem.train))
         self.run.append(line)
         certificate = Certificate.from_dict(dict(self.board.certificate or {}))
-        self.run.certificate.write_text(certificate.to_json(), encoding="utf-8")
+        write_atomically(self.run.certificate, certificate.to_json().encode())
         self.listener.progress("judging", 1, 1)
         return line
 

@@ -1,6 +1,7 @@
 """Many runs as one question: a grid of algorithms, epsilons and seeds, and the frontier that comes out."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from fedboard.simulations.report import write_frontier
 from fedboard.simulations.sweep_cells import Cell, CellOutcome, run_cells
 
 _RECORD = "sweep.json"
+FAILURES = "failures.txt"
+"""Tracebacks of the cells that failed, in the directory of the sweep."""
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,10 +66,12 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     unknown = [name for name in grid.algorithms if name not in known]
     if unknown:
         raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}")
-    if not all(epsilon > 0 for epsilon in grid.epsilons):
+    if not all(0 < epsilon < math.inf for epsilon in grid.epsilons):
         raise InputError(
-            f"epsilons must be > 0, got {', '.join(f'{epsilon:g}' for epsilon in grid.epsilons)}"
+            f"epsilons must be finite and > 0, got {', '.join(f'{epsilon:g}' for epsilon in grid.epsilons)}"
         )
+    if not all(seed >= 0 for seed in grid.seeds):
+        raise InputError(f"seeds must be >= 0, got {', '.join(map(str, grid.seeds))}")
     if not (grid.algorithms and grid.epsilons and grid.seeds):
         raise InputError("a sweep needs at least one algorithm, one epsilon and one seed")
     # Baselines are cells of their own, and cells run side by side with one worker each.
@@ -103,6 +108,7 @@ def sweep(
         if on_done is not None:
             on_done(outcome)
     outcomes = tuple(ended[cell.name] for cell in cells)
+    _write_failures(out / FAILURES, outcomes)
     results = [_frontier_entry(outcome) for outcome in outcomes if outcome.final is not None]
     return SweepResult(outcomes=outcomes, frontier=tuple(write_frontier(results, out)) if results else ())
 
@@ -131,6 +137,14 @@ def _prepare(record: SweepRecord, out: Path, *, resume: bool) -> None:
     except OSError as error:
         raise InputError(f"{out}: cannot be made ({error.strerror})") from error
     write_atomically(out / _RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
+
+
+def _write_failures(path: Path, outcomes: Sequence[CellOutcome]) -> None:
+    failed = [f"{o.cell.name}: {o.error}\n{o.trace}" for o in outcomes if o.error is not None]
+    if failed:
+        path.write_text("\n".join(failed), encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell]:
@@ -164,6 +178,7 @@ def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
 
 
 __all__ = [
+    "FAILURES",
     "CellOutcome",
     "Grid",
     "OnDone",

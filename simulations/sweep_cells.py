@@ -83,7 +83,7 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, jobs: int) -> Iterator[Cel
         return
     waiting = deque(cells)
     with one_blas_thread():
-        lanes = [_Lane(folder) for _ in range(jobs)]
+        lanes = [Lane(folder) for _ in range(jobs)]
     try:
         while waiting or any(lane.cell for lane in lanes):
             for lane in lanes:
@@ -118,7 +118,7 @@ def _shared_problem(data: bytes) -> Problem:
     return load_problem(msgspec.json.decode(data, type=SimulationConfig))
 
 
-class _Lane:
+class Lane:
     """A process that runs one cell after the other; if one of them kills it, a new one takes over."""
 
     def __init__(self, folder: Path) -> None:
@@ -133,6 +133,11 @@ class _Lane:
         self._process = context.Process(target=_serve, args=(theirs, self._folder), daemon=True)
         self._process.start()
         theirs.close()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process that runs the cells."""
+        return self._process.pid
 
     def give(self, cell: Cell) -> None:
         """Start a cell."""
@@ -183,4 +188,4 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-__all__ = ["Cell", "CellOutcome", "run_cell", "run_cells"]
+__all__ = ["Cell", "CellOutcome", "Lane", "run_cell", "run_cells"]

@@ -7,6 +7,7 @@ number of threads nor on how the rows are split over calls, bit for bit.
 
 from fedboard.common.kernels.backends import BACKENDS, choose_backend
 from fedboard.common.kernels.item_statistics import item_statistics
+from fedboard.common.kernels.noisy_sums import noisy_sums
 from fedboard.common.kernels.normal import standard_normal
 from fedboard.common.kernels.psd import solve_psd
 from fedboard.common.kernels.ridge import solve_ridge
@@ -17,6 +18,7 @@ __all__ = [
     "BACKENDS",
     "choose_backend",
     "item_statistics",
+    "noisy_sums",
     "solve_psd",
     "solve_ridge",
     "standard_normal",

@@ -20,7 +20,11 @@ _PACKAGES: Final = {
     ("numpy", ""): "reference",
     ("plain", ""): "plain",
     ("plain", "psd"): "reference",
-    ("blocked", ""): "plain",
+    ("blocked", ""): "blocked",
+    ("blocked", "noisy_sums"): "plain",
+    ("blocked", "normal"): "plain",
+    ("blocked", "top_k"): "plain",
+    ("blocked", "unit_rows"): "plain",
     ("blocked", "psd"): "reference",
 }
 

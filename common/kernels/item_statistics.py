@@ -88,6 +88,8 @@ def _check(
         raise InputError("users and entries, weights and responses must pair up one to one")
     if indptr[0] < 0 or indptr[-1] > users.size or np.any(np.diff(indptr) < 0):
         raise InputError("indptr must ascend within 0..number of entries")
+    read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
+    users, entries = users[read], entries[read]
     if users.size and (users.min() < 0 or users.max() >= vectors.shape[0]):
         raise InputError("users must be row numbers of vectors")
     if entries.size and (entries.min() < 0 or entries.max() >= weights.size):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.errors import InputError, PrivacyError
 
 VECTOR_BOUND = 1 << 12
@@ -63,10 +63,13 @@ def clip_responses(responses: NDArray[np.floating], bound: float) -> ShortArray:
     Raises:
         PrivacyError: a response is not finite.
     """
-    values = np.asarray(responses, dtype=np.float64)
-    _require_finite(values)
+    _require_finite(responses)
     limit = _positive(bound=bound)
-    return np.trunc(np.clip(values, -limit, limit) / limit * RESPONSE_BOUND).astype(np.int16)
+    values = np.array(responses, dtype=np.float64)
+    np.clip(values, -limit, limit, out=values)
+    values /= limit
+    values *= RESPONSE_BOUND
+    return values.astype(np.int16)  # the cast truncates
 
 
 def quantise_weights(weights: NDArray[np.floating]) -> ShortArray:
@@ -81,11 +84,13 @@ def quantise_weights(weights: NDArray[np.floating]) -> ShortArray:
     Raises:
         PrivacyError: a weight is not finite or not in [0, 1].
     """
-    values = np.asarray(weights, dtype=np.float64)
-    _require_finite(values)
-    if values.size and not 0.0 <= values.min() <= values.max() <= 1.0 + 1e-9:
+    _require_finite(weights)
+    if weights.size and not 0.0 <= weights.min() <= weights.max() <= 1.0 + 1e-9:
         raise PrivacyError("weights must lie in [0, 1]")
-    return np.minimum(np.trunc(values * WEIGHT_ONE), WEIGHT_ONE).astype(np.int16)
+    values = np.array(weights, dtype=np.float64)
+    values *= WEIGHT_ONE
+    np.minimum(values, WEIGHT_ONE, out=values)
+    return values.astype(np.int16)  # the cast truncates
 
 
 def check_rows(
@@ -121,15 +126,17 @@ def check_rows(
         InputError: the arrays do not fit together or have another dtype, so no row can be told.
     """
     _require_shapes(indptr, items, vectors, {"weights": weights, "responses": responses})
-    broken = _broken_items(indptr, items, n_items)
+    broken_entries = _broken_items(indptr, items, n_items)
+    if weights is not None:
+        broken_entries |= weights < 0
+    if responses is not None:
+        broken_entries |= responses > RESPONSE_BOUND
+        broken_entries |= responses < -RESPONSE_BOUND
+    broken = _rows_of(indptr, broken_entries)
     if vectors is not None:
         broken |= _squared_norms(vectors) > VECTOR_BOUND**2
     if weights is not None:
         broken |= _row_sums(indptr, np.square(weights, dtype=np.int64)) > WEIGHT_ONE**2
-        broken |= _row_sums(indptr, weights < 0) > 0
-    if responses is not None:
-        out_of_range = (responses > RESPONSE_BOUND) | (responses < -RESPONSE_BOUND)
-        broken |= _row_sums(indptr, out_of_range) > 0
     if joint_bound is not None:
         if vectors is None or weights is None or responses is None:
             raise InputError("a joint bound needs vectors, weights and responses")
@@ -165,22 +172,28 @@ def _exceeds_joint(
 
 
 def _broken_items(indptr: IntArray, items: IndexArray, n_items: int) -> BoolArray:
-    outside = (items < 0) | (items >= n_items)
-    if items.size > 1:
-        not_ascending = np.zeros(items.size, dtype=np.bool_)
-        not_ascending[1:] = items[1:] <= items[:-1]
-        starts = indptr[:-1]
-        not_ascending[starts[starts < items.size]] = False
-        outside |= not_ascending
-    return _row_sums(indptr, outside) > 0
+    """Mark entries whose item is not in the catalogue or not above the one before it in its row."""
+    broken: BoolArray = items.view(np.uint32) >= n_items  # negative numbers are large ones here
+    not_ascending = items[1:] <= items[:-1]
+    starts = indptr[1:-1]
+    not_ascending[starts[(starts > 0) & (starts < items.size)] - 1] = False
+    broken[1:] |= not_ascending
+    return broken
 
 
-def _row_sums(indptr: IntArray, values: NDArray[np.generic]) -> IntArray:
+def _rows_of(indptr: IntArray, marked: BoolArray) -> BoolArray:
+    """Mark the rows that hold a marked entry."""
+    rows = np.zeros(indptr.size - 1, dtype=np.bool_)
+    rows[np.searchsorted(indptr, np.flatnonzero(marked), side="right") - 1] = True
+    return rows
+
+
+def _row_sums(indptr: IntArray, values: IntArray) -> IntArray:
     """Sums over rows, int64: differences of a running sum, exact modulo 2^64 wherever the row's own sum
     fits.
     """
     cumulated = np.zeros(values.size + 1, dtype=np.int64)
-    np.cumsum(values, dtype=np.int64, out=cumulated[1:])
+    np.cumsum(values, out=cumulated[1:])
     sums: IntArray = cumulated[indptr[1:]] - cumulated[indptr[:-1]]
     return sums
 
@@ -208,8 +221,9 @@ def _require_shapes(
             raise InputError(f"{name} must be int16 with one number per item")
 
 
-def _require_finite(values: FloatArray) -> None:
-    if not np.isfinite(values).all():
+def _require_finite(values: NDArray[np.floating]) -> None:
+    # NaN shows in both ends; looking at them makes no array as long as the values.
+    if values.size and not (np.isfinite(values.min()) and np.isfinite(values.max())):
         raise PrivacyError("numbers that leave the device must be finite; NaN or infinity was refused")
 
 

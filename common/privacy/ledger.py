@@ -97,13 +97,9 @@ class Ledger:
         header["plan"] = None if plan is None else dict(plan)
         with contextlib.ExitStack() as on_failure:
             lock = on_failure.enter_context(lock_writer(path))
+            _write_empty(Path(path), header)
             connection = connect(path)
             on_failure.callback(connection.close)
-            with transaction(connection):
-                for statement in _SCHEMA.split(";")[:-1]:
-                    connection.execute(statement)
-                connection.execute("INSERT INTO meta VALUES (?)", (canonical_json(header),))
-            sync_folder(path)
             ledger = cls(connection, run=run, lock=lock)
             on_failure.pop_all()
             return ledger
@@ -272,6 +268,18 @@ class Ledger:
             row = (seq, time, self.run, event["name"], text, previous, row_hash)
             self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return Receipt(seq=seq, name=event["name"], event_digest=digest(event), hash=row_hash)
+
+
+def _write_empty(path: Path, header: Mapping[str, Any]) -> None:
+    """Put a ledger without rows in place in one step: a crash leaves a whole one or none."""
+    partial = path.with_name(f"{path.name}.part")
+    partial.unlink(missing_ok=True)
+    with contextlib.closing(connect(partial)) as connection, transaction(connection):
+        for statement in _SCHEMA.split(";")[:-1]:
+            connection.execute(statement)
+        connection.execute("INSERT INTO meta VALUES (?)", (canonical_json(header),))
+    os.replace(partial, path)  # closing has moved the write-ahead log into the file
+    sync_folder(path)
 
 
 def _row_hash(*, seq: int, time: str, run: str, event: Event, previous: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.kernels import noisy_sums
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency, sensitivity_factor
 from fedboard.common.privacy.events import (
     Event,
@@ -17,7 +18,7 @@ from fedboard.common.privacy.events import (
     stated_problems,
     symmetric_rank,
 )
-from fedboard.common.privacy.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.noise import NoiseSource, NoiseStream, noise_backend
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger import Ledger, Receipt
@@ -26,7 +27,7 @@ Layout = Literal["vector", "symmetric"]
 
 _HEADROOM = 2.0**62
 _LARGEST_DRAW = 12.0  # far beyond what 64 random bits can reach
-_NUMBERS_PER_CHUNK = 1 << 20
+_NUMBERS_PER_CHUNK = 1 << 16  # stays in cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +228,10 @@ class BookedRelease:
         step = max(1, _NUMBERS_PER_CHUNK // self.release.width)
         for first in range(0, sums.shape[0], step):
             part = sums[first : first + step]
-            draws = self.stream.normal((start_row + first) * part.shape[1], part.size).reshape(part.shape)
-            noisy = part + np.rint(draws * deviations).astype(np.int64)
-            published[first : first + step] = noisy >> self.release.release_shift
+            bits = self.stream.bits((start_row + first) * part.shape[1], part.size)
+            published[first : first + step] = noisy_sums(
+                part, bits, stddevs=deviations, shift=self.release.release_shift, backend=noise_backend()
+            )
         published *= self.release.published_step
         return published
 

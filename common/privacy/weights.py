@@ -8,6 +8,7 @@ import numpy as np
 from fedboard.common.arrays import BitArray, BoolArray, FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.kernels import unit_rows
 
 _KEY_BITS = 48
 _KEY_MASK = np.uint64((1 << _KEY_BITS) - 1)
@@ -94,6 +95,7 @@ def entry_weights(
     *,
     items_per_user: int | None = None,
     seed: int | None = None,
+    backend: str = "numpy",
 ) -> FloatArray:
     """Weight w_ij of each rating of a cohort. Private.
 
@@ -107,6 +109,7 @@ def entry_weights(
         omega: float64, shape (n_items,), from ``item_weights`` of the same scheme. Public.
         items_per_user: k >= 1, for uniform and tail; users with fewer items get 1 / sqrt k on each. Public.
         seed: 0 <= seed < 2^64, for uniform: draws the sample from seed, user row and item.
+        backend: which kernels compute; never changes what is computed.
 
     Returns:
         float64, shape (n_ratings,), in [0, 1].
@@ -122,12 +125,9 @@ def entry_weights(
             raise InputError(f"{scheme} weights need items_per_user >= 1")
         chosen = _sampled(scheme, cohort, omega, items_per_user, seed)
         return np.where(chosen, 1.0 / math.sqrt(items_per_user), 0.0)
-    users = cohort.user_of_entry()
-    weights = omega[cohort.items]
-    norms = np.sqrt(np.bincount(users, weights=weights * weights, minlength=cohort.n_users))
-    if scheme is not WeightScheme.ADAPTIVE:
-        norms = np.maximum(norms, 1.0)
-    return np.minimum(weights / norms[users], 1.0)
+    spend_all = scheme is WeightScheme.ADAPTIVE
+    indptr = cohort.indptr - cohort.indptr[0]
+    return unit_rows(indptr, cohort.items, omega, spend_all=spend_all, backend=backend)
 
 
 def _sampled(

@@ -118,16 +118,22 @@ class AdaDpals:
 
         Squares of a user's weights sum to at most 1; items that are not learnt get nothing.
         """
+        if np.all(board.arrays["learnt"]):
+            return self._share(cohort, board)
         learnt = board.arrays["learnt"][cohort.items] != 0
         weights = np.zeros(cohort.n_ratings)
-        weights[learnt] = entry_weights(
+        weights[learnt] = self._share(cohort.where(learnt), board)
+        return weights
+
+    def _share(self, cohort: Cohort, board: Board) -> FloatArray:
+        return entry_weights(
             self.settings.weights,
-            cohort.where(learnt),
+            cohort,
             np.asarray(board.arrays["item_weights"]),
             items_per_user=self.settings.items_per_user,
             seed=self.settings.device_seed,
+            backend=self.backend,
         )
-        return weights
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""

@@ -25,10 +25,14 @@ def capped_mean(cohort: Cohort, settings: AdaDpalsConfig) -> dict[str, IntArray]
     """
     number = cohort.counts.astype(np.float64)
     weight = np.minimum(1.0, settings.mean_cap / np.maximum(number, 1.0))
-    clipped = np.clip(cohort.ratings.astype(np.float64), settings.rating_low, settings.rating_high)
+    steps = cohort.ratings.astype(np.float64)
+    np.clip(steps, settings.rating_low, settings.rating_high, out=steps)
+    steps -= settings.centre
+    steps *= _STEPS_PER_STAR
     # Whole numbers, so that a user's sum does not depend on who is summed before her.
-    steps = np.rint((clipped - settings.centre) * _STEPS_PER_STAR).astype(np.int64)
-    running = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(steps)])
+    np.rint(steps, out=steps)
+    running = np.zeros(cohort.n_ratings + 1, dtype=np.int64)
+    np.cumsum(steps.astype(np.int64), out=running[1:])
     total = (running[cohort.indptr[1:]] - running[cohort.indptr[:-1]]) / _STEPS_PER_STAR
     return {
         "mean/sum": _on_grid(weight * total / (settings.mean_cap * settings.half_range)),

@@ -12,6 +12,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from fedboard.common.errors import FedboardError, InputError, WorkerDiedError
+from fedboard.simulations.engine.allocator import keep_freed_memory
 
 Job = Callable[[], Any]
 """A picklable callable without arguments: ``functools.partial`` of a module-level function."""
@@ -49,6 +50,7 @@ class WorkerPool:
         self.n_workers = n_workers
         self._closed = False
         self._workers: list[_Worker] = []
+        keep_freed_memory()
         if n_workers > 1:
             with one_blas_thread():
                 self._workers = [_start(number) for number in range(n_workers)]
@@ -184,6 +186,7 @@ def _start(number: int) -> _Worker:
 
 def _serve(connection: "Connection[Any, Any]", parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    keep_freed_memory()
     while os.getppid() == parent:
         try:
             answer = connection.recv()()

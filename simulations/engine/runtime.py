@@ -23,7 +23,7 @@ from fedboard.simulations.engine import jobs
 from fedboard.simulations.engine.pool import Job, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 
-_USERS_PER_JOB = 4096
+_USERS_PER_JOB = 2048
 
 OnProgress = Callable[[str, int, int], None]
 """(phase, jobs done, jobs in all)."""

@@ -33,6 +33,18 @@ def tiny() -> tuple[str, ...]:
     return TINY
 
 
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the report empty: drawing takes longer than everything else in a run this small."""
+    from fedboard.simulations import simulate
+
+    def written(run: Path) -> Path:
+        (run / "report.html").write_text("<p>left out")
+        return run / "report.html"
+
+    monkeypatch.setattr(simulate, "write_report", written)
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished tiny run, uninterrupted, with baselines. To be read only."""

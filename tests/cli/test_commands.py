@@ -39,6 +39,7 @@ def test_a_run_writes_everything_and_says_what_it_promises(fedboard: Command, fi
     assert "not both" in result.stderr
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_run_with_json_prints_one_object_and_nothing_else(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_run_with_json_prints_one_object_and_nothing_else(
     assert result.stderr.count("round ") == 3
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_same_run_with_baselines_says_what_they_reach(fedboard: Command, finished: Path) -> None:
     result = fedboard("simulate", "--out", finished, "--resume")
 
@@ -79,6 +81,7 @@ def test_a_model_without_privacy_says_so_and_keeps_no_ledger(
     assert json.loads(again.stdout)["guarantee"] is None
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("algorithm", ["adadpals", "popularity"])
 def test_implicit_feedback_is_judged_by_lists(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, algorithm: str
@@ -92,6 +95,7 @@ def test_implicit_feedback_is_judged_by_lists(
     assert 0 < json.loads(result.stdout)["metrics"]["recall@20"] <= 1
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_flags_win_over_the_file_and_assignments_over_flags(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -111,6 +115,7 @@ def test_flags_win_over_the_file_and_assignments_over_flags(
     assert not (tmp_path / "run" / "baselines.json").exists()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_secure_noise_is_certified_as_private(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:

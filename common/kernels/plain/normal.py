@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, FloatArray
+from fedboard.common.arrays import BitArray, FloatArray, IntArray
 from fedboard.common.kernels.compiling import compiled, reading, writing
 
 # Coefficients from the highest power down. Centre: |u - 1/2| <= 0.425, in the variable 0.180625 - (u - 1/2)^2.
@@ -45,7 +45,8 @@ _FAR_TAIL: Final = (
     (5.4637849111641143699, 0.59983220655588793769),
     (6.6579046435011037772, 1.0),
 )
-_CENTRE_HALF_WIDTH: Final = 0.425
+_TAIL_BELOW: Final = 0.5 - 0.425
+_WORDS_AT_ONCE: Final = 1024
 _LOW_BITS: Final = np.uint64((1 << 63) - 1)
 _ONE: Final = np.uint64(1)
 _SIGN_SHIFT: Final = np.uint64(63)
@@ -63,26 +64,52 @@ def _ratio(variable: float, coefficients: tuple[tuple[float, float], ...]) -> fl
 
 
 @compiled()
-def _tail(uniform: float) -> float:
-    """Phi^-1(uniform) for uniform in [2^-64, 0.075]."""
-    root = sqrt(-log(uniform))
-    if root <= 5.0:
-        return -_ratio(root - 1.6, _TAIL)
-    return -_ratio(root - 5.0, _FAR_TAIL)
+def _uniform(word: np.uint64) -> float:
+    """The tail probability of a word, in [2^-64, 1/2]."""
+    return np.float64((word & _LOW_BITS) + _ONE) * _SCALE
+
+
+@compiled()
+def _fill_centre(bits: BitArray, out: FloatArray) -> None:
+    """Draws as if every word belonged to the centre; wrong in the tails. Without branches, so it vectorises."""
+    for k in range(bits.size):
+        offset = _uniform(bits[k]) - 0.5
+        sign = 1.0 - 2.0 * np.float64(bits[k] >> _SIGN_SHIFT)
+        out[k] = sign * offset * _ratio(0.180625 - offset * offset, _CENTRE)
+
+
+@compiled()
+def _list_tail(bits: BitArray, places: IntArray) -> int:
+    """List the places of words in the tails and count them; a branch on one word in seven would mispredict."""
+    found = 0
+    for k in range(bits.size):
+        places[found] = k
+        found += _uniform(bits[k]) < _TAIL_BELOW
+    return found
+
+
+@compiled()
+def _fill_tail(bits: BitArray, places: IntArray, roots: FloatArray, draws: FloatArray, out: FloatArray) -> None:
+    """Replace ``out[places]`` by draws from the tails; ``roots`` and ``draws`` are room to work in."""
+    for j in range(places.size):
+        roots[j] = sqrt(-log(_uniform(bits[places[j]])))
+    for j in range(places.size):
+        draws[j] = -_ratio(roots[j] - 1.6, _TAIL)
+    for j in range(places.size):
+        draw = draws[j] if roots[j] <= 5.0 else -_ratio(roots[j] - 5.0, _FAR_TAIL)
+        out[places[j]] = -draw if bits[places[j]] >> _SIGN_SHIFT else draw
 
 
 @compiled(reading("uint64", 1), writing("float64", 1))
 def fill_normal(bits: BitArray, out: FloatArray) -> None:
-    """Fill ``out`` with one draw per word; both of shape (n,). The first loop has no branch: it vectorises."""
-    for k in range(bits.size):
-        offset = np.float64((bits[k] & _LOW_BITS) + _ONE) * _SCALE - 0.5
-        sign = 1.0 - 2.0 * np.float64(bits[k] >> _SIGN_SHIFT)
-        out[k] = sign * offset * _ratio(0.180625 - offset * offset, _CENTRE)
-    for k in range(bits.size):
-        uniform = np.float64((bits[k] & _LOW_BITS) + _ONE) * _SCALE
-        if uniform < 0.5 - _CENTRE_HALF_WIDTH:
-            draw = _tail(uniform)
-            out[k] = -draw if bits[k] >> _SIGN_SHIFT else draw
+    """Fill ``out`` with one draw per word; both of shape (n,). Block by block, so that all stays in cache."""
+    places = np.empty(_WORDS_AT_ONCE + 1, np.int64)
+    roots, draws = np.empty(_WORDS_AT_ONCE), np.empty(_WORDS_AT_ONCE)
+    for start in range(0, bits.size, _WORDS_AT_ONCE):
+        stop = min(start + _WORDS_AT_ONCE, bits.size)
+        words, normals = bits[start:stop], out[start:stop]
+        _fill_centre(words, normals)
+        _fill_tail(words, places[: _list_tail(words, places)], roots, draws, normals)
 
 
 __all__ = ["fill_normal"]

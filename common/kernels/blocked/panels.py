@@ -1,0 +1,125 @@
+"""Gathering the scattered rows that one sum needs into a contiguous panel."""
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ShortArray
+from fedboard.common.kernels.blocked.tiles import lanes_of
+from fedboard.common.kernels.blocked.vectors import Emitter, data_pointer
+from fedboard.common.kernels.compiling import compiled, emitted
+
+# Rows asked for before they are needed: enough to hide a miss in the second-level cache.
+_AHEAD: Final = 16
+_LINE_BYTES: Final = 64
+
+
+@compiled()
+def gather(
+    factors: Float32Array, rank: int, columns: IndexArray, first: int, count: int, panel: Float32Array, step: int
+) -> None:
+    """Copy factors[columns[first + k]] to row k of ``panel``, k = 0..count - 1; both arrays are flat."""
+    lanes = lanes_of(factors)
+    whole = rank // lanes * lanes
+    for k in range(first, first + count):
+        prefetch_row(factors, np.int64(columns[min(k + _AHEAD, columns.size - 1)]), rank)
+        source, target = np.int64(columns[k]) * rank, (k - first) * step
+        for position in range(0, whole, lanes):
+            copy_vector(factors, source + position, panel, target + position)
+        for position in range(whole, rank):
+            panel[target + position] = factors[source + position]
+
+
+@compiled()
+def gather_weighted(
+    vectors: ShortArray,
+    rank: int,
+    users: IndexArray,
+    first: int,
+    count: int,
+    weights: FloatArray,
+    plain: FloatArray,
+    weighted: FloatArray,
+    step: int,
+) -> None:
+    """Copy v = vectors[users[first + k]] to row k of ``plain`` and weights[k] v to row k of ``weighted``."""
+    lanes = lanes_of(plain)
+    whole = rank // lanes * lanes
+    for k in range(count):
+        prefetch_row(vectors, np.int64(users[min(first + k + _AHEAD, users.size - 1)]), rank)
+        source, target = np.int64(users[first + k]) * rank, k * step
+        for position in range(0, whole, lanes):
+            convert_vector(vectors, source + position, plain, weighted, target + position, weights, k)
+        for position in range(whole, rank):
+            value = np.float64(vectors[source + position])
+            plain[target + position] = value
+            weighted[target + position] = weights[k] * value
+
+
+@compiled()
+def prefetch_row(array: Float32Array | ShortArray, row: int, rank: int) -> None:
+    """Ask for all cache lines of one row of a flat matrix."""
+    for position in range(0, rank, _LINE_BYTES // array.itemsize):
+        prefetch(array, row * rank + position)
+
+
+@emitted
+def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
+    """Ask for the cache line that holds one element."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        element = builder.gep(data_pointer(context, builder, array, arguments[0]), [arguments[1]])
+        read, keep, data = int32(0), int32(3), int32(1)
+        builder.call(fetch, [builder.bitcast(element, byte_pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit
+
+
+@emitted
+def copy_vector(typing_context: Any, source: Any, source_place: Any, target: Any, target_place: Any) -> Any:
+    """Copy one vector between flat arrays of one type."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = Emitter(context, builder, source, arguments[0]).load(arguments[1])
+        Emitter(context, builder, target, arguments[2]).store(value, arguments[3])
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64), emit
+
+
+@emitted
+def convert_vector(
+    typing_context: Any,
+    source: Any,
+    source_place: Any,
+    plain: Any,
+    weighted: Any,
+    target_place: Any,
+    weights: Any,
+    weight_place: Any,
+) -> Any:
+    """Convert int16 to float64, store as it is and times a weight."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, read_at, _, _, write_at, _, weight_at = arguments
+        out = Emitter(context, builder, plain, arguments[2])
+        shorts = ir.VectorType(ir.IntType(16), out.lanes).as_pointer()
+        element = builder.gep(data_pointer(context, builder, source, arguments[0]), [read_at])
+        value = builder.sitofp(builder.load(builder.bitcast(element, shorts), align=2), out.vector)
+        out.store(value, write_at)
+        weight = Emitter(context, builder, weights, arguments[5]).load_splat(weight_at)
+        Emitter(context, builder, weighted, arguments[3]).store(builder.fmul(weight, value), write_at)
+        return context.get_dummy_value()
+
+    arrays = (source, types.int64, plain, weighted, types.int64, weights, types.int64)
+    return types.void(*arrays), emit
+
+
+__all__ = ["gather", "gather_weighted", "prefetch"]

@@ -1,0 +1,171 @@
+"""Vector instructions inside compiled functions: the little of LLVM that the blocked kernels need.
+
+The width comes from the processor: 64 bytes with AVX-512, else 32 (which LLVM splits where vectors are
+narrower, as on NEON). An ``Emitter`` writes instructions while a function is being compiled; places in arrays
+are element numbers, int64.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.core import cgutils
+from numba.np import arrayobj
+
+HAS_WIDE_VECTORS: Final = bool(get_host_cpu_features().get("avx512f", False))
+VECTOR_BYTES: Final = 64 if HAS_WIDE_VECTORS else 32
+
+_INT32: Final = ir.IntType(32)
+
+# A value or an instruction of LLVM; llvmlite has no types that a checker could use.
+Value = Any
+
+
+class Emitter:
+    """Emits vector instructions on one flat array at the builder's position."""
+
+    def __init__(self, context: Any, builder: Any, array_type: Any, array: Value) -> None:
+        self.builder = builder
+        self.bits = int(array_type.dtype.bitwidth)
+        self.lanes = lane_count(array_type.dtype)
+        self.element = ir.FloatType() if array_type.dtype == types.float32 else ir.DoubleType()
+        self.vector = ir.VectorType(self.element, self.lanes)
+        self.base = data_pointer(context, builder, array_type, array)
+
+    def load(self, place: Value) -> Value:
+        """The ``lanes`` elements from ``place`` on."""
+        return self.builder.load(self._address(place), align=self.bits // 8)
+
+    def store(self, value: Value, place: Value) -> None:
+        """Write a vector to ``place`` on."""
+        self.builder.store(value, self._address(place), align=self.bits // 8)
+
+    def load_splat(self, place: Value) -> Value:
+        """The one element at ``place``, in every lane."""
+        return self.splat(self.builder.load(self.builder.gep(self.base, [place])))
+
+    def splat(self, scalar: Value) -> Value:
+        """A scalar in every lane."""
+        single = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, _INT32(0))
+        return self.shuffle(single, single, [0] * self.lanes)
+
+    def lane(self, value: Value, lane: int) -> Value:
+        """One lane as a scalar."""
+        return self.builder.extract_element(value, _INT32(lane))
+
+    def lane_splat(self, value: Value, lane: int) -> Value:
+        """One lane in every lane."""
+        return self.shuffle(value, value, [lane] * self.lanes)
+
+    def shuffle(self, first: Value, second: Value, lanes: Sequence[int]) -> Value:
+        """A vector of chosen lanes; those of ``second`` count on from ``self.lanes``."""
+        mask = ir.Constant(ir.VectorType(_INT32, self.lanes), list(lanes))
+        return self.builder.shuffle_vector(first, second, mask)
+
+    def scalar(self, value: float) -> Value:
+        """A scalar known at compile time."""
+        return ir.Constant(self.element, value)
+
+    def constant(self, values: Sequence[float]) -> Value:
+        """A vector known at compile time."""
+        return ir.Constant(self.vector, list(values))
+
+    def zero(self) -> Value:
+        """Zero in every lane."""
+        return self.constant([0.0] * self.lanes)
+
+    def multiply_add(self, left: Value, right: Value, addend: Value) -> Value:
+        """left right + addend, rounded once."""
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return self._call(f"llvm.fma.v{self.lanes}f{self.bits}", kind, [left, right, addend])
+
+    def multiply_subtract(self, left: Value, right: Value, minuend: Value) -> Value:
+        """minuend - left right, rounded once."""
+        return self.multiply_add(self.builder.fneg(left), right, minuend)
+
+    def square_root(self, value: Value) -> Value:
+        """Square root of a scalar; NaN below zero."""
+        return self._call(f"llvm.sqrt.f{self.bits}", ir.FunctionType(self.element, [self.element]), [value])
+
+    def place(self, step: Value, row: Value, offset: int, column: Value) -> Value:
+        """Place of (row + offset, column) in a matrix with rows ``step`` apart."""
+        number = self.builder.add(row, int64(offset))
+        return self.builder.add(self.builder.mul(number, step), column)
+
+    def total(self, values: Sequence[Value]) -> Value:
+        """Lane by lane sum of vectors, pairwise; takes a power of two of them."""
+        terms = list(values)
+        while len(terms) > 1:
+            terms = [self.builder.fadd(a, b) for a, b in zip(terms[::2], terms[1::2], strict=True)]
+        return terms[0]
+
+    def sum_lanes(self, value: Value) -> Value:
+        """Sum over the lanes, pairwise, as a scalar."""
+        group = self.lanes
+        while group > 1:
+            group //= 2
+            moved = [(lane + group) % self.lanes for lane in range(self.lanes)]
+            value = self.builder.fadd(value, self.shuffle(value, value, moved))
+        return self.lane(value, 0)
+
+    def sum_each(self, values: Sequence[Value]) -> Value:
+        """A vector whose lane i is the sum over the lanes of ``values[i]``; takes ``lanes`` vectors."""
+        group = self.lanes
+        while group > 1:
+            low = [lane for lane in range(2 * self.lanes) if lane % group < group // 2]
+            high = [lane + group // 2 for lane in low]
+            values = [
+                self.builder.fadd(self.shuffle(a, b, low), self.shuffle(a, b, high))
+                for a, b in zip(values[::2], values[1::2], strict=True)
+            ]
+            group //= 2
+        return values[0]
+
+    def _address(self, place: Value) -> Value:
+        return self.builder.bitcast(self.builder.gep(self.base, [place]), self.vector.as_pointer())
+
+    def _call(self, name: str, kind: Any, arguments: list[Value]) -> Value:
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
+
+
+class Registers:
+    """Vectors that a loop updates; the optimiser keeps them in registers."""
+
+    def __init__(self, builder: Any, initial: Sequence[Value]) -> None:
+        self._builder = builder
+        self._slots = [cgutils.alloca_once_value(builder, value) for value in initial]
+
+    def __getitem__(self, index: int) -> Value:
+        return self._builder.load(self._slots[index])
+
+    def __setitem__(self, index: int, value: Value) -> None:
+        self._builder.store(value, self._slots[index])
+
+    def values(self) -> list[Value]:
+        """All of them as they are now."""
+        return [self._builder.load(slot) for slot in self._slots]
+
+
+def counting(builder: Any, count: Value) -> Any:
+    """A ``with`` block that emits a loop over 0..count - 1 and gives the counter as ``.index``."""
+    return cgutils.for_range(builder, count)
+
+
+def int64(value: int) -> Value:
+    """An integer known at compile time."""
+    return ir.Constant(ir.IntType(64), value)
+
+
+def lane_count(kind: Any) -> int:
+    """Elements of a numba float type in one vector."""
+    return VECTOR_BYTES * 8 // int(kind.bitwidth)
+
+
+def data_pointer(context: Any, builder: Any, array_type: Any, array: Value) -> Value:
+    """Address of an array's first element."""
+    return arrayobj.make_array(array_type)(context, builder, array).data
+
+
+__all__ = ["HAS_WIDE_VECTORS", "Emitter", "Registers", "Value", "counting", "data_pointer", "int64", "lane_count"]

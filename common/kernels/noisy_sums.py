@@ -1,0 +1,40 @@
+"""Integer sums with Gaussian noise: drawn, rounded, added and coarsened in one pass."""
+
+import numpy as np
+
+from fedboard.common.arrays import BitArray, FloatArray, IntArray
+from fedboard.common.errors import InputError
+from fedboard.common.kernels.backends import implementation
+
+
+def noisy_sums(sums: IntArray, bits: BitArray, *, stddevs: FloatArray, shift: int, backend: str) -> FloatArray:
+    """Add rounded Gaussian noise to integers and drop the low bits of the result.
+
+    floor((S + rint(stddev N)) / 2^shift), N the draw that ``standard_normal`` makes of the number's own word.
+    The arithmetic alone: whoever publishes the result has paid for it (``fedboard.common.privacy.release``).
+
+    Args:
+        sums: int64, shape (k, width), S, with room for the noise in 64 bits. Private.
+        bits: uint64, shape (k width,), uniform, one word per number, row by row. As secret as the noise.
+        stddevs: float64, shape (width,), noise deviation of each column. Public.
+        shift: low bits to drop, 0..62. Public.
+        backend: "numpy", "plain" or "blocked", with the draws of that backend's ``standard_normal``.
+
+    Returns:
+        float64, shape (k, width), whole numbers.
+
+    Raises:
+        InputError: shapes or types that do not fit, or a shift out of range.
+    """
+    kernel = implementation(backend, "noisy_sums")
+    if sums.dtype != np.int64 or sums.ndim != 2 or bits.dtype != np.uint64 or bits.shape != (sums.size,):
+        raise InputError("sums must be int64 of shape (k, width) and bits uint64, one word per number")
+    if stddevs.shape != (sums.shape[1],) or not 0 <= shift < 63:
+        raise InputError("stddevs must have one number per column and shift must be in 0..62")
+    noisy = np.empty(sums.shape)
+    stddevs = np.ascontiguousarray(stddevs, np.float64)
+    kernel.fill_noisy(np.ascontiguousarray(sums), np.ascontiguousarray(bits), stddevs, shift, noisy)
+    return noisy
+
+
+__all__ = ["noisy_sums"]

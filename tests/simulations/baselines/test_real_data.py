@@ -1,0 +1,36 @@
+"""Implicit ALS on MovieLens 1M, found through FEDBOARD_DATA, small enough for every run of the tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.kernels.backends import has_compiler
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.baselines import Predictor, default_als, fit_als, fit_popularity
+from fedboard.simulations.datasets import load_ratings
+from fedboard.simulations.metrics import recall_at_k
+from fedboard.simulations.splits import HeldOut, split_users
+
+DATA = os.environ.get("FEDBOARD_DATA")
+pytestmark = [
+    pytest.mark.skipif(not DATA, reason="FEDBOARD_DATA is not set to a folder with ml-1m"),
+    pytest.mark.skipif(not has_compiler(), reason="numba is not installed"),
+]
+
+
+def recall(model: Predictor, held_out: HeldOut) -> float:
+    return recall_at_k(model.recommend(held_out.history, k=20), held_out.target, k=20)
+
+
+def test_implicit_als_finds_twice_as_many_held_out_items_as_popularity():
+    folder = Path(str(DATA)) / "ml-1m"
+    if not folder.is_dir():
+        pytest.skip("FEDBOARD_DATA holds no ml-1m")
+    split = split_users(load_ratings(folder), seed=0, held_out_validation=603, held_out_test=603)
+
+    als = fit_als(split.train, default_als(Feedback.IMPLICIT, rank=32, backend="plain"))
+
+    # Popularity finds 0.17; rank 32 finds 0.33 to 0.36 over seeds and splits, rank 64 0.35 to 0.37.
+    assert recall(als, split.test) > 0.31
+    assert recall(fit_popularity(split.train), split.test) < 0.19
