@@ -25,7 +25,6 @@ _PACKAGES: Final = {
     ("blocked", "normal"): "plain",
     ("blocked", "top_k"): "plain",
     ("blocked", "unit_rows"): "plain",
-    ("blocked", "psd"): "reference",
 }
 
 

@@ -17,6 +17,7 @@ from numba.extending import intrinsic as _intrinsic
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTEGER: Final = types.int64
+BOOLEAN: Final = types.boolean
 
 
 def compiled(*signature: Any) -> Callable[[Function], Function]:
@@ -31,20 +32,24 @@ def compiled(*signature: Any) -> Callable[[Function], Function]:
     """
     options = {"nogil": True, "error_model": "numpy", "boundscheck": False}
     arguments = [types.void(*signature)] if signature else []
+    njit: Any = numba.njit
 
     def decorate(function: Function) -> Function:
         with _own_cache_folder():
             try:
-                return cast(Function, numba.njit(*arguments, cache=True, **options)(function))
+                return cast(Function, njit(*arguments, cache=True, **options)(function))
             except RuntimeError:  # nowhere to write a cache: compile in every process
-                return cast(Function, numba.njit(*arguments, **options)(function))
+                return cast(Function, njit(*arguments, **options)(function))
 
     return decorate
 
 
-def emitted(function: Function) -> Function:
-    """Make a function that emits instructions callable from compiled functions; literals reach it as such."""
-    return cast(Function, _intrinsic(prefer_literal=True)(function))
+def emitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that emits instructions callable from compiled functions; literals reach it as such.
+
+    The first parameter, the typing context, is not part of the call.
+    """
+    return cast(Callable[..., Any], _intrinsic(prefer_literal=True)(function))
 
 
 def reading(kind: str, dimensions: int) -> Any:
@@ -64,13 +69,14 @@ def _own_cache_folder() -> Iterator[None]:
     numba notices a change in the file of the function it compiles, not in the files of the functions which that
     one calls; without this an upgrade could run yesterday's machine code.
     """
-    configured = numba.config.CACHE_DIR
+    settings: Any = numba.config
+    configured = settings.CACHE_DIR
     base = Path(configured) if configured else _FOLDER / "__pycache__"
-    numba.config.CACHE_DIR = str(base / f"kernels-{_DIGEST}")
+    settings.CACHE_DIR = str(base / f"kernels-{_DIGEST}")
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = configured
+        settings.CACHE_DIR = configured
 
 
 def _digest_of_sources() -> str:
@@ -83,4 +89,4 @@ def _digest_of_sources() -> str:
 _FOLDER: Final = Path(__file__).parent
 _DIGEST: Final = _digest_of_sources()
 
-__all__ = ["INTEGER", "compiled", "emitted", "reading", "writing"]
+__all__ = ["BOOLEAN", "INTEGER", "compiled", "emitted", "reading", "writing"]

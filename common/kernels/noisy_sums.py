@@ -7,7 +7,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 
 
-def noisy_sums(sums: IntArray, bits: BitArray, *, stddevs: FloatArray, shift: int, backend: str) -> FloatArray:
+def noisy_sums(
+    sums: IntArray, bits: BitArray, *, stddevs: FloatArray, shift: int, backend: str
+) -> FloatArray:
     """Add rounded Gaussian noise to integers and drop the low bits of the result.
 
     floor((S + rint(stddev N)) / 2^shift), N the draw that ``standard_normal`` makes of the number's own word.

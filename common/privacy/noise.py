@@ -41,7 +41,7 @@ class NoiseStream:
         cipher = _counter_mode_cipher(self.key, block)
         padded = -(-(skipped + count) // _WORDS_PER_BLOCK) * _WORDS_PER_BLOCK
         words = np.empty(padded + _WORDS_PER_BLOCK, dtype="<u8")  # the cipher asks for room for a block more
-        room, zeros = memoryview(words).cast("B"), memoryview(bytes(8 * min(padded, _WORDS_PER_CHUNK)))
+        room, zeros = words.data.cast("B"), memoryview(bytes(8 * min(padded, _WORDS_PER_CHUNK)))
         for start in range(0, padded, _WORDS_PER_CHUNK):
             length = 8 * min(_WORDS_PER_CHUNK, padded - start)
             cipher.update_into(zeros[:length], room[8 * start :])
@@ -141,4 +141,4 @@ def _counter_mode_cipher(key: bytes, block: int) -> Any:
     return Cipher(algorithms.AES256(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()
 
 
-__all__ = ["NoiseSource", "NoiseStream", "SecureNoise", "SeededNoise"]
+__all__ = ["NoiseSource", "NoiseStream", "SecureNoise", "SeededNoise", "noise_backend"]

@@ -32,8 +32,14 @@ OnProgress = Callable[[str, int, int], None]
 class Engine:
     """All users of a data set as clients of one task, under the trusted protocol.
 
-    The rows of a factored round stay in shared memory and the item sums are formed block by block, so a round
-    never holds the per-item matrices of all items. Every result is the same for any number of workers.
+    Every result is the same for any number of workers.
+
+    Memory of a factored round: in shared memory, once, 24 bytes per rating (the ratings, their item-major index,
+    weights and responses) and 2 rank bytes per user; and in each worker a block of users (about 60 bytes per
+    rating of 2,048 users) or of items (a few arrays of a million numbers), whichever is larger. The item sums
+    are formed, noised and solved block by block: the matrices of all items never exist, nor users x items.
+    Memory of a dense round: each worker has one cohort, whose message is the sums of all items, about
+    4 rank^2 bytes per item, and the messages exist all at once.
     """
 
     def __init__(
@@ -74,7 +80,7 @@ class Engine:
         self._scratch.cleanup()
 
     def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
-        """Every user's contribution, checked twice (client, aggregator) and summed exactly."""
+        """Every user's contribution, checked before it is handed over, and summed exactly."""
         work = jobs.ClientWork(
             task=self._task,
             protocol=self._protocol,
@@ -87,9 +93,10 @@ class Engine:
         return self._gather_factored(work)
 
     def _gather_dense(self, work: jobs.ClientWork) -> Gathered:
-        messages = self._run(
-            "clients", [partial(jobs.dense_message, work, *rows) for rows in self._user_blocks()]
-        )
+        # A dense message is as large for few users as for many.
+        size = -(-self._n_users // self._pool.n_workers)
+        blocks = self._user_blocks(max(size, _USERS_PER_JOB))
+        messages = self._run("clients", [partial(jobs.dense_message, work, *rows) for rows in blocks])
         return Gathered(sums=self._protocol.combine(messages, work.requests))
 
     def _gather_factored(self, work: jobs.ClientWork) -> Gathered:
@@ -120,9 +127,13 @@ class Engine:
             board.save(path)
         return path
 
-    def _user_blocks(self) -> list[tuple[int, int]]:
-        n_users = self._population.indptr.shape[0] - 1
-        return [(start, min(start + _USERS_PER_JOB, n_users)) for start in range(0, n_users, _USERS_PER_JOB)]
+    @property
+    def _n_users(self) -> int:
+        return self._population.indptr.shape[0] - 1
+
+    def _user_blocks(self, size: int = _USERS_PER_JOB) -> list[tuple[int, int]]:
+        starts = range(0, self._n_users, size)
+        return [(start, min(start + size, self._n_users)) for start in starts]
 
     def _buffers(self, requests: Sequence[Request]) -> jobs.SharedRows:
         """Room for the rows of a round, kept from round to round where the shape fits."""

@@ -33,10 +33,10 @@ def factor(matrix: Flat, size: int, step: int, inverses: Flat) -> bool:
     lanes = lanes_of(matrix)
     for block in range(0, size, lanes):
         _factor_diagonal_block(matrix, step, inverses, block)
-        # A pivot <= 0 leaves infinity or NaN in its own row of W and NaN in the rows below.
-        last = inverses[(block + lanes) * lanes - 1]
-        if not 0.0 < last < np.inf:
-            return False
+        for row in range(lanes):
+            # 1 / sqrt(pivot): NaN or infinite where the pivot is not > 0.
+            if not 0.0 < inverses[(block + row) * lanes + row] < np.inf:
+                return False
         for column in range(block + lanes, size, lanes):
             _factor_block(matrix, step, inverses, block, column)
     return True
@@ -77,9 +77,7 @@ def _factor_diagonal_block(typing_context: Any, matrix: Any, step: Any, inverses
 
 
 @emitted
-def _factor_block(
-    typing_context: Any, matrix: Any, step: Any, inverses: Any, block: Any, column: Any
-) -> Any:
+def _factor_block(typing_context: Any, matrix: Any, step: Any, inverses: Any, block: Any, column: Any) -> Any:
     """One block of R right of the diagonal: W times what is left of A after the block rows above."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

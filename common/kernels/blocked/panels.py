@@ -5,11 +5,10 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, ShortArray
 from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.vectors import Emitter, data_pointer
+from fedboard.common.kernels.blocked.vectors import Emitter, call, data_pointer
 from fedboard.common.kernels.compiling import compiled, emitted
 
 # Rows asked for before they are needed: enough to hide a miss in the second-level cache.
@@ -19,14 +18,20 @@ _LINE_BYTES: Final = 64
 
 @compiled()
 def gather(
-    factors: Float32Array, rank: int, columns: IndexArray, first: int, count: int, panel: Float32Array, step: int
+    factors: Float32Array,
+    rank: int,
+    columns: IndexArray,
+    first: int,
+    count: int,
+    panel: Float32Array,
+    step: int,
 ) -> None:
     """Copy factors[columns[first + k]] to row k of ``panel``, k = 0..count - 1; both arrays are flat."""
     lanes = lanes_of(factors)
     whole = rank // lanes * lanes
     for k in range(first, first + count):
-        prefetch_row(factors, np.int64(columns[min(k + _AHEAD, columns.size - 1)]), rank)
-        source, target = np.int64(columns[k]) * rank, (k - first) * step
+        prefetch_row(factors, int(columns[min(k + _AHEAD, columns.size - 1)]), rank)
+        source, target = int(columns[k]) * rank, (k - first) * step
         for position in range(0, whole, lanes):
             copy_vector(factors, source + position, panel, target + position)
         for position in range(whole, rank):
@@ -49,8 +54,8 @@ def gather_weighted(
     lanes = lanes_of(plain)
     whole = rank // lanes * lanes
     for k in range(count):
-        prefetch_row(vectors, np.int64(users[min(first + k + _AHEAD, users.size - 1)]), rank)
-        source, target = np.int64(users[first + k]) * rank, k * step
+        prefetch_row(vectors, int(users[min(first + k + _AHEAD, users.size - 1)]), rank)
+        source, target = int(users[first + k]) * rank, k * step
         for position in range(0, whole, lanes):
             convert_vector(vectors, source + position, plain, weighted, target + position, weights, k)
         for position in range(whole, rank):
@@ -73,10 +78,10 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
-        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         element = builder.gep(data_pointer(context, builder, array, arguments[0]), [arguments[1]])
         read, keep, data = int32(0), int32(3), int32(1)
-        builder.call(fetch, [builder.bitcast(element, byte_pointer), read, keep, data])
+        address = builder.bitcast(element, byte_pointer)
+        call(builder, "llvm.prefetch.p0i8", kind, [address, read, keep, data])
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit

@@ -61,7 +61,9 @@ def _tile_width(vectors: int) -> int:
 
 
 @compiled()
-def add_products(scalars: Flat, first: int, panel: Flat, step: int, count: int, target: Flat, size: int) -> None:
+def add_products(
+    scalars: Flat, first: int, panel: Flat, step: int, count: int, target: Flat, size: int
+) -> None:
     """Add sum_k scalars[first + k] panel[k] to the vector ``target`` of length ``size``."""
     lanes = lanes_of(target)
     column = 0

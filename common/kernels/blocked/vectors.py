@@ -11,16 +11,18 @@ from typing import Any, Final
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import types
-from numba.core import cgutils
-from numba.np import arrayobj
+from numba.core import cgutils as _cgutils
+from numba.np import arrayobj as _arrayobj
 
 HAS_WIDE_VECTORS: Final = bool(get_host_cpu_features().get("avx512f", False))
 VECTOR_BYTES: Final = 64 if HAS_WIDE_VECTORS else 32
 
 _INT32: Final = ir.IntType(32)
 
-# A value or an instruction of LLVM; llvmlite has no types that a checker could use.
+# A value or an instruction of LLVM; neither llvmlite nor this part of numba has types for a checker.
 Value = Any
+cgutils: Any = _cgutils
+arrayobj: Any = _arrayobj
 
 
 class Emitter:
@@ -77,12 +79,12 @@ class Emitter:
         return self.constant([0.0] * self.lanes)
 
     def multiply_add(self, left: Value, right: Value, addend: Value) -> Value:
-        """left right + addend, rounded once."""
+        """Product plus addend, rounded once."""
         kind = ir.FunctionType(self.vector, [self.vector] * 3)
         return self._call(f"llvm.fma.v{self.lanes}f{self.bits}", kind, [left, right, addend])
 
     def multiply_subtract(self, left: Value, right: Value, minuend: Value) -> Value:
-        """minuend - left right, rounded once."""
+        """Minuend minus product, rounded once."""
         return self.multiply_add(self.builder.fneg(left), right, minuend)
 
     def square_root(self, value: Value) -> Value:
@@ -127,7 +129,7 @@ class Emitter:
         return self.builder.bitcast(self.builder.gep(self.base, [place]), self.vector.as_pointer())
 
     def _call(self, name: str, kind: Any, arguments: list[Value]) -> Value:
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
+        return call(self.builder, name, kind, arguments)
 
 
 class Registers:
@@ -146,6 +148,11 @@ class Registers:
     def values(self) -> list[Value]:
         """All of them as they are now."""
         return [self._builder.load(slot) for slot in self._slots]
+
+
+def call(builder: Any, name: str, kind: Any, arguments: list[Value]) -> Value:
+    """Emit a call of one of LLVM's own functions."""
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
 def counting(builder: Any, count: Value) -> Any:
@@ -168,4 +175,14 @@ def data_pointer(context: Any, builder: Any, array_type: Any, array: Value) -> V
     return arrayobj.make_array(array_type)(context, builder, array).data
 
 
-__all__ = ["HAS_WIDE_VECTORS", "Emitter", "Registers", "Value", "counting", "data_pointer", "int64", "lane_count"]
+__all__ = [
+    "HAS_WIDE_VECTORS",
+    "Emitter",
+    "Registers",
+    "Value",
+    "call",
+    "counting",
+    "data_pointer",
+    "int64",
+    "lane_count",
+]

@@ -7,16 +7,17 @@ from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writin
 
 
 @compiled()
-def _add_entry(vector: ShortArray, weight: int, response: int, squares: IntArray, linear: IntArray) -> None:
+def _add_entry(vector: IntArray, weight: int, response: int, squares: IntArray, linear: IntArray) -> None:
     """Add weight v v^T (packed) to ``squares``, unless it is empty, and weight response v to ``linear``."""
     rank = vector.size
     place = 0
     for row in range(rank):
-        weighted = weight * np.int64(vector[row])
+        weighted = weight * vector[row]
         linear[row] += weighted * response
         if squares.size:
-            for column in range(row, rank):
-                squares[place + column - row] += weighted * np.int64(vector[column])
+            own, others = squares[place : place + rank - row], vector[row:]
+            for column in range(rank - row):
+                own[column] += weighted * others[column]
             place += rank - row
 
 
@@ -37,12 +38,14 @@ def sum_rows(
     linear: IntArray,
 ) -> None:
     """Fill ``squares[start:stop]`` (unless it has no columns) and ``linear[start:stop]``."""
+    vector = np.empty(vectors.shape[1], np.int64)
     for item in range(start, stop):
         squares[item] = 0
         linear[item] = 0
         for k in range(indptr[item], indptr[item + 1]):
-            weight, response = np.int64(weights[entries[k]]), np.int64(responses[entries[k]])
-            _add_entry(vectors[users[k]], weight, response, squares[item], linear[item])
+            weight, response = int(weights[entries[k]]), int(responses[entries[k]])
+            vector[:] = vectors[users[k]]
+            _add_entry(vector, weight, response, squares[item], linear[item])
 
 
 __all__ = ["sum_rows"]

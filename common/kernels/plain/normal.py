@@ -89,7 +89,9 @@ def _list_tail(bits: BitArray, places: IntArray) -> int:
 
 
 @compiled()
-def _fill_tail(bits: BitArray, places: IntArray, roots: FloatArray, draws: FloatArray, out: FloatArray) -> None:
+def _fill_tail(
+    bits: BitArray, places: IntArray, roots: FloatArray, draws: FloatArray, out: FloatArray
+) -> None:
     """Replace ``out[places]`` by draws from the tails; ``roots`` and ``draws`` are room to work in."""
     for j in range(places.size):
         roots[j] = sqrt(-log(_uniform(bits[places[j]])))

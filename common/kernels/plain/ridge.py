@@ -8,14 +8,14 @@ from fedboard.common.kernels.plain.cholesky import solve_positive
 
 
 @compiled()
-def _add_entry(factor: Float32Array, target: float, system: FloatArray, moment: FloatArray) -> None:
+def _add_entry(factor: FloatArray, target: float, system: FloatArray, moment: FloatArray) -> None:
     """Add x x^T (upper triangle) to ``system`` and target x to ``moment``."""
     rank = moment.size
     for row in range(rank):
-        value = np.float64(factor[row])
-        moment[row] += target * value
-        for column in range(row, rank):
-            system[row, column] += value * np.float64(factor[column])
+        moment[row] += target * factor[row]
+        own, others = system[row, row:], factor[row:]
+        for column in range(rank - row):
+            own[column] += factor[row] * others[column]
 
 
 @compiled(
@@ -35,12 +35,13 @@ def solve_rows(
 ) -> None:
     """Fill ``out[start:stop]``; arguments as in ``solve_ridge``."""
     rank = factors.shape[1]
-    system, moment = np.empty((rank, rank)), np.empty(rank)
+    system, moment, factor = np.empty((rank, rank)), np.empty(rank), np.empty(rank)
     for row in range(start, stop):
         system[:, :] = gram
         moment[:] = 0.0
         for k in range(indptr[row], indptr[row + 1]):
-            _add_entry(factors[columns[k]], np.float64(targets[k]), system, moment)
+            factor[:] = factors[columns[k]]
+            _add_entry(factor, float(targets[k]), system, moment)
         for diagonal in range(rank):
             system[diagonal, diagonal] += np.float64(ridge[row])
         solve_positive(system, moment)

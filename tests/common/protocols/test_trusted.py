@@ -62,6 +62,19 @@ def test_the_combined_sum_is_the_obvious_one_to_the_last_bit(board: Board, form:
         np.testing.assert_array_equal(whole_sums(combined, requests)[name], expected)
 
 
+@pytest.mark.parametrize("board", BOARDS, ids=["preparation", "items"])
+def test_blocks_of_items_are_the_rows_of_the_whole_sum(board: Board) -> None:
+    requests = [r for r in requests_of(board) if r.source.per_item]
+    sums = FactoredSums.of(rows(board))
+    n_items = requests[0].release.rows
+
+    whole = sums.block(requests, 0, n_items)
+    blocks = [sums.block(requests, start, min(start + 7, n_items)) for start in range(0, n_items, 7)]
+
+    for name, expected in whole.items():
+        np.testing.assert_array_equal(np.concatenate([block[name] for block in blocks]), expected)
+
+
 @given(cuts=st.sets(st.integers(1, N_USERS - 1), max_size=5), order=st.randoms(use_true_random=False))
 def test_any_split_in_any_order_and_any_mix_of_forms_gives_the_same_sum(
     cuts: set[int], order: object

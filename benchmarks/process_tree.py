@@ -1,0 +1,48 @@
+"""CPU time and memory of processes, from /proc; on systems without it both are 0."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+_SECONDS_BETWEEN_LOOKS = 0.05
+_CPU_FIELDS = slice(11, 13)  # user and system time, counted behind the command's name
+_KB_PER_GB = 2**20
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[_CPU_FIELDS])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory(process: "subprocess.Popen[str]") -> float:
+    """Watch a process and its children until it ends; returns the most memory they held together, GB.
+
+    Proportional set size: a page that several processes share counts once.
+    """
+    peak = 0.0
+    while process.poll() is None:
+        peak = max(peak, sum(map(_proportional_set_kb, _family(process.pid))) / _KB_PER_GB)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return peak
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *(member for child in children for member in _family(int(child)))]
+
+
+def _proportional_set_kb(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)

@@ -1,0 +1,211 @@
+"""Projection and solve without eigenvectors.
+
+Where a Cholesky factorisation shows that a matrix has no negative eigenvalue it is solved as it is. Else
+x = f(A) b with f(a) = 1 / (max(a, 0) + ridge): A = Q T Q^T with T tridiagonal, and f as partial fractions from
+Zolotarev's sign function, each a tridiagonal solve with a complex shift. With h(z) = 1 / (z + ridge) and
+sign(a) ~ a sum_j s_j / (a^2 + q_j^2),
+f(a) ~ 1 / (2 ridge) + sum_j Re[s_j (h(i q_j) - 1 / ridge) / (a - i q_j)] / 2, which has no pole at -ridge.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, FloatArray
+from fedboard.common.kernels.blocked.cholesky import factor, substitute
+from fedboard.common.kernels.blocked.tiles import lanes_of
+from fedboard.common.kernels.blocked.tridiagonal import dot, rotate_back, tridiagonalise
+from fedboard.common.kernels.blocked.zolotarev import N_POLES, SMALLEST, sign_coefficients
+from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
+from fedboard.common.kernels.reference import psd as reference
+
+# An eigenvalue above -1e-8 ridge counts as zero: a relative error of 1e-8.
+_SHIFT: Final = 1e-8
+# Down to this ridge / largest eigenvalue the error of the fractions stays below a relative 1e-5 whatever A and b.
+_SMALLEST_RIDGE: Final = 1e-5
+
+
+@compiled()
+def _eliminate(
+    diagonal: FloatArray, beside: FloatArray, vector: FloatArray, shifts: FloatArray, scratch: FloatArray
+) -> None:
+    """Forward half of (T - i shift_j) x = vector for all j: reciprocal pivots and right sides, row by row.
+
+    ``scratch`` has shape (4, rank + 2, n_shifts): real and imaginary reciprocal pivots, real and imaginary right
+    sides. Its first and last rows are zero, which spares the ends a case of their own.
+    """
+    for i in range(diagonal.size):
+        off = beside[i - 1] if i > 0 else 0.0
+        centre, known = diagonal[i], vector[i]
+        for j in range(shifts.size):
+            pivot, pivot_i = scratch[0, i, j], scratch[1, i, j]
+            right, right_i = scratch[2, i, j], scratch[3, i, j]
+            real, imaginary = centre - off * off * pivot, -shifts[j] - off * off * pivot_i
+            reciprocal = 1.0 / (real * real + imaginary * imaginary)
+            scratch[0, i + 1, j] = real * reciprocal
+            scratch[1, i + 1, j] = -imaginary * reciprocal
+            scratch[2, i + 1, j] = known - off * (pivot * right - pivot_i * right_i)
+            scratch[3, i + 1, j] = -off * (pivot * right_i + pivot_i * right)
+
+
+@compiled()
+def _back_substitute(beside: FloatArray, scratch: FloatArray) -> None:
+    """Backward half: the right sides in ``scratch`` become the solutions."""
+    rank = beside.size
+    for i in range(rank, 0, -1):
+        off = beside[i - 1] if i < rank else 0.0
+        for j in range(scratch.shape[2]):
+            right = scratch[2, i, j] - off * scratch[2, i + 1, j]
+            right_i = scratch[3, i, j] - off * scratch[3, i + 1, j]
+            pivot, pivot_i = scratch[0, i, j], scratch[1, i, j]
+            scratch[2, i, j] = pivot * right - pivot_i * right_i
+            scratch[3, i, j] = pivot * right_i + pivot_i * right
+
+
+@compiled()
+def _eigenvalue_bound(diagonal: FloatArray, beside: FloatArray) -> float:
+    """Gershgorin's bound on the absolute eigenvalues."""
+    bound = 0.0
+    for i in range(diagonal.size):
+        before = abs(beside[i - 1]) if i > 0 else 0.0
+        after = abs(beside[i]) if i < diagonal.size - 1 else 0.0
+        bound = max(bound, before + abs(diagonal[i]) + after)
+    return bound
+
+
+@compiled()
+def _apply_function(
+    diagonal: FloatArray,
+    beside: FloatArray,
+    vector: FloatArray,
+    ridge: float,
+    bound: float,
+    poles: FloatArray,
+    weights: FloatArray,
+    scratch: FloatArray,
+) -> None:
+    """Overwrite the first entries of ``vector`` with f(T) vector; the eigenvalues lie within +-bound."""
+    rank, count = diagonal.size, poles.size
+    shifts = poles * bound
+    _eliminate(diagonal, beside, vector, shifts, scratch)
+    _back_substitute(beside, scratch)
+    common = -0.5 * weights * bound * shifts / (ridge * (ridge * ridge + shifts * shifts))
+    real_weights, imaginary_weights = common * shifts, -common * ridge
+    flat, plane = scratch.reshape(-1), (rank + 2) * count
+    for i in range(rank):
+        real = dot(real_weights, 0, flat, 2 * plane + (i + 1) * count, count)
+        imaginary = dot(imaginary_weights, 0, flat, 3 * plane + (i + 1) * count, count)
+        vector[i] = vector[i] / (2.0 * ridge) + real + imaginary
+
+
+@compiled()
+def _unpack(packed: FloatArray, rank: int, size: int, matrix: FloatArray) -> float:
+    """Fill both triangles of a flat matrix with rows ``size`` apart; returns the smallest diagonal entry."""
+    place, smallest = 0, np.inf
+    for row in range(rank):
+        smallest = min(smallest, packed[place])
+        for column in range(row, rank):
+            matrix[row * size + column] = packed[place]
+            matrix[column * size + row] = packed[place]
+            place += 1
+    return smallest
+
+
+@compiled()
+def _solve_definite(
+    matrix: FloatArray,
+    size: int,
+    ridge: float,
+    gram: FloatArray,
+    work: FloatArray,
+    inverses: FloatArray,
+    vector: FloatArray,
+) -> bool:
+    """Solve with A + ridge I + gram if A has no negative eigenvalue; returns whether it has none."""
+    work[:] = matrix
+    work[:: size + 1] += _SHIFT * ridge
+    if not factor(work, size, size, inverses):
+        return False
+    work[:] = matrix + gram
+    work[:: size + 1] += ridge
+    factor(work, size, size, inverses)
+    substitute(work, size, size, inverses, vector)
+    return True
+
+
+@compiled(
+    *(reading("float64", 2), reading("float64", 2), reading("float64", 1), reading("float64", 2), BOOLEAN),
+    *(reading("float64", 1), reading("float64", 1), INTEGER, INTEGER),
+    *(writing("float64", 2), writing("boolean", 1)),
+)
+def _solve_rows(
+    quadratic: FloatArray,
+    linear: FloatArray,
+    ridge: FloatArray,
+    gram: FloatArray,
+    has_gram: bool,
+    poles: FloatArray,
+    weights: FloatArray,
+    start: int,
+    stop: int,
+    out: FloatArray,
+    left_over: BoolArray,
+) -> None:
+    """Solve what can be solved here and mark the other rows in ``left_over``."""
+    rank = linear.shape[1]
+    vector = np.zeros(1)
+    lanes = lanes_of(vector)
+    size = (rank + lanes - 1) // lanes * lanes
+    matrix, work, added = np.zeros(size * size), np.empty(size * size), np.zeros(size * size)
+    reflectors, inverses = np.zeros(size * size), np.empty(size * lanes)
+    vector, partner, product = np.zeros(size), np.zeros(size), np.zeros(size)
+    diagonal, beside, scales = np.empty(rank), np.empty(rank), np.empty(rank)
+    scratch = np.zeros((4, rank + 2, poles.size))
+    for row in range(rank):
+        for column in range(rank):
+            added[row * size + column] = gram[row, column]
+    for row in range(start, stop):
+        vector[:rank] = linear[row]
+        smallest = _unpack(quadratic[row], rank, size, matrix)
+        if smallest >= 0.0 and _solve_definite(matrix, size, ridge[row], added, work, inverses, vector):
+            out[row] = vector[:rank]
+        elif has_gram:
+            left_over[row] = True
+        else:
+            tridiagonalise(matrix, rank, size, vector, diagonal, beside, reflectors, scales, partner, product)
+            bound = _eigenvalue_bound(diagonal, beside)
+            left_over[row] = ridge[row] < _SMALLEST_RIDGE * bound
+            if not left_over[row]:
+                _apply_function(diagonal, beside, vector, ridge[row], bound, poles, weights, scratch)
+                rotate_back(vector, rank, size, reflectors, scales)
+                out[row] = vector[:rank]
+
+
+def solve_rows(
+    quadratic: FloatArray,
+    linear: FloatArray,
+    ridge: FloatArray,
+    gram: FloatArray | None,
+    start: int,
+    stop: int,
+    out: FloatArray,
+) -> None:
+    """Fill ``out[start:stop]``; arguments as in ``solve_psd``.
+
+    Left to the eigendecomposition: indefinite matrices to which a gram matrix is added (the inverse is no function
+    of A then) or whose ridge is below 1e-5 of the largest eigenvalue.
+    """
+    rank = linear.shape[1]
+    added = np.zeros((rank, rank)) if gram is None else np.ascontiguousarray(gram, np.float64)
+    left_over = np.zeros(len(linear), np.bool_)
+    poles, weights = sign_coefficients(SMALLEST, N_POLES)
+    _solve_rows(
+        quadratic, linear, ridge, added, gram is not None, poles, weights, start, stop, out, left_over
+    )
+    rows = np.flatnonzero(left_over)
+    solved = np.empty((rows.size, rank))
+    reference.solve_rows(quadratic[rows], linear[rows], ridge[rows], gram, 0, rows.size, solved)
+    out[rows] = solved
+
+
+__all__ = ["solve_rows"]
