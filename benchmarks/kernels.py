@@ -3,10 +3,10 @@
 usage: python benchmarks/kernels.py [--json FILE] [--ranks 32,64,128] [--quick]
 
 Made-up ratings, 70k users x 10.7k items x 10M (see workload.py). One thread is measured in CPU seconds, two
-threads in wall seconds; each is the least of a few runs, with BLAS held to one thread. "Useful" flops of a ridge step:
-ratings x (d (d + 1) + 2 d) + rows x (d^3 / 3 + 2 d^2), whatever the kernel really does. The peak is that of numpy's own
-matrix product (1024 x 1024), measured between the runs in the same process; it may run with narrower vectors than
-the kernels, so shares above 100 % are possible. Compiling is not counted, but shown.
+threads in wall seconds; each is the least of a few runs, with BLAS held to one thread. "Useful" flops of a
+ridge step: ratings x (d (d + 1) + 2 d) + rows x (d^3 / 3 + 2 d^2), whatever the kernel really does. The peak is
+that of numpy's own matrix product (1024 x 1024), measured between the runs in the same process; it may use
+narrower vectors than the kernels, so shares above 100 % are possible. Compiling is not counted, but shown.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,6 +37,7 @@ IMPLICIT_RANK = 64
 N_MATRICES = 20_108
 SAMPLED_MATRICES = 500
 N_DRAWS = 10_000_000
+N_RANKED_USERS, TOP_K_RANK = 10_000, 64
 PLAIN_SHARE, NUMPY_SHARE = 0.1, 0.02
 
 
@@ -201,7 +203,7 @@ def measure_implicit(sides: tuple[Side, Side], results: Results) -> None:
         return
     from implicit.cpu.als import AlternatingLeastSquares
 
-    users, items = sides
+    users = sides[0]
     ours = [side.solver(IMPLICIT_RANK, backend="blocked", with_gram=True) for side in sides]
     theirs_seconds, our_seconds, started = [], [], [0.0]
 
@@ -252,23 +254,44 @@ def measure_psd(rank: int, results: Results) -> None:
 def measure_noise(results: Results) -> None:
     bits = np.random.default_rng(0).integers(0, 2**64, N_DRAWS, dtype=np.uint64)
     for backend in ("blocked", "numpy"):
-        seconds = min(
-            cpu_seconds(lambda: kernels.standard_normal(bits, backend=backend)) for _ in range(RUNS)
-        )
+        draw = partial(kernels.standard_normal, bits, backend=backend)
+        seconds = min(cpu_seconds(draw) for _ in range(RUNS))
         results.add(f"{backend}.draws_per_second.standard_normal", N_DRAWS / seconds)
+
+
+def measure_top_k(results: Results) -> None:
+    """Twenty items each for held-out users, 80 items of each excluded; the matrix product included."""
+    rng = np.random.default_rng(0)
+    users = rng.standard_normal((N_RANKED_USERS, TOP_K_RANK), dtype=np.float32)
+    items = rng.standard_normal((N_MATRICES, TOP_K_RANK), dtype=np.float32)
+    bounds = np.arange(N_RANKED_USERS + 1, dtype=np.int64) * 80
+    excluded = rng.integers(0, N_MATRICES, bounds[-1], dtype=np.int32)
+    for backend in ("blocked", "numpy"):
+        rows = N_RANKED_USERS if backend == "blocked" else N_RANKED_USERS // 10
+        rank = partial(
+            kernels.top_k,
+            users[:rows],
+            items,
+            k=20,
+            exclude_indptr=bounds[: rows + 1],
+            exclude_items=excluded,
+            backend=backend,
+        )
+        rank()
+        results.add(f"{backend}.seconds.top_20.d{TOP_K_RANK}", cpu_seconds(rank) * N_RANKED_USERS / rows)
 
 
 def compile_all(results: Results) -> None:
     """Compile, or read from the cache, everything that is timed."""
-    nothing = np.zeros(1, np.int64), np.empty(0, np.int32)
-    empty = np.empty(0, np.float32)
-    shorts = np.empty(0, np.int16)
+    nothing, empty = (np.zeros(1, np.int64), np.empty(0, np.int32)), np.empty(0, np.float32)
+    places, vectors, shorts = np.empty(0, np.int64), np.ones((1, 8), np.int16), np.empty(0, np.int16)
 
     def load() -> None:
         for backend in ("blocked", "plain"):
             kernels.solve_ridge(*nothing, empty, np.ones((1, 8), np.float32), ridge=empty, backend=backend)
-            ratings = (np.empty(0, np.int64), np.ones((1, 8), np.int16), shorts, shorts)
-            kernels.item_statistics(*nothing, *ratings, start=0, stop=0, backend=backend)
+            kernels.item_statistics(
+                *nothing, places, vectors, shorts, shorts, start=0, stop=0, backend=backend
+            )
             kernels.solve_psd(np.empty((0, 36)), np.empty((0, 8)), ridge=np.empty(0), backend=backend)
             kernels.standard_normal(np.empty(0, np.uint64), backend=backend)
 
@@ -276,7 +299,9 @@ def compile_all(results: Results) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", type=Path, help="write the numbers there")
     parser.add_argument("--ranks", default="32,64,128", help="comma separated")
     parser.add_argument("--quick", action="store_true", help="a tenth of the users, half the items")
@@ -293,6 +318,7 @@ def main() -> None:
         measure_statistics(sides[1], rank, results)
         measure_psd(rank, results)
     measure_noise(results)
+    measure_top_k(results)
     measure_implicit(sides, results)
     results.add("peak_rss_mib", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     if options.json:

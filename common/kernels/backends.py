@@ -13,7 +13,7 @@ BACKENDS: Final = ("numpy", "plain", "blocked")
 # Below these amounts of work (ratings x rank^2, about half a flop each) the next backend up costs more to load,
 # or to compile on its first call, than it saves.
 _PLAIN_FROM: Final = 3e7
-_BLOCKED_FROM: Final = 2e9
+_BLOCKED_FROM: Final = 3e8
 
 # Where a kernel gains nothing from a version of its own it shares its neighbour's.
 _PACKAGES: Final = {
@@ -50,7 +50,7 @@ def choose_backend(rank: int, n_ratings: int) -> str:
     work = float(n_ratings) * rank * rank
     if not has_compiler() or work < _PLAIN_FROM:
         return "numpy"
-    return "blocked" if rank >= 8 and work >= _BLOCKED_FROM else "plain"
+    return "blocked" if work >= _BLOCKED_FROM else "plain"
 
 
 def implementation(backend: str, kernel: str) -> ModuleType:
