@@ -1,10 +1,8 @@
 """From a TOML file, flags and ``--set`` to one checked configuration."""
 
-import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-DATA_FOLDER = "FEDBOARD_DATA"
-"""Environment variable: a folder in which ``--data NAME`` is looked up."""
 _BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
 _KEYS = {
     "data": "data.source",
@@ -114,14 +110,6 @@ def configure(
     return parse_config(merged, source=source)
 
 
-def data_place(name: str) -> str:
-    """Where the data of this name are: as given, or in the folder of data sets."""
-    folder = os.environ.get(DATA_FOLDER)
-    if folder and name != "synthetic" and not Path(name).exists() and (Path(folder) / name).exists():
-        return str(Path(folder) / name)
-    return name
-
-
 def listed(text: str, kind: Callable[[str], Any], what: str) -> tuple[Any, ...]:
     """A comma-separated list.
 
@@ -151,8 +139,6 @@ def parse_range(text: str) -> tuple[float, float]:
 
 def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     given = {name: value for name, value in flags.items() if value is not None}
-    if "data" in given:
-        given["data"] = data_place(given["data"])
     if "rating_range" in given:
         given["rating_range"] = list(parse_range(given["rating_range"]))
     return [(_KEYS[name], value) for name, value in given.items()]
@@ -177,4 +163,4 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
     return nested
 
 
-__all__ = ["DATA_FOLDER", "configure", "data_options", "data_place", "listed", "model_options", "parse_range"]
+__all__ = ["configure", "data_options", "listed", "model_options", "parse_range"]

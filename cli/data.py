@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fedboard.cli.configuration import data_place, parse_range
+from fedboard.cli.configuration import parse_range
 from fedboard.cli.tables import aligned
 
 
@@ -27,10 +27,10 @@ def info(
 
     Exact statistics of the raw data: for its owner, not for publication.
     """
-    from fedboard.simulations.datasets import describe, load_ratings
+    from fedboard.simulations.datasets import describe, find_data, load_ratings
 
     scale = None if rating_range is None else parse_range(rating_range)
-    ratings = load_ratings(data_place(path), format=data_format, rating_range=scale, titles=titles)
+    ratings = load_ratings(find_data(path), format=data_format, rating_range=scale, titles=titles)
     facts = describe(ratings)
     click.echo(json.dumps(facts) if as_json else _text(facts))
 

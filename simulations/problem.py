@@ -11,6 +11,7 @@ from fedboard.simulations.datasets import (
     ColumnMapping,
     Ratings,
     SyntheticConfig,
+    find_data,
     load_ratings,
     synthetic_ratings,
 )
@@ -70,7 +71,7 @@ def load_data(config: DataConfig) -> Ratings:
     if config.columns is not None:
         columns = checked_options(config.columns, ColumnMapping, "data.columns")
     return load_ratings(
-        config.source,
+        find_data(config.source),
         format=config.format,
         columns=columns,
         rating_range=config.rating_range,

@@ -2,6 +2,7 @@
 
 from fedboard.simulations.datasets.columns import ColumnMapping
 from fedboard.simulations.datasets.loading import load_ratings
+from fedboard.simulations.datasets.named import find_data
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.sources import FORMATS
 from fedboard.simulations.datasets.summary import describe
@@ -14,6 +15,7 @@ __all__ = [
     "SyntheticConfig",
     "Triples",
     "describe",
+    "find_data",
     "load_ratings",
     "synthetic_ratings",
 ]
