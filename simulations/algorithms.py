@@ -54,9 +54,12 @@ def build_task(
         "public_seed": config.seed,
         "device_seed": config.seed,
         "adjacency": config.privacy.adjacency,
+        "noise_multipliers": {},
     }
-    settings = checked_options({**tuned.settings, **config.settings, **fixed}, AdaDpalsConfig, "settings")
-    shares = checked_options({**tuned.shares, **config.privacy.shares}, BudgetShares, "privacy.shares")
+    settings = checked_options(
+        config.settings, AdaDpalsConfig, "settings", defaults=tuned.settings, fixed=fixed
+    )
+    shares = checked_options(config.privacy.shares, BudgetShares, "privacy.shares", defaults=tuned.shares)
     by_release = shares_by_release(settings, shares)
     multipliers = noise_multipliers(config.privacy.epsilon, config.privacy.delta, by_release)
     return CalibratedTask(

@@ -82,7 +82,7 @@ def judge_ratings(
         jobs.append(partial(_predict, predictor, history.rows(start, stop), users, held_out.items[rows]))
     predicted = np.concatenate(pool.run(jobs))
     actual = held_out.values.astype(np.float64)
-    buckets = metrics.popularity_buckets(counts)
+    buckets = _buckets(counts)
     return Judgement(
         metrics={
             f"{prefix}_rmse": metrics.rmse(predicted, actual),
@@ -105,7 +105,7 @@ def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, co
         for start, stop in _blocks(held_out.history.n_users)
     ]
     lists = np.concatenate(pool.run(jobs))
-    buckets = metrics.popularity_buckets(counts)
+    buckets = _buckets(counts)
     target = held_out.target
     values = {f"recall@{n}": metrics.recall_at_k(lists, target, k=n) for n in (20, 50)}
     values |= {f"ndcg@{n}": metrics.ndcg_at_k(lists, target, k=n) for n in (20, 100)}
@@ -113,7 +113,7 @@ def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, co
         metrics=values,
         sliced={
             "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
-            "recall": _listed(metrics.sliced_recall(lists, target, buckets)),
+            "recall": _listed(metrics.sliced_recall(lists, target, buckets, positions=_positions(buckets))),
         },
     )
 
@@ -122,13 +122,24 @@ def neighbour_overlap(
     factors: FloatArray, reference: FloatArray, counts: IntArray, *, k: int = 10
 ) -> list[Any]:
     """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
-    buckets = metrics.popularity_buckets(counts)
+    buckets = _buckets(counts)
+    if counts.size < 2:  # an only item has no neighbours
+        return []
     return _listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
 def item_counts(train: Cohort) -> IntArray:
     """Exact training ratings per item, int64, shape (n_items,). Not private: for judging only."""
     return np.bincount(train.items, minlength=train.n_items).astype(np.int64)
+
+
+def _buckets(counts: IntArray) -> IndexArray:
+    """Five popularity buckets, or one per item of a tiny catalogue."""
+    return metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
+
+
+def _positions(buckets: IndexArray) -> Sequence[int]:
+    return metrics.SLICE_POSITIONS[-(int(buckets.max()) + 1) :]
 
 
 def _blocks(n_users: int) -> Sequence[tuple[int, int]]:

@@ -11,18 +11,33 @@ from fedboard.common.errors import InputError
 Options = TypeVar("Options")
 
 
-def checked_options(raw: Mapping[str, Any], kind: type[Options], section: str) -> Options:
+def checked_options(
+    raw: Mapping[str, Any],
+    kind: type[Options],
+    section: str,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+) -> Options:
     """Make a ``kind`` of a section.
+
+    Args:
+        raw: the section.
+        kind: a dataclass.
+        section: its name, for messages.
+        defaults: laid under the section.
+        fixed: fields that other parts of the configuration decide; the section must not name them.
 
     Raises:
         InputError: an unknown key, a wrong type or a value out of range; the message names the section.
     """
-    known = sorted(field.name for field in fields(kind))  # type: ignore[arg-type]
+    decided = fixed or {}
+    known = sorted(field.name for field in fields(kind) if field.name not in decided)  # type: ignore[arg-type]
     unknown = sorted(set(raw) - set(known))
     if unknown:
         raise InputError(f"{section}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
     try:
-        return msgspec.convert(dict(raw), kind)
+        return msgspec.convert({**(defaults or {}), **raw, **decided}, kind)
     except msgspec.ValidationError as error:
         raise InputError(f"{section}: {error}") from error
 

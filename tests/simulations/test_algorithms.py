@@ -1,0 +1,53 @@
+"""Algorithms by name: every preset is valid, and a configuration cannot reach what others decide."""
+
+import math
+
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.accounting import compose, epsilon_of
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.algorithms import algorithm_names, build_task
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.presets import preset
+
+
+@pytest.mark.parametrize("algorithm", algorithm_names())
+@pytest.mark.parametrize("feedback", list(Feedback))
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 20.0, 100.0])
+def test_every_preset_is_valid_and_spends_its_budget(
+    algorithm: str, feedback: Feedback, epsilon: float
+) -> None:
+    config = parse_config(
+        {"algorithm": algorithm, "feedback": feedback.value, "privacy": {"epsilon": epsilon, "delta": 1e-6}}
+    )
+
+    built = build_task(config, rating_range=(0.5, 5.0), backend="numpy")
+
+    assert math.isclose(sum(built.shares.values()), 1.0, rel_tol=1e-9)
+    spent = epsilon_of(1e-6, mu=compose(built.task.settings.noise_multipliers.values()))
+    assert 0.999 * epsilon < spent <= epsilon
+    assert {r.name for requests in built.task.plan() for r in requests} == set(built.shares)
+
+
+def test_an_epsilon_between_takes_the_nearest_preset_on_the_log_scale() -> None:
+    explicit = Feedback.EXPLICIT
+    assert preset("adadpals", explicit, 2.0) == preset("adadpals", explicit, 1.0)
+    assert preset("adadpals", explicit, 2.5) == preset("adadpals", explicit, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"algorithm": "nope"}, "algorithm must be one of adadpals"),
+        ({"settings": {"clipnorm": 1.0}}, "unknown key 'clipnorm'"),
+        ({"settings": {"noise_multipliers": {"counts": 0.1}}}, "unknown key 'noise_multipliers'"),
+        ({"settings": {"adjacency": "replace"}}, "unknown key 'adjacency'"),
+        ({"settings": {"rank": "eight"}}, "settings"),
+        ({"settings": {"clip_norm": 0.0}}, "clip_norm must be finite and > 0"),
+        ({"privacy": {"shares": {"mean": 0.9, "counts": 0.2}}}, "must be < 1"),
+    ],
+)
+def test_what_cannot_be_used_is_named(raw: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build_task(parse_config(raw), rating_range=(1.0, 5.0), backend="numpy")
