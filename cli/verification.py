@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from fedboard.cli.evidence import Evidence
 from fedboard.common.board import Board
@@ -42,7 +43,7 @@ def _chain_finding(paths: tuple[Path, ...]) -> Finding:
     broken = [
         path.name
         for path, (older, newer) in zip(paths[1:], pairwise(boards), strict=True)
-        if newer.previous_digest != older.digest
+        if newer.previous_digest != older.digest or not _continues(_releases(older), _releases(newer))
     ]
     detail = (
         f"does not follow from the board before it: {', '.join(broken)}"
@@ -50,6 +51,15 @@ def _chain_finding(paths: tuple[Path, ...]) -> Finding:
         else "each follows the last"
     )
     return Finding(check="chain of boards", passed=not broken, detail=detail)
+
+
+def _releases(board: Board) -> list[Any]:
+    return list((board.certificate or {}).get("releases", ()))
+
+
+def _continues(older: list[Any], newer: list[Any]) -> bool:
+    """Whether a later board's certificate still lists everything that was paid before."""
+    return newer[: len(older)] == older
 
 
 def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:

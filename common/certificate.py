@@ -257,8 +257,10 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
 
 
 def _noise(releases: Iterable[Event]) -> tuple[str, bool]:
-    labels = sorted({str(event.get("noise")) for event in releases})
-    return "; ".join(labels) or "no release yet", all(event.get("private") is True for event in releases)
+    booked = list(releases)
+    labels = sorted({str(event.get("noise")) for event in booked})
+    private = bool(booked) and all(event.get("private") is True for event in booked)
+    return "; ".join(labels) or "no release yet", private
 
 
 def _statements(

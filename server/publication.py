@@ -5,13 +5,15 @@ from pathlib import Path
 
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, certify
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger import Ledger
 from fedboard.common.protocol import Trust
 
 ASSUMPTIONS = (
     "The catalogue, the rating range and every hyper-parameter are public and were not chosen by looking at these "
     "ratings outside the releases listed here.",
+    "Users are numbered, and ratings for judging are set aside, before the run and whoever takes part; that a user "
+    "is absent means that her row is empty.",
     "Each user's rows are in one client only, and each client answers a release once.",
     "Nothing that depends on the ratings leaves the aggregator but the releases listed here.",
     "The noise generator's output cannot be told from Gaussian noise (inverse distribution function of AES-256 in "
@@ -59,6 +61,22 @@ class BoardStore:
         return published
 
 
+def require_same_history(board: Board, ledger: Ledger) -> None:
+    """Hold a published board against the ledger that is to continue it.
+
+    Raises:
+        PrivacyError: the ledger is not, or no longer, the one that paid for this board.
+    """
+    certificate = Certificate.from_dict(dict(board.certificate or {}))
+    ledger.verify(published_head=certificate.ledger_head)
+    certified = list(certificate.releases)
+    if certified != ledger.events()[: len(certified)]:
+        raise PrivacyError(
+            "the ledger does not hold the releases of the board that is published; it was lost or replaced, so "
+            "nothing more can be released. Restore the ledger, or start a new run"
+        )
+
+
 def certificate_for(board: Board, ledger: Ledger, *, trust: Trust, dataset: str) -> Certificate:
     """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
     return certify(
@@ -77,4 +95,4 @@ def sentences(trust: Trust) -> Sequence[str]:
     return (trust.sees, trust.privacy_relies_on, trust.malicious_client)
 
 
-__all__ = ["ASSUMPTIONS", "BoardStore", "certificate_for", "sentences"]
+__all__ = ["ASSUMPTIONS", "BoardStore", "certificate_for", "require_same_history", "sentences"]

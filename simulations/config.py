@@ -29,8 +29,10 @@ class DataConfig(_Section, frozen=True, kw_only=True):
     """Public range of ratings; needed for generic tables."""
     titles: str | None = None
     """A file with item titles."""
-    catalogue: Literal["rated", "listed"] = "rated"
-    """Items that somebody rated, or every item of the titles file: only the second is free of the ratings."""
+    catalogue: Literal["rated", "listed", "declared"] = "rated"
+    """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
+    file; ``declared``: the rated ones, and you vouch that this list is public anyway. Secure noise needs one of
+    the last two."""
     synthetic: dict[str, Any] = {}
     """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
 
@@ -101,6 +103,15 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
             raise ValueError(f"privacy.delta must be in (0, 1), got {self.privacy.delta}")
         if self.seed < 0:
             raise ValueError(f"seed must be a whole number >= 0, got {self.seed}")
+        if (
+            self.privacy.noise == "secure"
+            and self.data.catalogue == "rated"
+            and self.data.source != "synthetic"
+        ):
+            raise ValueError(
+                "secure noise needs a catalogue that does not depend on the ratings: set data.catalogue to "
+                "'listed' (every item of the titles file), or to 'declared' if the list of rated items is public"
+            )
         if self.run.workers < 1:
             raise ValueError(f"run.workers must be a whole number >= 1, got {self.run.workers}")
 
@@ -110,6 +121,11 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
         if self.split.kind != "auto":
             return self.split.kind
         return "users" if self.feedback is Feedback.IMPLICIT else "ratings"
+
+
+def with_kernels(config: SimulationConfig, kernels: str) -> SimulationConfig:
+    """The same configuration with the kernels written down, so that a resumed run takes the same."""
+    return msgspec.structs.replace(config, run=msgspec.structs.replace(config.run, kernels=kernels))
 
 
 def parse_config(raw: dict[str, Any], *, source: str = "the configuration") -> SimulationConfig:
@@ -156,4 +172,5 @@ __all__ = [
     "overlay",
     "parse_config",
     "read_config",
+    "with_kernels",
 ]

@@ -28,12 +28,15 @@ class Problem:
     rating_range: tuple[float, float]
     train: Cohort
     split: RatingSplit | UserSplit
+    catalogue_origin: str
+    """Where the list of items comes from, for the certificate."""
 
     @property
     def statement(self) -> str:
         """What a certificate says about the data: public facts only."""
         low, high = self.rating_range
-        return f"{self.name}: {self.catalogue.n_items} items, ratings from {low:g} to {high:g}"
+        items = f"{self.catalogue.n_items} items ({self.catalogue_origin})"
+        return f"{self.name}: {items}, ratings from {low:g} to {high:g}"
 
 
 def load_problem(config: SimulationConfig) -> Problem:
@@ -56,7 +59,16 @@ def load_problem(config: SimulationConfig) -> Problem:
         rating_range=ratings.rating_range,
         train=split.train,
         split=split,
+        catalogue_origin=_origin(config.data),
     )
+
+
+def _origin(config: DataConfig) -> str:
+    if config.source == "synthetic" or config.catalogue == "declared":
+        return "declared public"
+    if config.catalogue == "listed":
+        return "all that the titles file lists"
+    return "read off the ratings: which items are listed is not covered by the guarantee"
 
 
 def load_data(config: DataConfig) -> Ratings:
@@ -76,7 +88,7 @@ def load_data(config: DataConfig) -> Ratings:
         columns=columns,
         rating_range=config.rating_range,
         titles=config.titles,
-        catalogue=config.catalogue,
+        catalogue="listed" if config.catalogue == "listed" else "rated",
     )
 
 

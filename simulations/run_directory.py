@@ -15,6 +15,10 @@ _BARE = frozenset({"boards", "config.json.part"})
 """What a run that was killed while it made its directory leaves behind."""
 
 
+_DECISIVE = ("kernels", "wire")
+"""Keys of the ``run`` section that show in the board or its certificate: a resumed run keeps them."""
+
+
 class RunDirectory:
     """Paths and records of a run. Records are written whole or not at all."""
 
@@ -64,12 +68,21 @@ class RunDirectory:
         if not self.config.exists():
             raise InputError(f"{self.path} holds no run to resume; start it without --resume")
         stored, asked = self.read_json(self.config), msgspec.json.decode(msgspec.json.encode(config))
-        different = sorted(k for k in {*stored, *asked} - {"run"} if stored.get(k) != asked.get(k))
+        stored["run"] = {key: stored["run"].get(key) for key in _DECISIVE}
+        asked["run"] = {key: asked["run"].get(key) for key in _DECISIVE}
+        if asked["run"]["kernels"] == "auto":
+            asked["run"]["kernels"] = stored["run"]["kernels"]
+        different = sorted(k for k in {*stored, *asked} if stored.get(k) != asked.get(k))
         if different:
             raise InputError(
                 f"{self.path} was started with another {different[0]!r}; "
                 "resume with the same configuration, or start a new run with another --out"
             )
+
+    def stored_kernels(self) -> str:
+        """The kernels that the run was started with."""
+        kernels: str = self.read_json(self.config)["run"]["kernels"]
+        return kernels
 
     def discard(self) -> None:
         """Remove a run that failed before it had published or spent anything."""

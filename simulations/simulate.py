@@ -14,11 +14,11 @@ from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.ledger import Budget, Ledger
 from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.publication import BoardStore
+from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, lost_round, run_round
 from fedboard.simulations.algorithms import CalibratedTask, build_task
 from fedboard.simulations.comparison import compare_with_baselines
-from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.distributions import distributions
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.judging import judge_board
@@ -98,10 +98,12 @@ def simulate(
     else:
         run.require_free()
     problem = problem or load_problem(config)
+    if resume:
+        config = with_kernels(config, run.stored_kernels())
     backend = backend_of(config, problem)
     calibrated = build_task(config, rating_range=problem.rating_range, backend=backend)
     if not resume:
-        run.start(config)
+        run.start(with_kernels(config, backend))
     with ExitStack() as stack:
         try:
             session = _Session(config, run, problem, calibrated, backend, listener or Silent(), stack)
@@ -159,6 +161,7 @@ class _Session:
                 raise InputError(
                     f"{self.run.path}: its boards were made with other settings; start a new run"
                 )
+            require_same_history(board, self.ledger)
             return board
         return self._publish(self.task.first_board(self.problem.catalogue))
 
@@ -274,6 +277,11 @@ def _noise(config: SimulationConfig) -> NoiseSource:
 def _ledger(run: RunDirectory, config: SimulationConfig, calibrated: CalibratedTask) -> Ledger:
     if run.ledger.exists():
         return Ledger.open(run.ledger)
+    if BoardStore(run.boards).versions():
+        raise PrivacyError(
+            f"{run.path}: its boards are there but not the ledger that paid for them; restore {run.ledger.name}, "
+            "or start a new run"
+        )
     budget = Budget(
         epsilon=config.privacy.epsilon, delta=config.privacy.delta, adjacency=config.privacy.adjacency
     )

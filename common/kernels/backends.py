@@ -35,14 +35,14 @@ def has_compiler() -> bool:
 
 
 def choose_backend(rank: int, n_ratings: int) -> str:
-    """The backend that is quickest for a run over ``n_ratings`` ratings at rank ``rank``.
+    """The backend that is quickest for a run over about ``n_ratings`` ratings at rank ``rank``.
 
-    Takes public numbers only (or numbers that stay on one machine). Backends agree up to rounding, not bit for
-    bit, so choose once per run and write the choice down.
+    Backends agree up to rounding, not bit for bit: choose once per run, from public numbers (a guess of the number
+    of ratings, not the number), and write the choice down.
 
     Args:
         rank: length of the factor vectors, >= 1.
-        n_ratings: ratings in the whole run, not in one part of it.
+        n_ratings: ratings expected in the whole run, not in one part of it. Public.
 
     Returns:
         "numpy" where numba is not installed or the run is tiny, else "plain" or "blocked".

@@ -267,6 +267,8 @@ class Ledger:
             row_hash = _row_hash(seq=seq, time=time, run=self.run, event=event, previous=previous)
             row = (seq, time, self.run, event["name"], text, previous, row_hash)
             self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        # Into the main file at once, so that a copy of it alone is complete.
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return Receipt(seq=seq, name=event["name"], event_digest=digest(event), hash=row_hash)
 
 

@@ -5,7 +5,7 @@ forms the products. *Dense* sends the sums of a whole cohort; it is smaller when
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -97,7 +97,12 @@ class Trusted:
         parts = list(messages)
         factored = [part.contribution for part in parts if isinstance(part, FactoredMessage)]
         dense = [part.sums for part in parts if isinstance(part, DenseMessage)]
-        members: list[ExactSums] = [self._checked(part, requests) for part in factored]
+        members: list[ExactSums] = [
+            self._checked(part, requests) for part in factored if _fits(part, requests)
+        ]
+        misshapen = sum(part.n_users for part in factored if not _fits(part, requests))
+        if misshapen or not (members or dense):
+            members.append(replace(DenseSums.total((), requests), rejected_rows=misshapen))
         if dense:
             members.append(DenseSums.total(dense, requests))
         return members[0] if len(members) == 1 else DenseSums.total_of(members, requests)
@@ -113,8 +118,37 @@ class Trusted:
         return int(np.sum(factored_bytes(message.contribution)))
 
 
+def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
+    """Whether the arrays have the shapes and types that these requests ask for."""
+    per_item = [r.release.rows for r in requests if r.source.per_item]
+    if any(rows != contribution.n_items for rows in per_item):
+        return False
+    if per_item and contribution.weights is None:
+        return False
+    ranks = [r.release.width for r in requests if r.source is Source.ITEM_LINEAR]
+    if ranks and contribution.responses is None:
+        return False
+    if ranks and (
+        contribution.vectors is None or contribution.vectors.shape != (contribution.n_users, ranks[0])
+    ):
+        return False
+    for request in requests:
+        if request.source is Source.TOTAL:
+            rows = contribution.totals.get(request.name)
+            shape = (contribution.n_users, request.release.width)
+            if rows is None or rows.dtype != np.int64 or rows.shape != shape:
+                return False
+    return True
+
+
 def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) -> BoolArray:
-    """Which rows keep every bound that these requests declare; bool, shape (n_users,)."""
+    """Which rows keep every bound that these requests declare; bool, shape (n_users,).
+
+    Raises:
+        InputError: the arrays do not fit these requests, so no row can be told.
+    """
+    if not _fits(contribution, requests):
+        raise InputError("a contribution does not have the arrays, shapes and types that were asked for")
     keep = ~check_rows(
         contribution.indptr,
         contribution.items,
@@ -127,6 +161,8 @@ def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) 
         if request.source is Source.TOTAL:
             rows = contribution.totals[request.name].astype(np.float64)
             keep &= np.sqrt(np.einsum("jw,jw->j", rows, rows)) <= request.release.l2_bound
+            if request.release.same_sign:  # the smaller factor of ``replace`` relies on it
+                keep &= np.all(rows >= 0, axis=1)
     return keep
 
 

@@ -19,7 +19,7 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.server.publication import BoardStore
+from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import lost_round, run_round
 from fedboard.server.runtime import Gathered, NoisedSums
 from tests.common.tasks.conftest import a_prepared_board, a_task, population
@@ -182,6 +182,31 @@ def test_a_published_board_carries_a_certificate_that_recomputes(tmp_path: Path)
     assert certificate.board_digest == latest.digest == board.digest
     assert not certificate.private
     assert certificate.claim.epsilon == pytest.approx(5.0, rel=1e-6)
+
+
+def test_a_board_is_not_continued_with_another_ledger(tmp_path: Path) -> None:
+    task = a_task()
+    store = BoardStore(tmp_path)
+    board = task.first_board(a_prepared_board(task).catalogue)
+    with Ledger.create(tmp_path / "paid", a_budget()) as ledger:
+        result = run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SecureNoise())
+        board = store.publish(result.board, ledger, trust=Trusted().trust, dataset="made up")
+        require_same_history(board, ledger)
+
+    with Ledger.create(tmp_path / "fresh", a_budget()) as another, pytest.raises(PrivacyError):
+        require_same_history(board, another)
+
+
+def test_a_board_without_data_claims_no_private_noise(tmp_path: Path) -> None:
+    task = a_task()
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        board = BoardStore(tmp_path).publish(
+            task.first_board(a_prepared_board(task).catalogue), ledger, trust=Trusted().trust, dataset="none"
+        )
+
+    certificate = Certificate.from_dict(dict(board.certificate or {}))
+    assert certificate.holds
+    assert not certificate.private
 
 
 def test_an_empty_store_has_no_board(tmp_path: Path) -> None:

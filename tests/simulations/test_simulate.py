@@ -1,0 +1,58 @@
+"""What a run refuses because its guarantee would not hold, and what it writes down."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.simulate import simulate
+
+
+def a_config(**run: object) -> SimulationConfig:
+    return parse_config(
+        {
+            "data": {"synthetic": {"n_users": 120, "n_items": 30, "mean_ratings_per_user": 12.0}},
+            "settings": {"rank": 2, "rounds": 1},
+            "run": {"baselines": False, **run},
+        }
+    )
+
+
+def test_a_run_without_its_ledger_is_not_continued(tmp_path: Path) -> None:
+    simulate(a_config(), tmp_path / "run")
+    (tmp_path / "run" / "boards" / "board-0002.board").unlink()
+    (tmp_path / "run" / "ledger.sqlite").unlink()
+
+    with pytest.raises(PrivacyError, match=r"restore ledger\.sqlite"):
+        simulate(a_config(), tmp_path / "run", resume=True)
+
+
+def test_a_run_is_not_continued_with_the_ledger_of_another(tmp_path: Path) -> None:
+    simulate(a_config(), tmp_path / "run")
+    simulate(a_config(), tmp_path / "other")
+    (tmp_path / "run" / "boards" / "board-0002.board").unlink()
+    (tmp_path / "other" / "ledger.sqlite").replace(tmp_path / "run" / "ledger.sqlite")
+
+    with pytest.raises(PrivacyError):
+        simulate(a_config(), tmp_path / "run", resume=True)
+
+
+def test_the_kernels_are_written_down_and_kept(tmp_path: Path) -> None:
+    simulate(a_config(), tmp_path / "run")
+
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["run"]["kernels"] == "numpy"
+    with pytest.raises(InputError, match="another 'run'"):
+        simulate(a_config(kernels="plain"), tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="another 'run'"):
+        simulate(a_config(wire="dense"), tmp_path / "run", resume=True)
+
+
+def test_secure_noise_needs_a_catalogue_that_is_not_read_off_the_ratings() -> None:
+    raw = {"privacy": {"noise": "secure"}, "data": {"source": "plays.csv"}}
+
+    with pytest.raises(InputError, match=r"data\.catalogue"):
+        parse_config(raw)
+    for catalogue in ("listed", "declared"):
+        parse_config({**raw, "data": {"source": "plays.csv", "catalogue": catalogue}})
