@@ -20,6 +20,8 @@ class Evidence:
     """All boards of a run, oldest first."""
     ledger: Path | None = None
     """The ledger of a run."""
+    run: bool = False
+    """Whether this is a run directory, where a ledger belongs."""
     finished: bool = True
     """False for a run without its own certificate.json yet."""
 
@@ -50,6 +52,7 @@ def _of_run(run: Path) -> Evidence:
     return Evidence(
         certificate=_from_file(own) if own.exists() else _of_board(board, newest),
         board=board,
+        run=True,
         boards=tuple(sorted(newest.parent.glob("board-*.board"), key=lambda path: path.name)),
         ledger=ledger if ledger.exists() else None,
         finished=own.exists(),

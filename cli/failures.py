@@ -1,9 +1,12 @@
 """How a failure reaches the person at the keyboard: one sentence and an exit code, a traceback only on request."""
 
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 import click
@@ -28,12 +31,31 @@ def guarded(command: Callable[[], object], *, debug: bool) -> int:
     Every failure becomes one sentence on stderr. With ``debug`` the traceback comes first.
     """
     try:
-        code = command()
+        with _termination_as_interrupt():
+            code = command()
     except BaseException as error:
         if debug and not isinstance(error, click.exceptions.Exit | SystemExit):
             traceback.print_exc()
         return _told(error)
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """Treat the polite signals of service managers and closed terminals like Ctrl-C: clean up, say how to go on."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _told(error: BaseException) -> int:

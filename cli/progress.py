@@ -39,14 +39,14 @@ class PlainListener:
         told = (
             f"{problem.name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_ratings:,} ratings"
         )
-        click.echo(f"{told}; {n_rounds} rounds within epsilon {self._budget:g}", err=True)
+        click.echo(f"{told}; preparation and {n_rounds - 1} rounds within epsilon {self._budget:g}", err=True)
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """Say nothing: rounds are enough where nobody watches."""
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One line."""
-        place = f"round {line['round'] + 1} of {self._n_rounds} ({line['stage']})"
+        place = f"round {line['round']} of {self._n_rounds - 1}" if line["round"] else "preparation"
         click.echo(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}", err=True)
 
 

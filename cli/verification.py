@@ -21,6 +21,9 @@ def verify_evidence(evidence: Evidence) -> list[Finding]:
         findings += _board_findings(evidence.certificate, evidence.board)
     if len(evidence.boards) > 1:
         findings.append(_chain_finding(evidence.boards))
+    if evidence.run and evidence.ledger is None:
+        missing = "the run's ledger is not there, so nothing shows that these releases are all that was made"
+        findings.append(Finding(check="ledger", passed=False, detail=missing))
     if evidence.ledger is not None:
         findings += _ledger_findings(evidence, evidence.ledger)
     return findings

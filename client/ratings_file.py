@@ -49,13 +49,19 @@ def _rows(path: Path, *, needed: tuple[str, ...]) -> Iterator[tuple[str, Mapping
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
-            columns = _columns(next(reader, []), needed, path)
+            header = next(reader, [])
+            columns = _columns(header, needed, path)
             for cells in reader:
                 place = f"{path}, line {reader.line_num}"
                 if not any(cell.strip() for cell in cells):
                     continue
                 if len(cells) <= max(columns.values()):
                     raise InputError(f"{place}: {' and '.join(needed)} are needed, got {','.join(cells)!r}")
+                if len(cells) > len(header):
+                    raise InputError(
+                        f"{place}: {len(cells)} columns where the header has {len(header)}; "
+                        "put texts that hold a comma in quotes, and write 4.5 with a point"
+                    )
                 yield place, {name: cells[position].strip() for name, position in columns.items()}
     except OSError as error:
         raise InputError(f"{path}: no ratings can be read there ({error.strerror})") from error

@@ -173,13 +173,24 @@ def one_blas_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process inherits what is held, so a Ctrl-C while it still imports does not end it with a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start(number: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
         target=_serve, args=(theirs, os.getpid()), name=f"fedboard-worker-{number}", daemon=True
     )
-    process.start()
+    with _interrupts_held():
+        process.start()
     theirs.close()
     return _Worker(number, process, ours)
 

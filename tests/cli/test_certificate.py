@@ -159,3 +159,9 @@ def test_what_is_no_certificate_is_refused(
     assert message in result.stderr
     assert fedboard("certificate", "show", tmp_path / "missing").exit_code == 2
     assert fedboard("certificate", "show", tmp_path).exit_code == 2
+
+
+def test_a_run_directory_without_its_ledger_does_not_verify(fedboard: Command, run: Path) -> None:
+    (run / "ledger.sqlite").unlink()
+
+    assert failed_checks(fedboard("certificate", "verify", run, "--json")) == ["ledger"]

@@ -52,7 +52,11 @@ def test_a_run_with_json_prints_one_object_and_nothing_else(
     assert record["guarantee"]["epsilon"] == pytest.approx(5.0, rel=1e-6)
     assert record["noise_private"] is False
     assert record["metrics"]["test_rmse"] > 0
-    assert result.stderr.count("round ") == 3
+    assert [line.split(":")[0] for line in result.stderr.splitlines()[1:4]] == [
+        "preparation",
+        "round 1 of 2",
+        "round 2 of 2",
+    ]
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -77,12 +77,13 @@ def test_a_run_killed_while_it_made_its_directory_can_be_started_anew(
     assert started.exit_code == 0, started.stderr
 
 
+@pytest.mark.parametrize("polite", ["SIGINT", "SIGTERM"])
 def test_ctrl_c_leaves_a_run_that_can_be_resumed_and_says_how(
-    fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path
+    fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path, polite: str
 ) -> None:
     out = tmp_path / "run"
 
-    ended = killed("SIGINT", "before:publish", 3, "simulate", *tiny, "--workers", "2", "--out", out)
+    ended = killed(polite, "before:publish", 3, "simulate", *tiny, "--workers", "2", "--out", out)
     resumed = fedboard("simulate", "--out", out, "--resume", "--json")
 
     assert ended.returncode == 130

@@ -34,7 +34,7 @@ def test_a_log_gets_one_plain_line_per_round(problem: Problem, capsys: pytest.Ca
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[1:] == [
-        "round 2 of 3 (items): 2.0 s, epsilon 1.5 of 5 spent, validation_rmse 0.9100"
+        "round 1 of 2: 2.0 s, epsilon 1.5 of 5 spent, validation_rmse 0.9100"
     ]
 
 

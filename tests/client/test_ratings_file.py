@@ -80,3 +80,8 @@ def test_a_file_that_is_not_text_is_refused(board: Board, tmp_path: Path) -> Non
         read_own_ratings(tmp_path / "mine.csv", board.catalogue, rating_range=STARS)
     with pytest.raises(InputError, match="no ratings can be read there"):
         read_own_ratings(tmp_path / "missing.csv", board.catalogue, rating_range=STARS)
+
+
+def test_a_line_with_more_columns_than_the_header_is_refused(board: Board, write_csv: Write) -> None:
+    with pytest.raises(InputError, match="line 2: 3 columns where the header has 2"):
+        read_own_ratings(write_csv("item,rating\n14,4,5\n"), board.catalogue, rating_range=STARS)
