@@ -93,22 +93,22 @@ class Trusted:
         return DenseMessage(whole_sums(whole, requests))
 
     def combine(self, messages: Iterable[TrustedMessage], requests: Sequence[Request]) -> ExactSums:
-        """Drop rows that break a bound, then sum exactly; the order of messages does not matter."""
+        """Drop rows that break a bound and messages that do not fit, then sum exactly, in any order."""
         parts = list(messages)
-        factored = [part.contribution for part in parts if isinstance(part, FactoredMessage)]
         dense = [part.sums for part in parts if isinstance(part, DenseMessage)]
         members: list[ExactSums] = [
-            self._checked(part, requests) for part in factored if _fits(part, requests)
+            self._checked(part.contribution, requests) for part in parts if isinstance(part, FactoredMessage)
         ]
-        misshapen = sum(part.n_users for part in factored if not _fits(part, requests))
-        if misshapen or not (members or dense):
-            members.append(replace(DenseSums.total((), requests), rejected_rows=misshapen))
-        if dense:
+        if dense or not members:
             members.append(DenseSums.total(dense, requests))
         return members[0] if len(members) == 1 else DenseSums.total_of(members, requests)
 
-    def _checked(self, contribution: Contribution, requests: Sequence[Request]) -> FactoredSums:
-        keep = rows_within_bounds(contribution, requests)
+    def _checked(self, contribution: Contribution, requests: Sequence[Request]) -> ExactSums:
+        try:
+            keep = rows_within_bounds(contribution, requests)
+        except InputError:  # no row of it can be told, so all of them count as refused
+            nothing = DenseSums.total((), requests)
+            return replace(nothing, rejected_rows=contribution.n_users)
         return FactoredSums.of(contribution, keep=keep, backend=self.backend)
 
     def message_bytes(self, message: TrustedMessage) -> int:

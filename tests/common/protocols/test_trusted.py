@@ -184,7 +184,14 @@ def claim_another_catalogue(c: Contribution) -> Contribution:
     return replace(c, n_items=c.n_items + 1)
 
 
-@pytest.mark.parametrize("attack", [drop_a_total, shorten_a_total, send_real_totals, claim_another_catalogue])
+def widen_the_weights(c: Contribution) -> Contribution:
+    return replace(c, weights=c.weights.astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [drop_a_total, shorten_a_total, send_real_totals, claim_another_catalogue, widen_the_weights],
+)
 def test_a_message_of_another_shape_is_dropped_whole(attack: Callable[[Contribution], Contribution]) -> None:
     board, requests = BOARDS[0], requests_of(BOARDS[0])
     honest = Trusted().encode(rows(board, 0, 20), requests)
