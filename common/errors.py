@@ -25,10 +25,21 @@ class BudgetExceededError(PrivacyError):
     """A release was refused because the budget does not cover it; nothing was released."""
 
 
+class StorageError(FedboardError):
+    """The disk would not take or give a record; nothing of what it was about was released."""
+
+
 class WorkerDiedError(FedboardError):
     """A worker process ended before its part was done; the run stops at its last checkpoint."""
 
     exit_code: ClassVar[int] = 4
 
 
-__all__ = ["BudgetExceededError", "FedboardError", "InputError", "PrivacyError", "WorkerDiedError"]
+__all__ = [
+    "BudgetExceededError",
+    "FedboardError",
+    "InputError",
+    "PrivacyError",
+    "StorageError",
+    "WorkerDiedError",
+]

@@ -68,6 +68,8 @@ class RunDirectory:
         if not self.config.exists():
             raise InputError(f"{self.path} holds no run to resume; start it without --resume")
         stored, asked = self.read_json(self.config), msgspec.json.decode(msgspec.json.encode(config))
+        for config_of in (stored, asked):  # where the account is; its id is in the ledger
+            config_of["privacy"].pop("population", None)
         stored["run"] = {key: stored["run"].get(key) for key in _DECISIVE}
         asked["run"] = {key: asked["run"].get(key) for key in _DECISIVE}
         if asked["run"]["kernels"] == "auto":

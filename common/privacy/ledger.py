@@ -1,37 +1,23 @@
 """The ledger: the append-only record of every release, durable before the release leaves the server."""
 
 import contextlib
-import json
-import os
-import sqlite3
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import compose, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting import epsilon_of_events
 from fedboard.common.privacy.budget import Budget
-from fedboard.common.privacy.durable import connect, lock_writer, sync_folder, transaction
-from fedboard.common.privacy.events import (
-    RELATIVE_TOLERANCE,
-    Event,
-    canonical_json,
-    digest,
-    require_sound,
-)
+from fedboard.common.privacy.chain import ChainFile
+from fedboard.common.privacy.chain_rows import Row
+from fedboard.common.privacy.durable import lock_writer
+from fedboard.common.privacy.events import Event, canonical_json, digest, require_sound
 from fedboard.common.privacy.guarantee import Guarantee
-
-_FORMAT = 1
-_SCHEMA = """
-CREATE TABLE meta (header TEXT NOT NULL);
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, time TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL, event TEXT NOT NULL,
-    previous TEXT NOT NULL, hash TEXT NOT NULL, UNIQUE (run, name)
-);
-"""
+from fedboard.common.privacy.plan import Plan, apart, planned_events, require_planned
+from fedboard.common.privacy.population import Population
+from fedboard.common.privacy.population_total import PopulationTotal
+from fedboard.common.privacy.seat import Seat, take_seat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,27 +36,32 @@ class Ledger:
     """Record of releases with a budget, in one SQLite file, each row chained to the one before by SHA-256.
 
     Guarantee: when ``book`` returns, the event is on disk (write-ahead log, fsync) and all events together
-    cost at most the budget; when it raises, nothing was written. One writer at a time; a second one is
-    refused.
+    cost at most the budget; when it raises, nothing was written here. One writer at a time; a second one is
+    refused. With a population, every event is booked in the population's ledger first: after a crash between
+    the two the population holds more than the run, never less, and the run catches up when it is opened.
     Not guaranteed: protection from an owner who rewrites the whole file; publish ``head`` to be bound to it.
     """
 
-    def __init__(self, connection: sqlite3.Connection, *, run: str, lock: IO[bytes] | None) -> None:
+    def __init__(self, chain: ChainFile, *, run: str, lock: IO[bytes] | None, seat: Seat | None) -> None:
         """Use ``Ledger.create`` or ``Ledger.open``."""
-        self._connection = connection
+        self._chain = chain
         self._lock_file = lock
-        self._process = os.getpid()
-        self._thread_lock = threading.Lock()
-        self._header = _read_header(connection)
-        self.budget = Budget(**self._header["budget"])
-        self.plan: Mapping[str, float] | None = self._header["plan"]
-        self.run = run or self._header["run"]
-        self.verify()
-        self._booked: list[Event] = list(self.events())
+        self._seat = seat
+        self._spent: tuple[str, float] | None = None
+        self.budget = Budget(**chain.header["budget"])
+        self.plan: Plan | None = chain.header["plan"]
+        self.run = run or chain.header["run"]
 
     @classmethod
     def create(
-        cls, path: str | Path, budget: Budget, *, run: str = "run", plan: Mapping[str, float] | None = None
+        cls,
+        path: str | Path,
+        budget: Budget,
+        *,
+        run: str = "run",
+        plan: Plan | None = None,
+        population: Population | None = None,
+        lineage: str | None = None,
     ) -> "Ledger":
         """Start a new ledger.
 
@@ -81,52 +72,69 @@ class Ledger:
             plan: release name -> noise multiplier of every release of the run. With a plan, the whole run is
                 checked against the budget now, and later only planned releases with at least the planned
                 noise are accepted.
+            population: the account of the users whose data this is. The plan is reserved there now.
+            lineage: the lineage in the population that this run continues; default: it founds one.
 
         Raises:
             InputError: the file exists already or its folder does not.
-            BudgetExceededError: the plan costs more than the budget.
+            BudgetExceededError: the plan costs more than the budget, or than the population has left.
+            StorageError: it cannot be written.
         """
         if plan is not None:
-            planned = epsilon_of(budget.delta, mu=compose(plan.values()))
+            planned = epsilon_of_events(planned_events(plan, budget.adjacency), budget.delta)
             budget.require_affordable("the whole plan", spent=0.0, after=planned)
-        if Path(path).exists():
-            raise InputError(
-                f"{path}: a ledger or another file is there already; open it or choose another path"
-            )
-        header = {"format": _FORMAT, "created": _now(), "run": run, "budget": asdict(budget)}
-        header["plan"] = None if plan is None else dict(plan)
+        header: dict[str, Any] = {
+            "run": run,
+            "budget": asdict(budget),
+            "plan": None if plan is None else dict(plan),
+        }
+        if population is not None:
+            header["population"] = {"id": population.id, "lineage": lineage}
         with contextlib.ExitStack() as on_failure:
             lock = on_failure.enter_context(lock_writer(path))
-            _write_empty(Path(path), header)
-            connection = connect(path)
-            on_failure.callback(connection.close)
-            ledger = cls(connection, run=run, lock=lock)
+            chain = ChainFile.create(path, header, check=_check)
+            on_failure.callback(Path(path).unlink)  # it is empty
+            on_failure.callback(chain.close)
+            ledger = cls(chain, run=run, lock=lock, seat=take_seat(chain, population))
             on_failure.pop_all()
             return ledger
 
     @classmethod
-    def open(cls, path: str | Path, *, run: str = "", read_only: bool = False) -> "Ledger":
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        run: str = "",
+        read_only: bool = False,
+        population: Population | None = None,
+    ) -> "Ledger":
         """Continue an existing ledger; its chain is verified first.
 
         Args:
             path: the file.
             run: name of the run that books from now on; default: the one the ledger was created for.
             read_only: look without claiming to be the writer.
+            population: the account that the ledger was created with; not needed to look.
 
         Raises:
             InputError: no such file, or not a ledger.
-            PrivacyError: it was tampered with, or another process is writing to it.
+            PrivacyError: it was tampered with, another process is writing to it, or the population is
+                missing, another one, or does not hold all that this ledger booked.
+            StorageError: it cannot be read or written.
         """
-        if not Path(path).is_file():
-            raise InputError(f"{path}: no such ledger")
         with contextlib.ExitStack() as on_failure:
-            lock = None if read_only else on_failure.enter_context(lock_writer(path))
-            try:
-                connection = connect(path, read_only=read_only)
-                on_failure.callback(connection.close)
-                ledger = cls(connection, run=run, lock=lock)
-            except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
-                raise InputError(f"{path}: not a ledger ({error})") from None
+            lock = None
+            if population is not None and run:
+                raise InputError(
+                    f"{path}: a ledger with a population books for one run; leave out run={run!r}"
+                )
+            if not read_only and Path(path).is_file():
+                lock = on_failure.enter_context(lock_writer(path))
+            chain = ChainFile.open(path, check=_check, read_only=read_only)
+            on_failure.callback(chain.close)
+            seat = None if read_only else take_seat(chain, population)
+            ledger = cls(chain, run=run, lock=lock, seat=seat)
+            ledger._catch_up()
             on_failure.pop_all()
             return ledger
 
@@ -143,70 +151,118 @@ class Ledger:
                 written.
             PrivacyError: the event is not sound, has another adjacency than the budget, is not in the plan,
                 or its name is taken; or this ledger is read-only or belongs to another process.
+            StorageError: disk full or read-only; nothing was written here.
         """
+        return self.book_all((event,), reissue=reissue)[0]
+
+    def book_all(self, events: Iterable[Event], *, reissue: bool = False) -> tuple[Receipt, ...]:
+        """Write several events in one transaction, if the budget covers them together; all of them or none.
+
+        Args:
+            events: as for ``book``; each with a name of its own. Public.
+            reissue: as for ``book``; events that are booked already are not written again.
+
+        Raises:
+            BudgetExceededError: as for ``book``.
+            PrivacyError: as for ``book``.
+            StorageError: as for ``book``.
+        """
+        given = list(events)
+        asked = {str(event.get("name")): event for event in given}
+        if len(asked) < len(given):
+            raise PrivacyError("the releases to book share a name; every release needs its own name")
         self._require_writer()
-        require_sound(event)
-        self._require_planned(event)
-        with self._thread_lock:
-            taken = self._row_named(event["name"])
-            if taken is not None:
-                return self._reissued(taken, event, reissue=reissue)
-            after = epsilon_of_events([*self._booked, event], self.budget.delta)
-            self.budget.require_affordable(
-                f"release {event['name']!r}", spent=self.spent().epsilon, after=after
-            )
-            receipt = self._append(event)
-            self._booked.append(event)
-            return receipt
+        for event in given:
+            self._require_bookable(event)
+        with self._chain.writing() as add:
+            taken = {row.name: row for row in self._chain.rows() if row.run == self.run}
+            new = [event for name, event in asked.items() if name not in taken]
+            booked = {
+                name: self._reissued(taken[name], event, reissue=reissue)
+                for name, event in asked.items()
+                if name in taken
+            }
+            if new:
+                self._require_affordable(new)
+                if self._seat is not None:
+                    self._seat.book(new)
+                booked |= {str(event["name"]): _receipt(add(self.run, event["name"], event)) for event in new}
+        return tuple(booked[name] for name in asked)
 
     def events(self) -> list[dict[str, Any]]:
         """All booked events, oldest first."""
-        rows = self._connection.execute("SELECT event FROM events ORDER BY seq")
-        return [json.loads(text) for (text,) in rows]
+        return [row.record for row in self._chain.rows()]
+
+    def events_at(self, head: str) -> list[dict[str, Any]] | None:
+        """The events that were booked when this was the head; None where it never was."""
+        if head == digest(self._chain.header):
+            return []
+        rows = self._chain.rows()
+        ends = [row.seq for row in rows if row.hash == head]
+        return [row.record for row in rows[: ends[0]]] if ends else None
 
     def spent(self) -> Guarantee:
         """What all booked events cost together, at the budget's delta and adjacency."""
-        epsilon = epsilon_of_events(self._booked, self.budget.delta)
-        return Guarantee(epsilon=epsilon, delta=self.budget.delta, adjacency=self.budget.adjacency)
+        rows = self._chain.rows()
+        head = rows[-1].hash if rows else ""
+        if self._spent is None or self._spent[0] != head:
+            self._spent = (head, epsilon_of_events(_accounted(rows), self.budget.delta))
+        return Guarantee(
+            epsilon=self._spent[1], delta=self.budget.delta, adjacency=str(self.budget.adjacency)
+        )
+
+    @property
+    def id(self) -> str:
+        """Random name of this ledger, by which a population knows its run."""
+        return self._chain.id
 
     @property
     def head(self) -> str:
         """Hash of the last row (or of the header): whoever knows it can tell whether the record was
         changed.
         """
-        row = self._connection.execute("SELECT hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-        return str(row[0]) if row else digest(self._header)
+        return self._chain.head
 
-    def verify(self, *, published_head: str | None = None) -> None:
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """What was fixed when the ledger was made: budget, plan, population. Public."""
+        return dict(self._chain.header)
+
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, oldest first."""
+        return self._chain.rows()
+
+    def verify(
+        self, *, published_head: str | None = None, published_total: PopulationTotal | None = None
+    ) -> None:
         """Recompute the hash chain and check every event.
 
         Args:
             published_head: a ``head`` that was published, for example in a certificate; it must be in the
                 chain.
+            published_total: a total of the population that was published; its head must be in the chain of the
+                population's account, where that is open.
 
         Raises:
             PrivacyError: a row was changed, removed, reordered or is not sound. Rows cut off at the end show
                 only against a published head.
         """
-        previous = digest(self._header)
-        seen = {previous}
-        rows = self._connection.execute(
-            "SELECT seq, time, run, name, event, previous, hash FROM events ORDER BY seq"
-        )
-        for expected, (seq, time, run, name, text, before, stored) in enumerate(rows, start=1):
-            event = _decode_event(text, seq)
-            genuine = _row_hash(seq=seq, time=time, run=run, event=event, previous=previous)
-            if (seq, before, stored, name) != (expected, previous, genuine, event.get("name")):
-                raise PrivacyError(f"the ledger was tampered with: row {expected} does not match its chain")
-            require_sound(event)
-            previous = genuine
-            seen.add(genuine)
-        if published_head is not None and published_head not in seen:
-            raise PrivacyError("the ledger was tampered with: a published head is not in its chain")
+        self._chain.verify(published_head=published_head)
+        if self._seat is not None and published_total is not None:
+            self._seat.population.verify(published_head=published_total.head)
+
+    def population_total(self) -> PopulationTotal | None:
+        """What all runs on the same users cost by now, or None where no account is kept."""
+        return None if self._seat is None else self._seat.total()
+
+    def finish(self) -> None:
+        """End the run: give back to the population what was reserved and not used."""
+        if self._seat is not None:
+            self._seat.give_back()
 
     def close(self) -> None:
         """Close the file and let another writer in. Closing twice is allowed."""
-        self._connection.close()
+        self._chain.close()
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
@@ -219,93 +275,67 @@ class Ledger:
         """Close."""
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied."""
+        self._chain.__reduce__()
+
     def _require_writer(self) -> None:
         if self._lock_file is None:
             raise PrivacyError(
                 "this ledger is closed or was opened to read only; open it for writing to book"
             )
-        if os.getpid() != self._process:
-            raise PrivacyError("a ledger books in the process that opened it; book before starting workers")
 
-    def _require_planned(self, event: Event) -> None:
+    def _require_bookable(self, event: Event) -> None:
+        require_sound(event)
         if event["adjacency"] != self.budget.adjacency:
             raise PrivacyError(
                 f"release {event['name']!r} is for adjacency {event['adjacency']}, the budget for "
                 f"{self.budget.adjacency}; they must be the same"
             )
-        if self.plan is None:
-            return
-        planned = self.plan.get(event["name"])
-        if planned is None or event["noise_multiplier"] < planned * (1 - RELATIVE_TOLERANCE):
-            raise PrivacyError(
-                f"release {event['name']!r} with noise multiplier {event['noise_multiplier']} is not in "
-                f"the run plan of this ledger (planned: {planned})"
-            )
+        require_planned(event, self.plan)
 
-    def _row_named(self, name: str) -> tuple[int, str, str] | None:
-        query = "SELECT seq, event, hash FROM events WHERE run = ? AND name = ?"
-        row: tuple[int, str, str] | None = self._connection.execute(query, (self.run, name)).fetchone()
-        return row
+    def _require_affordable(self, new: Sequence[Event]) -> None:
+        names = ", ".join(repr(event["name"]) for event in new)
+        events = [*_accounted(self._chain.rows()), *apart(new, self.run)]
+        after = epsilon_of_events(events, self.budget.delta)
+        self.budget.require_affordable(f"release {names}", spent=self.spent().epsilon, after=after)
 
-    def _reissued(self, row: tuple[int, str, str], event: Event, *, reissue: bool) -> Receipt:
-        seq, text, row_hash = row
+    def _reissued(self, row: Row, event: Event, *, reissue: bool) -> Receipt:
         name = event["name"]
         if not reissue:
             raise PrivacyError(f"release {name!r} is booked already; every release needs its own name")
         if event.get("private") is not False:
             raise PrivacyError(f"release {name!r} is booked already and its noise cannot be drawn again")
-        if canonical_json(event) != text:
+        if canonical_json(event) != row.text:
             raise PrivacyError(
                 f"release {name!r} is booked already with other numbers; it cannot be reissued"
             )
-        return Receipt(seq=seq, name=name, event_digest=digest(event), hash=row_hash)
+        return _receipt(row)
 
-    def _append(self, event: Event) -> Receipt:
-        text, time, previous = canonical_json(event), _now(), self.head
-        with transaction(self._connection):
-            seq = len(self._booked) + 1
-            row_hash = _row_hash(seq=seq, time=time, run=self.run, event=event, previous=previous)
-            row = (seq, time, self.run, event["name"], text, previous, row_hash)
-            self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        # Into the main file at once, so that a copy of it alone is complete.
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return Receipt(seq=seq, name=event["name"], event_digest=digest(event), hash=row_hash)
-
-
-def _write_empty(path: Path, header: Mapping[str, Any]) -> None:
-    """Put a ledger without rows in place in one step: a crash leaves a whole one or none."""
-    partial = path.with_name(f"{path.name}.part")
-    partial.unlink(missing_ok=True)
-    with contextlib.closing(connect(partial)) as connection, transaction(connection):
-        for statement in _SCHEMA.split(";")[:-1]:
-            connection.execute(statement)
-        connection.execute("INSERT INTO meta VALUES (?)", (canonical_json(header),))
-    os.replace(partial, path)  # closing has moved the write-ahead log into the file
-    sync_folder(path)
+    def _catch_up(self) -> None:
+        """Hold this ledger against its population; take over what a crash kept from being written here too."""
+        if self._seat is None:
+            return
+        missing = self._seat.missing_from(self.events())
+        if missing:
+            for event in missing:
+                self._require_bookable(event)
+            with self._chain.writing() as add:
+                self._require_affordable(missing)
+                for event in missing:
+                    add(self.run, event["name"], event)
 
 
-def _row_hash(*, seq: int, time: str, run: str, event: Event, previous: str) -> str:
-    return digest({"seq": seq, "time": time, "run": run, "event": dict(event), "previous": previous})
+def _check(header: Mapping[str, Any], row: Row) -> None:
+    require_sound(row.record)
 
 
-def _decode_event(text: str, seq: int) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError):
-        raise PrivacyError(f"the ledger was tampered with: row {seq} is not JSON") from None
+def _accounted(rows: Iterable[Row]) -> list[Event]:
+    return [event for row in rows for event in apart([row.record], row.run)]
 
 
-def _read_header(connection: sqlite3.Connection) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads(connection.execute("SELECT header FROM meta").fetchone()[0])
-    if header.get("format") != _FORMAT:
-        raise InputError(
-            f"this ledger has format {header.get('format')!r}; this version reads format {_FORMAT}"
-        )
-    return header
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _receipt(row: Row) -> Receipt:
+    return Receipt(seq=row.seq, name=row.name, event_digest=digest(row.record), hash=row.hash)
 
 
 __all__ = ["Budget", "Ledger", "Receipt"]

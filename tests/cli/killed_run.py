@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 MOMENTS = {
-    "book": "fedboard.common.privacy.ledger:Ledger.book",
+    "book": "fedboard.common.privacy.ledger:Ledger.book_all",
+    "account": "fedboard.common.privacy.population:Population.book",
+    "join": "fedboard.common.privacy.population:Population.join",
     "publish": "fedboard.server.publication:BoardStore.publish",
     "record": "fedboard.simulations.run_directory:RunDirectory.append",
     "config": "fedboard.simulations.run_directory:RunDirectory.write_json",

@@ -12,6 +12,8 @@ import pytest
 from click.testing import Result
 
 from fedboard.common.errors import WorkerDiedError
+from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.population import Population
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.engine.pool import WorkerPool
 
@@ -42,8 +44,8 @@ def digest(run: Path) -> str:
     ("moment", "count"),
     [
         ("after:config", 1),  # nothing but the configuration is there
-        ("after:book", 2),  # in the middle of paying for the preparation
-        ("after:book", 4),  # the first round is half paid for
+        ("after:book", 1),  # the preparation is paid for
+        ("after:book", 2),  # the first round is paid for
         ("after:publish", 3),  # the board is there, its record is not
         ("before:report", 1),  # only the report is missing
     ],
@@ -98,7 +100,7 @@ def test_lost_secure_noise_is_never_drawn_again(
     out = tmp_path / "run"
     flags = ("--noise", "secure", "--no-baselines", "--out", out)
 
-    ended = killed("SIGKILL", "after:book", 4, "simulate", *tiny, *flags)
+    ended = killed("SIGKILL", "after:book", 2, "simulate", *tiny, *flags)
     resumed = fedboard("simulate", "--out", out, "--resume")
 
     assert ended.returncode == -signal.SIGKILL
@@ -106,6 +108,30 @@ def test_lost_secure_noise_is_never_drawn_again(
     store = BoardStore(out / "boards")
     assert store.versions() == [0, 1, 2, 3]
     assert fedboard("certificate", "verify", out).exit_code == 0
+
+
+@pytest.mark.parametrize("moment", ["before:join", "after:join", "after:account"])
+def test_a_run_killed_between_the_population_s_ledger_and_its_own_catches_up(
+    fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path, moment: str
+) -> None:
+    account, out = tmp_path / "population.ledger", tmp_path / "run"
+    assert not fedboard("ledger", "create-population", account, "--epsilon", "6", "--delta", "1e-5").exit_code
+    flags = ("--population", account, "--no-baselines", "--out", out)
+
+    ended = killed("SIGKILL", moment, 2 if moment == "after:account" else 1, "simulate", *tiny, *flags)
+    with Population.open(account, read_only=True) as population:
+        epsilon_then = population.cost(reserved=False)
+    with Ledger.open(out / "ledger.sqlite", read_only=True) as ledger:
+        assert ledger.spent().epsilon <= epsilon_then
+    resumed = fedboard("simulate", "--out", out, "--resume", "--json")
+
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert resumed.exit_code == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["board_digest"] == digest(finished)
+    assert fedboard("ledger", "verify", out).exit_code == 0
+    assert fedboard("ledger", "verify", account).exit_code == 0
+    with Population.open(account, read_only=True) as population:
+        assert population.cost(reserved=True) == pytest.approx(5.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("call", [1, 4])
