@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.kernels import standard_normal
 
+_KEY_BYTES = 32  # AES-256
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits
 _WORDS_PER_CHUNK = 1 << 16  # stays in cache
 
@@ -23,8 +25,11 @@ class NoiseStream:
 
     Guarantee: any split of a range into calls, in any order and in any process, gives the same draws. There
     is no buffer and no position, so a forked or pickled copy cannot repeat or skip noise by accident.
+    Not guaranteed: any privacy; a stream of this very class may have any key. See ``SecretStream``.
     """
 
+    private: ClassVar[bool] = False
+    """Whether nobody can know the key."""
     key: bytes = field(repr=False)
     """32 bytes. Secret in a private run; never printed."""
 
@@ -60,12 +65,39 @@ class NoiseStream:
         return draws
 
 
+class SecretStream(NoiseStream):
+    """A stream whose key came from the operating system and is held by this object alone.
+
+    Only such a stream can draw the noise of a release that is booked as private.
+    """
+
+    __slots__ = ()
+    private: ClassVar[bool] = True
+
+    @classmethod
+    def fresh(cls) -> "SecretStream":
+        """A stream that nobody can reproduce."""
+        return cls(key=os.urandom(_KEY_BYTES))
+
+
+class SeededStream(NoiseStream):
+    """A stream whose key follows from a public seed: for simulations, never private."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, seed: int, name: str) -> "SeededStream":
+        """The stream of this seed and name; the same one each time."""
+        text = f"fedboard seeded noise\0{seed}\0{name}"
+        return cls(key=hashlib.sha256(text.encode()).digest())
+
+
 class NoiseSource(Protocol):
     """Where the noise of a run comes from. Every release asks for its own stream, by name."""
 
     @property
     def private(self) -> bool:
-        """Whether the draws are unpredictable, so that the guarantee holds."""
+        """Whether the draws are unpredictable, so that the guarantee holds; the streams must agree."""
         ...
 
     @property
@@ -96,9 +128,9 @@ class SecureNoise:
         """Public fields for the event."""
         return {"noise": self.label, "private": self.private}
 
-    def stream(self, name: str) -> NoiseStream:
+    def stream(self, name: str) -> SecretStream:
         """A stream that nobody can reproduce; ``name`` is not used."""
-        return NoiseStream(key=os.urandom(32))
+        return SecretStream.fresh()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +153,22 @@ class SeededNoise:
         """
         return {"noise": self.label, "private": self.private, "seed": self.seed}
 
-    def stream(self, name: str) -> NoiseStream:
+    def stream(self, name: str) -> SeededStream:
         """The stream of this seed and name; the same one each time."""
-        text = f"fedboard seeded noise\0{self.seed}\0{name}"
-        return NoiseStream(key=hashlib.sha256(text.encode()).digest())
+        return SeededStream.of(self.seed, name)
+
+
+def noise_problems(event: Mapping[str, Any]) -> list[str]:
+    """Say what is wrong with what an event states about its noise; empty where nothing is.
+
+    A source that names a seed, or that calls itself seeded, must not be private.
+    """
+    label, private = event.get("noise"), event.get("private")
+    if not isinstance(label, str) or not isinstance(private, bool):
+        return ["the noise source is not stated"]
+    if private and ("seed" in event or label == SeededNoise.label):
+        return ["noise from a seed is stated as private"]
+    return []
 
 
 @cache
@@ -141,4 +185,13 @@ def _counter_mode_cipher(key: bytes, block: int) -> Any:
     return Cipher(algorithms.AES256(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()
 
 
-__all__ = ["NoiseSource", "NoiseStream", "SecureNoise", "SeededNoise", "noise_backend"]
+__all__ = [
+    "NoiseSource",
+    "NoiseStream",
+    "SecretStream",
+    "SecureNoise",
+    "SeededNoise",
+    "SeededStream",
+    "noise_backend",
+    "noise_problems",
+]

@@ -8,9 +8,14 @@ from fedboard.common.kernels.reference.normal import fill_normal
 
 def fill_noisy(sums: IntArray, bits: BitArray, stddevs: FloatArray, shift: int, out: FloatArray) -> None:
     """Fill ``out`` (k, width); arguments as in ``noisy_sums``."""
-    draws = np.empty(bits.size)
-    fill_normal(bits, draws)
-    out[:] = (sums + np.rint(draws.reshape(sums.shape) * stddevs).astype(np.int64)) >> shift
+    draws = np.empty(sums.shape)
+    fill_normal(bits, draws.reshape(-1))
+    draws *= stddevs
+    np.rint(draws, out=draws)
+    noisy = draws.astype(np.int64)
+    noisy += sums
+    noisy >>= shift
+    out[:] = noisy
 
 
 __all__ = ["fill_noisy"]

@@ -9,8 +9,10 @@ from fedboard.common.arrays import BitArray, FloatArray
 def fill_normal(bits: BitArray, out: FloatArray) -> None:
     """Fill ``out`` with one draw per word; both of shape (n,)."""
     low = bits & np.uint64((1 << 63) - 1)
-    quantile = ndtri((low + np.uint64(1)).astype(np.float64) * 2.0**-64)
-    out[:] = np.where(bits > low, -quantile, quantile)
+    low += np.uint64(1)
+    np.multiply(low, 2.0**-64, out=out)
+    ndtri(out, out=out)
+    np.negative(out, out=out, where=bits.view(np.int64) < 0)
 
 
 __all__ = ["fill_normal"]

@@ -1,14 +1,28 @@
 import os
 import pickle
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, dataclass
 from multiprocessing import get_context
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.certificate import certify
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy import noise as noise_module
-from fedboard.common.privacy.noise import NoiseStream, SecureNoise, SeededNoise
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.guarantee import Guarantee
+from fedboard.common.privacy.noise import (
+    NoiseStream,
+    SecretStream,
+    SecureNoise,
+    SeededNoise,
+    SeededStream,
+    noise_problems,
+)
 
 FALSE_ALARM, N_DRAWS, WRONG_BY = 1e-9, 50_000, 0.10
 
@@ -89,11 +103,80 @@ def test_sources_say_whether_they_are_private():
     assert set(SecureNoise().describe()) == {"noise", "private"}
 
 
-def test_a_key_is_never_printed():
-    stream = NoiseStream(key=b"very secret key, 32 bytes long!!")
+def test_streams_carry_in_their_type_whether_they_are_private():
+    assert isinstance(SecureNoise().stream("a"), SecretStream)
+    assert isinstance(SeededNoise(1).stream("a"), SeededStream)
+    assert SecureNoise().stream("a").private
+    assert not SeededNoise(1).stream("a").private
+    assert not NoiseStream(key=bytes(32)).private
+    for stream in (SecureNoise().stream("a"), SeededNoise(1).stream("a")):
+        copy = pickle.loads(pickle.dumps(stream))
+        assert type(copy) is type(stream)
+        assert copy == stream
+        with pytest.raises(FrozenInstanceError):
+            stream.key = bytes(32)
 
-    assert "secret" not in repr(stream)
-    assert "secret" not in str(stream)
+
+@pytest.mark.parametrize("kind", [NoiseStream, SecretStream, SeededStream])
+def test_a_key_is_never_printed(kind):
+    stream = kind(key=b"very secret key, 32 bytes long!!")
+
+    assert "secret key" not in repr(stream)
+    assert "secret key" not in str(stream)
+    assert "secret key" not in f"{[stream]}"
+
+
+@dataclass(frozen=True)
+class Pretender:
+    """A source that promises privacy and draws from a seed."""
+
+    private: ClassVar[bool] = True
+    label: ClassVar[str] = SecureNoise.label
+
+    def describe(self):
+        return {"noise": self.label, "private": True}
+
+    def stream(self, name):
+        return SeededNoise(1).stream(name)
+
+
+def test_noise_from_a_seed_cannot_be_booked_as_private(make_release, ledger):
+    with pytest.raises(PrivacyError, match="of the other kind"):
+        make_release().book(ledger, Pretender())
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"noise": SeededNoise.label, "private": True},
+        {"noise": SecureNoise.label, "private": True, "seed": 3},
+        {"noise": SecureNoise.label},
+        {"noise": SecureNoise.label, "private": "yes"},
+        {"private": True},
+    ],
+)
+def test_no_certificate_calls_noise_from_a_seed_or_of_unknown_origin_private(make_release, stated):
+    event = {**make_release().event(), **stated}
+
+    assert noise_problems(event)
+    with pytest.raises(PrivacyError, match="noise"):
+        certify(
+            [event],
+            claim=Guarantee(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE),
+            trust=["t"],
+            assumptions=["a"],
+            dataset="d",
+        )
+
+
+@pytest.mark.parametrize(("source", "private"), [(SecureNoise(), True), (SeededNoise(1), False)])
+def test_a_certificate_says_private_of_secure_noise_alone(make_release, ledger, source, private):
+    make_release().book(ledger, source)
+
+    certificate = certify(ledger.events(), claim=ledger.spent(), trust=["t"], assumptions=["a"], dataset="d")
+
+    assert certificate.private is private
+    assert any("not a private release" in text for text in certificate.statements) is not private
 
 
 def test_a_pickled_stream_draws_the_same_block():
@@ -119,6 +202,56 @@ def test_a_forked_child_draws_its_own_block_and_nothing_is_repeated():
 
     assert os.getpid() != child.pid
     assert np.array_equal(np.concatenate([stream.normal(0, 20), drawn]), stream.normal(0, 40))
+
+
+_CHILD = """
+import pickle, sys
+source, stream = pickle.load(sys.stdin.buffer)
+pickle.dump((stream.normal(20, 20), source.stream("a").normal(20, 20)), sys.stdout.buffer)
+"""
+
+
+def _in_a_forked_process(source, stream):
+    """What ``_CHILD`` does, in a child of os.fork."""
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with open(sending, "wb") as pipe:
+                pickle.dump((stream.normal(20, 20), source.stream("a").normal(20, 20)), pipe)
+        finally:
+            os._exit(0)
+    os.close(sending)
+    with open(receiving, "rb") as pipe:
+        drawn = pickle.load(pipe)
+    os.waitpid(child, 0)
+    return drawn
+
+
+def _in_a_new_process(source, stream):
+    ended = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        input=pickle.dumps((source, stream)),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return pickle.loads(ended.stdout)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("elsewhere", [_in_a_forked_process, _in_a_new_process])
+def test_children_repeat_a_stream_by_coordinate_and_never_the_noise_of_another(elsewhere):
+    source = SecureNoise()
+    stream = source.stream("a")
+    stream.normal(0, 20)  # whatever state there might be is now in use
+
+    children = [elsewhere(source, stream) for _ in range(3)]
+
+    for of_stream, _ in children:
+        assert np.array_equal(of_stream, stream.normal(20, 20))
+    fresh = [draws for _, draws in children] + [source.stream("a").normal(20, 20), stream.normal(20, 20)]
+    assert len({value for draws in fresh for value in draws.tolist()}) == 20 * len(fresh)
 
 
 def test_no_draws_are_an_empty_array():
