@@ -52,18 +52,19 @@ def recommend(own: Cohort, board: Board, *, k: int) -> list[Recommendation]:
     local = task.fit_local(own, board)
     not_learnt = np.flatnonzero(np.asarray(board.arrays["learnt"]) == 0)
     excluded = np.union1d(own.items, not_learnt).astype(np.int32)
+    users, items = task.ranking_factors(local, board)
     best = kernels.top_k(
-        local,
-        np.ascontiguousarray(board.arrays["item_factors"]),
+        users,
+        items,
         k=min(k, board.catalogue.n_items),
         exclude_indptr=np.array([0, excluded.size], dtype=np.int64),
         exclude_items=excluded,
         backend=task.backend,
     )[0]
-    items = best[best >= 0]
-    scores = task.predict(local, board, np.zeros(items.size, dtype=np.int32), items)
+    chosen = best[best >= 0]
+    scores = task.predict(local, board, np.zeros(chosen.size, dtype=np.int32), chosen)
     return [
-        Recommendation(item=int(item), score=float(score)) for item, score in zip(items, scores, strict=True)
+        Recommendation(item=int(item), score=float(score)) for item, score in zip(chosen, scores, strict=True)
     ]
 
 

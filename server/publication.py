@@ -49,13 +49,22 @@ class BoardStore:
             raise InputError(f"{self.folder}: no board was published there yet")
         return Board.load(self.path(versions[-1]))
 
-    def publish(self, board: Board, ledger: Ledger, *, trust: Trust, dataset: str) -> Board:
+    def publish(
+        self, board: Board, ledger: Ledger, *, trust: Trust, dataset: str, assumptions: Sequence[str] = ()
+    ) -> Board:
         """Certify everything booked so far and write the board; durable on return.
+
+        Args:
+            board: the next one.
+            ledger: what paid for it.
+            trust: who could see what.
+            dataset: public description of the data.
+            assumptions: what this run takes for granted beyond ``ASSUMPTIONS``; public facts only.
 
         Raises:
             PrivacyError: the ledger does not support the budget's claim; nothing is written.
         """
-        certificate = certificate_for(board, ledger, trust=trust, dataset=dataset)
+        certificate = certificate_for(board, ledger, trust=trust, dataset=dataset, assumptions=assumptions)
         published = board.with_certificate(certificate.to_dict())
         published.save(self.path(board.version))
         return published
@@ -68,7 +77,7 @@ def require_same_history(board: Board, ledger: Ledger) -> None:
         PrivacyError: the ledger is not, or no longer, the one that paid for this board.
     """
     certificate = Certificate.from_dict(dict(board.certificate or {}))
-    ledger.verify(published_head=certificate.ledger_head)
+    ledger.verify(published_head=certificate.ledger_head, published_total=certificate.population)
     certified = list(certificate.releases)
     if certified != ledger.events()[: len(certified)]:
         raise PrivacyError(
@@ -77,16 +86,19 @@ def require_same_history(board: Board, ledger: Ledger) -> None:
         )
 
 
-def certificate_for(board: Board, ledger: Ledger, *, trust: Trust, dataset: str) -> Certificate:
+def certificate_for(
+    board: Board, ledger: Ledger, *, trust: Trust, dataset: str, assumptions: Sequence[str] = ()
+) -> Certificate:
     """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
     return certify(
         ledger.events(),
         claim=ledger.spent(),
         trust=sentences(trust),
-        assumptions=ASSUMPTIONS,
+        assumptions=(*ASSUMPTIONS, *assumptions),
         dataset=dataset,
         board_digest=board.digest,
         ledger_head=ledger.head,
+        population=ledger.population_total(),
     )
 
 

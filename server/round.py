@@ -1,13 +1,18 @@
-"""The round loop: ask, sum, book, noise, update. The order is the guarantee."""
+"""The round loop: draw who takes part, ask, sum, book, noise, update. The order is the guarantee."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.ledger import Ledger
 from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.participation import Attendance, FullParticipation, Participation, round_name
+from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.task import Task
 from fedboard.server.runtime import Runtime, Traffic
+
+_EVERYBODY = FullParticipation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,28 +26,40 @@ class RoundResult:
 
 
 def run_round(
-    task: Task, board: Board, *, runtime: Runtime, ledger: Ledger, noise: NoiseSource, reissue: bool = False
+    task: Task,
+    board: Board,
+    *,
+    runtime: Runtime,
+    ledger: Ledger,
+    noise: NoiseSource,
+    participation: Participation = _EVERYBODY,
+    reissue: bool = False,
 ) -> RoundResult:
     """Run one round.
 
     Guarantee: every number of the returned board that depends on data is a function of releases that are
-    durably in the ledger; where the budget does not cover them, nothing is drawn and nothing returned.
+    durably in the ledger; where the budget does not cover them, no noise is drawn and nothing returned. What
+    the releases state about who took part was drawn by the object that states it.
 
     Args:
         task: what is learnt.
         board: the last published board.
         runtime: where the clients are.
         ledger: pays for the releases.
-        noise: source of the noise.
+        noise: source of the noise, and of the coins that decide who takes part.
+        participation: decides who takes part.
         reissue: a resumed simulation may recompute the identical, seeded release that a crash kept from
             being published.
 
     Raises:
         BudgetExceededError: the round does not fit in what is left of the budget.
+        PrivacyError: a request of the task states who takes part, or the runtime did not draw it.
     """
-    requests = task.requests(board)
-    gathered = runtime.gather(board, requests)
-    booked = {r.name: r.release.book(ledger, noise, reissue=reissue) for r in requests}
+    attendance = Attendance(participation=participation, name=round_name(board.version), noise=noise)
+    requests = attendance.mark(task.requests(board))
+    gathered = runtime.gather(board, requests, attendance)
+    attendance.require_drawn()
+    booked = _book(requests, ledger, noise, reissue=reissue)
     released = runtime.open(gathered.sums, requests, booked)
     return RoundResult(
         board=task.update(board, released),
@@ -50,6 +67,20 @@ def run_round(
         rejected_rows=gathered.sums.rejected_rows,
         traffic=gathered.traffic,
     )
+
+
+def _book(
+    requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool
+) -> dict[str, BookedRelease]:
+    """Pay for a whole round at once: its releases share their coins, and a round is published whole or not."""
+    events = [{**request.release.event(), **noise.describe()} for request in requests]
+    receipts = ledger.book_all(events, reissue=reissue)
+    return {
+        request.name: BookedRelease(
+            release=request.release, event=event, receipt=receipt, stream=noise.stream(request.name)
+        )
+        for request, event, receipt in zip(requests, events, receipts, strict=True)
+    }
 
 
 def lost_round(board: Board) -> Board:

@@ -9,6 +9,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.privacy.participation import Attendance
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums
@@ -38,8 +39,20 @@ class Gathered:
 class Runtime(Protocol):
     """Runs the clients of a round: in this process, in worker processes, over a network."""
 
-    def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
-        """Ask every client, and sum exactly. Nothing leaves yet."""
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        """Ask the clients, and sum exactly. Nothing leaves yet.
+
+        Args:
+            board: the last published board.
+            requests: as marked by ``attendance``.
+            attendance: draws who takes part (``attendance.draw``); nobody else may add anything to any sum.
+                None: everybody takes part.
+
+        Raises:
+            PrivacyError: the requests state who takes part and there is no attendance (``require_unsampled``).
+        """
         ...
 
     def open(

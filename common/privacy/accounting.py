@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from scipy.special import erfcx, ndtr
 
-from fedboard.common.errors import FedboardError, PrivacyError
+from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.events import Event, event_mu, require_sound
+from fedboard.common.privacy.library_accounting import epsilon_by_loss_distributions, epsilon_by_renyi_orders
+from fedboard.common.privacy.mechanisms import mechanisms_of
 
 Accountant = Literal["pld", "rdp"]
 
@@ -117,7 +119,7 @@ def compose_mu(parts: Iterable[float]) -> float:
 
 
 def compose_events(events: Iterable[Event]) -> float:
-    """Return mu of recorded events together; exact where all are Gaussian, otherwise an upper bound.
+    """Return mu of recorded events together; exact where all are Gaussian with full participation, else a bound.
 
     Raises:
         PrivacyError: an event is not sound.
@@ -129,44 +131,42 @@ def compose_events(events: Iterable[Event]) -> float:
 
 
 def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
-    """Epsilon of recorded events together: the exact curve where all are Gaussian, else dp-accounting's PLD.
+    """Epsilon of recorded events together: the exact curve where all are Gaussian with full participation.
+
+    Otherwise (Laplace noise, Poisson participation) by dp-accounting's loss distributions, and never more than
+    the same releases would cost as Gaussians with full participation.
 
     Args:
-        events: sound events. Public.
+        events: sound events, rounds of different runs named apart. Public.
         delta: in (0, 1). Public.
 
     Raises:
-        FedboardError: an event is not Gaussian and dp-accounting is not installed; it is never guessed.
-        PrivacyError: an event is not sound.
+        FedboardError: dp-accounting is needed and not installed; nothing is guessed.
+        PrivacyError: an event is not sound, or the events of a round do not belong together.
     """
-    if any(event.get("mechanism") != "gaussian" for event in events):
-        return epsilon_by_library(events, delta, accountant="pld")
-    return epsilon_of(delta, mu=compose_events(events))
+    require_delta(delta)
+    bound = epsilon_of(delta, mu=compose_events(events))
+    mechanisms = mechanisms_of(events)
+    if mechanisms.is_gaussian:
+        return bound
+    return min(epsilon_by_loss_distributions(mechanisms, delta), bound)
 
 
 def epsilon_by_library(events: Sequence[Event], delta: float, *, accountant: Accountant = "pld") -> float:
     """Epsilon of recorded events by the accountants of dp-accounting: a second opinion.
 
-    Each noise multiplier is relative to the sensitivity under its own adjacency, so a pair of neighbours
-    differs by one unit whatever the adjacency; hence the library is always asked about add or remove. (Its
-    accountants disagree about ``REPLACE_ONE``: one of them would double the sensitivity again.)
-
     Args:
-        events: sound events, Gaussian or Laplace. Public.
+        events: as for ``epsilon_of_events``. Public.
         delta: in (0, 1). Public.
         accountant: "pld" (privacy loss distributions, tight) or "rdp" (Renyi, looser).
 
     Raises:
         FedboardError: dp-accounting is not installed.
-        PrivacyError: an event is not sound.
+        PrivacyError: as for ``epsilon_of_events``.
     """
     require_delta(delta)
-    for event in events:
-        require_sound(event)
-    library = _library()
-    dp_events = [_library_event(library, event) for event in events]
-    chosen = library.pld.PLDAccountant() if accountant == "pld" else library.rdp.RdpAccountant()
-    return float(chosen.compose(library.ComposedDpEvent(dp_events)).get_epsilon(delta))
+    chosen = epsilon_by_loss_distributions if accountant == "pld" else epsilon_by_renyi_orders
+    return chosen(mechanisms_of(events), delta)
 
 
 def require_delta(delta: float) -> None:
@@ -189,19 +189,6 @@ def _positive(noise_multiplier: float) -> float:
     if not 0 < noise_multiplier < math.inf:
         raise PrivacyError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
     return noise_multiplier
-
-
-def _library() -> Any:
-    try:
-        import dp_accounting
-    except ImportError:
-        raise FedboardError("this accountant needs dp-accounting: pip install 'fedboard[server]'") from None
-    return dp_accounting
-
-
-def _library_event(library: Any, event: Event) -> Any:
-    known = {"gaussian": library.GaussianDpEvent, "laplace": library.LaplaceDpEvent}
-    return known[event["mechanism"]](event["noise_multiplier"])
 
 
 __all__ = [

@@ -102,13 +102,15 @@ def check_rows(
     weights: ShortArray | None = None,
     responses: ShortArray | None = None,
     joint_bound: int | None = None,
+    unit_responses: bool = False,
 ) -> BoolArray:
     """Find the rows that break a bound, in exact integer arithmetic.
 
     The client calls it before sending and the server before summing; the server drops the rows it finds, so
     one user moves a sum by at most the booked bound whatever she sends. Checked for each row:
     ``|v|^2 <= 2^24``; ``w >= 0`` and ``sum w^2 <= 2^28``; ``|r| <= 2^12``; with a joint bound C also
-    ``sum (w r)^2 |v|^2 <= C^2``; items ascending, unique and in the catalogue (an item twice would add up).
+    ``sum (w r)^2 |v|^2 <= C^2``, with ``unit_responses`` also ``sum r^2 <= 2^24``; items ascending, unique and
+    in the catalogue (an item twice would add up).
 
     Args:
         indptr: int64, shape (n_users + 1,), from 0 to n_ratings.
@@ -117,6 +119,7 @@ def check_rows(
         vectors: int16, shape (n_users, rank), or None where the release has none.
         weights: int16, shape (n_ratings,), or None.
         responses: int16, shape (n_ratings,), or None.
+        unit_responses: whether a user's responses are bounded together, as for pair sums. Public.
         joint_bound: C in grid units, at most 2^38; needs vectors, weights and responses. Public.
 
     Returns:
@@ -137,6 +140,8 @@ def check_rows(
         broken |= _squared_norms(vectors) > VECTOR_BOUND**2
     if weights is not None:
         broken |= _row_sums(indptr, np.square(weights, dtype=np.int64)) > WEIGHT_ONE**2
+    if unit_responses and responses is not None:
+        broken |= _row_sums(indptr, np.square(responses, dtype=np.int64)) > RESPONSE_BOUND**2
     if joint_bound is not None:
         if vectors is None or weights is None or responses is None:
             raise InputError("a joint bound needs vectors, weights and responses")

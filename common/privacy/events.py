@@ -60,6 +60,17 @@ _STATED: dict[str, dict[str, Rule]] = {
 }
 
 
+_KIND = "kind"
+_PARTICIPATION: dict[str, dict[str, Rule]] = {
+    "poisson": {
+        "probability": (lambda value: _is_positive(value) and value < 1, "must be a number in (0, 1)"),
+        "round": _TEXT,
+    },
+    "fixed-size": {"size": _COUNT, "round": _TEXT},
+    "shuffled-cohorts": {"cohorts": _COUNT, "round": _TEXT},
+}
+
+
 def symmetric_rank(width: int) -> int | None:
     """Return d where ``width = d (d + 1) / 2``, or None where there is no such d."""
     rank = (math.isqrt(8 * width + 1) - 1) // 2
@@ -78,7 +89,54 @@ def stated_problems(event: Event) -> list[str]:
     ]
     if not problems and event.get("layout") == "symmetric" and symmetric_rank(event["width"]) is None:
         problems.append(f"width of a symmetric release must be d (d + 1) / 2, got {event['width']}")
+    return problems or participation_problems(event)
+
+
+def participation_problems(event: Event) -> list[str]:
+    """Say what is wrong with an event's ``participation``; nothing where it has none: all users take part.
+
+    * ``{"kind": "poisson", "probability": q, "round": name}``: each user takes part by a secret coin of her
+      own with 0 < q < 1, the same coin for all releases of the round. Amplifies; Gaussian noise and
+      ``add-remove`` only.
+    * ``{"kind": "fixed-size", "size": k, "round": name}`` and ``{"kind": "shuffled-cohorts", "cohorts": c,
+      "round": name}``: stated, and accounted as full participation.
+    """
+    if "participation" not in event:
+        return []
+    stated = event["participation"]
+    if not isinstance(stated, Mapping) or str(stated.get(_KIND)) not in _PARTICIPATION:
+        return [f"participation must state its kind, one of {', '.join(_PARTICIPATION)}, got {stated!r}"]
+    rules = _PARTICIPATION[stated[_KIND]]
+    problems = [
+        f"participation {field} {message}, got {stated.get(field)!r}"
+        for field, (holds, message) in rules.items()
+        if not holds(stated.get(field))
+    ]
+    unknown = sorted(map(str, set(stated) - set(rules) - {_KIND}))
+    if unknown:
+        problems.append(f"participation has unknown fields: {', '.join(unknown)}")
+    return problems or _amplification_problems(event)
+
+
+def _amplification_problems(event: Event) -> list[str]:
+    """Say where sampling would be accounted although no theorem of ours covers it."""
+    if not is_amplified(event):
+        return []
+    problems = []
+    if event["adjacency"] != Adjacency.ADD_REMOVE:
+        problems.append(
+            "participation poisson is accounted under adjacency add-remove only, "
+            f"got {event['adjacency']}; use add-remove or full participation"
+        )
+    if event["mechanism"] != "gaussian":
+        problems.append(f"participation poisson is accounted for gaussian only, got {event['mechanism']}")
     return problems
+
+
+def is_amplified(event: Event) -> bool:
+    """Whether secret coins decide who takes part in a sound event, so that its curve is not its mechanism's."""
+    stated = event.get("participation")
+    return isinstance(stated, Mapping) and stated.get(_KIND) == "poisson"
 
 
 def derived_problems(event: Event) -> list[str]:
@@ -183,6 +241,8 @@ __all__ = [
     "event_mu",
     "event_problems",
     "event_rho",
+    "is_amplified",
+    "participation_problems",
     "release_shift",
     "require_sound",
     "stated_problems",

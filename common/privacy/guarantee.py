@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedboard.common.privacy.accounting import compose_mu, epsilon_of_events
+from fedboard.common.privacy.accounting import compose_mu, epsilon_by_library, epsilon_of_events
+from fedboard.common.privacy.conversions import epsilon_through_renyi, epsilon_through_zcdp
 from fedboard.common.privacy.events import Event, event_mu, event_rho
+from fedboard.common.privacy.mechanisms import mechanisms_of
 
 CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 """Where a certificate states epsilon beside the claim's own delta."""
@@ -28,6 +30,19 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One point of the privacy curve of all releases together, and what looser accounting would make of it."""
+
+    delta: float
+    epsilon: float
+    """By the tightest accounting there is: the exact curve, or loss distributions."""
+    epsilon_rdp: float
+    """Converted from Renyi orders, at the best of them."""
+    epsilon_zcdp: float
+    """Converted from zCDP: ``rho + 2 sqrt(rho log(1 / delta))``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
     """What all releases cost together."""
 
@@ -35,16 +50,16 @@ class Composition:
     """Gaussian differential privacy: sqrt of the sum of squares of the releases' mu."""
     rho: float
     """Zero-concentrated differential privacy: sum of 1 / (2 z^2)."""
+    exact: bool
+    """Whether mu describes the releases exactly: all are Gaussian with full participation. Otherwise mu and rho
+    are upper bounds, and epsilon comes from loss distributions.
+    """
     epsilon: float
-    """Exact epsilon at the claim's delta; never above the claim's epsilon."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint:
-    """One point of the privacy curve of all releases together."""
-
-    epsilon: float
-    delta: float
+    """Epsilon at the claim's delta; never above the claim's epsilon."""
+    epsilon_rdp: float
+    """The same converted from Renyi orders: a second opinion, never the claim."""
+    epsilon_zcdp: float
+    """The same converted from zCDP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +72,83 @@ class Finding:
 
 
 def composition_of(events: Sequence[Event], delta: float) -> Composition:
-    """Compose sound events. Epsilon is exact where all are Gaussian, else by dp-accounting; mu is then a bound.
+    """Compose sound events.
 
     Args:
         events: public.
         delta: in (0, 1), where epsilon is stated. Public.
+
+    Raises:
+        FedboardError: dp-accounting is needed and not installed.
+        PrivacyError: the events cannot be accounted together.
     """
-    mu = compose_mu(event_mu(event) for event in events)
-    rho = math.fsum(event_rho(event) for event in events)
-    return Composition(mu=mu, rho=rho, epsilon=epsilon_of_events(events, delta))
+    point = point_of(events, delta)
+    return Composition(
+        mu=compose_mu(event_mu(event) for event in events),
+        rho=_rho(events),
+        exact=mechanisms_of(events).is_gaussian,
+        epsilon=point.epsilon,
+        epsilon_rdp=point.epsilon_rdp,
+        epsilon_zcdp=point.epsilon_zcdp,
+    )
 
 
 def curve_of(events: Sequence[Event]) -> tuple[CurvePoint, ...]:
-    """Epsilon at each of ``CURVE_DELTAS``."""
-    return tuple(CurvePoint(epsilon=epsilon_of_events(events, delta), delta=delta) for delta in CURVE_DELTAS)
+    """The point of the curve at each of ``CURVE_DELTAS``."""
+    return tuple(point_of(events, delta) for delta in CURVE_DELTAS)
 
 
-__all__ = ["CURVE_DELTAS", "Composition", "CurvePoint", "Finding", "Guarantee", "composition_of", "curve_of"]
+def point_of(events: Sequence[Event], delta: float) -> CurvePoint:
+    """One point of the curve of sound events.
+
+    Renyi orders in closed form where all is Gaussian with full participation, else by dp-accounting. zCDP counts
+    sampled rounds as full participation, since it knows no amplification.
+    """
+    rho = _rho(events)
+    closed = mechanisms_of(events).is_gaussian
+    return CurvePoint(
+        delta=delta,
+        epsilon=epsilon_of_events(events, delta),
+        epsilon_rdp=epsilon_through_renyi(delta, rho=rho)
+        if closed
+        else epsilon_by_library(events, delta, accountant="rdp"),
+        epsilon_zcdp=epsilon_through_zcdp(delta, rho=rho),
+    )
+
+
+def composition_sentences(composition: Composition, n_releases: int) -> tuple[str, str]:
+    """What a composition says, in words; exact is said only of what is."""
+    together = f"Its {n_releases} releases together"
+    if composition.exact:
+        cost = (
+            f"{together} are exactly {composition.mu!r}-GDP, {composition.rho!r}-zCDP and, for every order "
+            f"alpha > 1, (alpha, alpha * {composition.rho!r})-Renyi differentially private, which is epsilon "
+            f"{composition.epsilon!r} at this delta."
+        )
+    else:
+        cost = (
+            f"{together} cost epsilon {composition.epsilon!r} at this delta by their privacy loss "
+            f"distributions. They are at most {composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper "
+            "bounds, because Laplace noise or a random choice of who takes part is among them."
+        )
+    return cost, (
+        f"Converted from Renyi orders the same releases would be stated as epsilon "
+        f"{composition.epsilon_rdp!r}, converted from zCDP as {composition.epsilon_zcdp!r}."
+    )
+
+
+def _rho(events: Sequence[Event]) -> float:
+    return math.fsum(event_rho(event) for event in events)
+
+
+__all__ = [
+    "CURVE_DELTAS",
+    "Composition",
+    "CurvePoint",
+    "Finding",
+    "Guarantee",
+    "composition_of",
+    "composition_sentences",
+    "curve_of",
+    "point_of",
+]

@@ -1,6 +1,7 @@
 """Gaussian releases on the integer grid: one object states the noise, books it and draws it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,6 +69,8 @@ class GaussianRelease:
     """z = noise deviation / sensitivity under this release's own adjacency; > 0."""
     covers: str
     """One phrase that says what is summed, for ledger and certificate."""
+    participation: Mapping[str, Any] | None = None
+    """How it was decided who takes part, see ``events.participation_problems``; None: everybody does."""
 
     def __post_init__(self) -> None:
         """Refuse what would be no privacy at all.
@@ -144,7 +147,7 @@ class GaussianRelease:
         return BookedRelease(release=self, event=event, receipt=receipt, stream=noise.stream(self.name))
 
     def _stated(self) -> dict[str, Any]:
-        return {
+        stated = {
             "mechanism": "gaussian",
             "name": self.name,
             "rows": self.rows,
@@ -157,6 +160,10 @@ class GaussianRelease:
             "noise_multiplier": self.noise_multiplier,
             "covers": self.covers,
         }
+        if self.participation is not None:
+            is_object = isinstance(self.participation, Mapping)
+            stated["participation"] = dict(self.participation) if is_object else self.participation
+        return stated
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -178,12 +185,18 @@ class BookedRelease:
         """Hold the receipt against the release.
 
         Raises:
-            PrivacyError: the receipt is for another event than the noise of this release.
+            PrivacyError: the receipt is for another event than the noise of this release, or noise from a seed
+                is booked as private.
         """
         stated = self.release.event()
         differs = any(self.event.get(key) != value for key, value in stated.items())
         if differs or self.receipt.event_digest != digest(self.event):
             raise PrivacyError(f"the receipt of release {self.release.name!r} is for another release")
+        if self.stream.private is not self.event.get("private"):
+            raise PrivacyError(
+                f"release {self.release.name!r} is booked as {'' if self.event.get('private') else 'not '}private, "
+                "its noise is of the other kind"
+            )
         if self._open is None:
             self._open = np.ones(self.release.rows, dtype=np.bool_)
 

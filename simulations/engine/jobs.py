@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, IntArray
+from fedboard.common.arrays import BoolArray, Float32Array, IntArray, ShortArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, Source
 from fedboard.common.errors import InputError
+from fedboard.common.privacy.personal import require_personal_bounds, scale_contribution
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.item_index import ItemIndex
-from fedboard.common.protocols.sums import FactoredSums
+from fedboard.common.protocols.sums import FactoredSums, kept_rows
 from fedboard.common.protocols.trusted import FactoredMessage, Trusted, TrustedMessage, factored_bytes
 from fedboard.common.task import ItemBlockSolver, Task
 from fedboard.server.runtime import noised_block
@@ -117,12 +118,29 @@ class ClientWork:
     board_path: str
     population: SharedCohort
     requests: tuple[Request, ...]
+    scales: SharedArray | None = None
+    """Personal levels of all users, float64; None where everybody gives all of her part."""
+    present: SharedArray | None = None
+    """Who takes part, bool; None for everybody."""
 
     def message(self, start: int, stop: int) -> TrustedMessage:
-        """The checked message of rows ``start:stop``."""
-        board = _board(self.board_path)
+        """The checked message of rows ``start:stop``; the rows of users who do not take part are empty."""
         cohort = self.population.cohort().rows(start, stop)
-        return self.protocol.encode(self.task.contribute(cohort, board, self.requests), self.requests)
+        present = self.present_rows(start, stop)
+        if present is not None:
+            cohort = cohort.where(np.repeat(present, cohort.counts))
+        contribution = self.task.contribute(cohort, _board(self.board_path), self.requests)
+        if present is not None:  # totals and the like, which an empty row may have too
+            contribution = kept_rows(contribution, present)
+        if self.scales is not None:
+            scales = self.scales.array[start:stop]
+            contribution = scale_contribution(contribution, self.requests, scales)
+            require_personal_bounds(contribution, self.requests, scales)
+        return self.protocol.encode(contribution, self.requests)
+
+    def present_rows(self, start: int, stop: int) -> BoolArray | None:
+        """Which of rows ``start:stop`` take part; None for all."""
+        return None if self.present is None else self.present.array[start:stop]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +149,7 @@ class RowsDone:
 
     rejected: int
     sizes: IntArray
-    """Bytes that each user would send, int64, shape (n_users,)."""
+    """Bytes that each user who takes part would send, int64."""
 
 
 @lru_cache(maxsize=2)
@@ -150,6 +168,8 @@ def shapes_of_rows(requests: Sequence[Request], population: SharedCohort) -> Sha
             shapes[f"total/{request.name}"] = (shape, np.dtype(np.int64).str)
         elif request.source is Source.ITEM_COUNT:
             shapes["weights"] = ((n_entries,), short)
+        elif request.source is Source.ITEM_PAIRS:
+            shapes["responses"] = ((n_entries,), short)
         elif request.source is Source.ITEM_LINEAR:
             shapes["weights"] = shapes["responses"] = ((n_entries,), short)
             shapes["vectors"] = ((n_users, request.release.width), short)
@@ -170,15 +190,28 @@ def factored_rows(work: ClientWork, rows: SharedRows, start: int, stop: int) -> 
     message = work.message(start, stop)
     if not isinstance(message, FactoredMessage):
         raise InputError("factored rows need the factored form of the trusted protocol")
-    sent = message.contribution
+    sent, present = message.contribution, work.present_rows(start, stop)
     indptr = work.population.indptr.array
     entries, users = slice(int(indptr[start]), int(indptr[stop])), slice(start, stop)
+    kept = None if present is None else np.repeat(present, np.diff(indptr[start : stop + 1]))
     for name, shared in rows.arrays.items():
         if name.startswith("total/"):
             shared.array[users] = sent.totals[name.removeprefix("total/")]
+        elif name == "vectors":
+            shared.array[users] = sent.vectors
         else:
-            shared.array[users if name == "vectors" else entries] = getattr(sent, name)
-    return RowsDone(rejected=0, sizes=factored_bytes(sent))
+            _lay(getattr(sent, name), shared.array[entries], kept)
+    sizes = factored_bytes(sent)
+    return RowsDone(rejected=0, sizes=sizes if present is None else sizes[present])
+
+
+def _lay(values: ShortArray, room: ShortArray, kept: BoolArray | None) -> None:
+    """Write the entries of the users who take part, and zeros over what others left there in another round."""
+    if kept is None:
+        room[:] = values
+        return
+    room[:] = 0
+    room[kept] = values
 
 
 def solved_block(

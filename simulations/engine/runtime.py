@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
+from fedboard.common.privacy.participation import Attendance, require_unsampled
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.item_index import index_by_item
@@ -50,14 +51,27 @@ class Engine:
         protocol: Trusted,
         pool: WorkerPool,
         on_progress: OnProgress | None = None,
+        scales: FloatArray | None = None,
     ) -> None:
-        """Copy the ratings into shared memory, user-major and item-major."""
+        """Copy the ratings into shared memory, user-major and item-major.
+
+        Args:
+            task: what is learnt.
+            cohort: all users. Private.
+            protocol: how contributions become sums.
+            pool: where jobs run.
+            on_progress: told as jobs are done.
+            scales: personal levels, float64, shape (n_users,), see ``common.privacy.personal``; None where
+                the run's guarantee is everybody's.
+        """
         self._task, self._protocol, self._pool = task, protocol, pool
         self._shared = SharedArrays()
         self._on_progress = on_progress
         self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
         self._population = jobs.SharedCohort.of(cohort, self._shared)
+        self._scales = None if scales is None else self._shared.copy_of(scales)
         self._rows: jobs.SharedRows | None = None
+        self._attending: SharedArray | None = None
         if protocol.form == "factored":
             index = index_by_item(cohort.indptr, cohort.items, cohort.n_items)
             self._index = jobs.SharedIndex(
@@ -79,18 +93,39 @@ class Engine:
         self._shared.close()
         self._scratch.cleanup()
 
-    def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
-        """Every user's contribution, checked before it is handed over, and summed exactly."""
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        """The contribution of every user who takes part, checked before it is handed over, and summed exactly.
+
+        Raises:
+            PrivacyError: the requests state who takes part and there is no attendance that draws it.
+        """
         work = jobs.ClientWork(
             task=self._task,
             protocol=self._protocol,
             board_path=str(self._publish(board)),
             population=self._population,
             requests=tuple(requests),
+            scales=self._scales,
+            present=self._present(requests, attendance),
         )
         if self._protocol.form == "dense":
             return self._gather_dense(work)
         return self._gather_factored(work)
+
+    def _present(self, requests: Sequence[Request], attendance: Attendance | None) -> SharedArray | None:
+        """Who takes part, drawn once and laid where the workers see it; None for everybody."""
+        if attendance is None:
+            require_unsampled(requests)
+            return None
+        drawn = attendance.draw(self._n_users)
+        if drawn is None:
+            return None
+        if self._attending is None:
+            self._attending = self._shared.empty(drawn.shape, drawn.dtype)
+        self._attending.array[:] = drawn
+        return self._attending
 
     def _gather_dense(self, work: jobs.ClientWork) -> Gathered:
         # A dense message is as large for few users as for many.
@@ -173,7 +208,10 @@ class _SpreadSums:
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
 
 
-def _traffic(sizes: "np.ndarray[tuple[int], np.dtype[np.int64]]", down: int) -> Traffic:
+def _traffic(sizes: IntArray, down: int) -> Traffic | None:
+    """What the users who took part sent and got; None where nobody did."""
+    if not sizes.size:
+        return None
     median, high = np.quantile(sizes, [0.5, 0.95])
     return Traffic(
         up_mean=float(sizes.mean()),

@@ -1,6 +1,7 @@
 """The round loop: nothing leaves that is not paid for, and the order is ask, sum, book, noise, publish."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,11 +12,20 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
+from fedboard.common.privacy.accounting import epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger import Budget, Ledger
 from fedboard.common.privacy.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.participation import (
+    Attendance,
+    FixedSizeCohort,
+    Participation,
+    PoissonParticipation,
+    ShuffledCohorts,
+)
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.sums import kept_rows
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals import AdaDpals
@@ -32,9 +42,14 @@ class InThisProcess:
     task: AdaDpals
     seed: int = 0
 
-    def gather(self, board: Board, requests: Sequence[Request]) -> Gathered:
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
         protocol = Trusted()
         rows = self.task.contribute(population(self.seed), board, tuple(requests))
+        present = None if attendance is None else attendance.draw(rows.n_users)
+        if present is not None:
+            rows = kept_rows(rows, present)
         return Gathered(sums=protocol.combine([protocol.encode(rows, requests)], requests))
 
     def open(
@@ -66,6 +81,17 @@ def test_a_round_that_the_budget_does_not_cover_gives_nothing(tmp_path: Path) ->
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget(epsilon=0.5)) as ledger:
         with pytest.raises(BudgetExceededError, match="round-1/quadratic"):
+            run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+        assert ledger.events() == []
+
+
+def test_a_round_is_paid_for_whole_or_not_at_all(tmp_path: Path) -> None:
+    task = a_task(epsilon=5.0)
+    board = a_prepared_board(task)
+    first = min(task.requests(board), key=lambda request: 1 / request.release.noise_multiplier)
+    enough_for_one = epsilon_of(1e-5, mu=1.01 / first.release.noise_multiplier)
+    with Ledger.create(tmp_path / "l", a_budget(epsilon=enough_for_one)) as ledger:
+        with pytest.raises(BudgetExceededError):
             run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
         assert ledger.events() == []
 
@@ -154,6 +180,124 @@ def test_a_resumed_simulation_recomputes_the_identical_release_at_no_cost(tmp_pa
             run_round(
                 task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(1), reissue=True
             )
+
+
+@dataclass(frozen=True)
+class AsksEverybody(InThisProcess):
+    """A runtime that forgets to draw who takes part."""
+
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        return InThisProcess.gather(self, board, requests)
+
+
+@dataclass(frozen=True)
+class ClaimsAmplification(AdaDpals):
+    """A task that states a sampling of its own, which nobody did."""
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        stated = {"kind": "poisson", "probability": 0.01, "round": "round-1"}
+        asked = AdaDpals.requests(self, board)
+        return tuple(replace(r, release=replace(r.release, participation=stated)) for r in asked)
+
+
+SAMPLED = [PoissonParticipation(0.4), FixedSizeCohort(10), ShuffledCohorts(3)]
+
+
+@pytest.mark.parametrize("participation", SAMPLED)
+def test_every_release_of_a_round_states_who_took_part(tmp_path: Path, participation: Participation) -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        result = run_round(
+            task,
+            board,
+            runtime=InThisProcess(task),
+            ledger=ledger,
+            noise=SeededNoise(0),
+            participation=participation,
+        )
+        booked = [event["participation"] for event in ledger.events()]
+
+    assert booked == [participation.event_field("round-1")] * len(result.requests)
+
+
+@pytest.mark.parametrize("participation", SAMPLED)
+def test_a_runtime_that_did_not_draw_releases_nothing(tmp_path: Path, participation: Participation) -> None:
+    task = a_task()
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        with pytest.raises(PrivacyError, match="nobody was drawn; nothing was released"):
+            run_round(
+                task,
+                a_prepared_board(task),
+                runtime=AsksEverybody(task),
+                ledger=ledger,
+                noise=SeededNoise(0),
+                participation=participation,
+            )
+        assert ledger.events() == []
+
+
+def test_a_task_cannot_claim_amplification_for_itself(tmp_path: Path) -> None:
+    task = ClaimsAmplification(a_task().settings)
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        with pytest.raises(PrivacyError, match="states who takes part"):
+            run_round(
+                task,
+                a_prepared_board(task),
+                runtime=InThisProcess(task),
+                ledger=ledger,
+                noise=SeededNoise(0),
+            )
+        assert ledger.events() == []
+
+
+def test_a_resumed_simulation_asks_the_same_users(tmp_path: Path) -> None:
+    task, found = a_task(), []
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+        for reissue in (False, True):
+            result = run_round(
+                task,
+                board,
+                runtime=InThisProcess(task),
+                ledger=ledger,
+                noise=SeededNoise(0),
+                participation=PoissonParticipation(0.4),
+                reissue=reissue,
+            )
+            found.append(result.board.digest)
+        with pytest.raises(PrivacyError):
+            run_round(
+                task,
+                board,
+                runtime=InThisProcess(task),
+                ledger=ledger,
+                noise=SeededNoise(0),
+                participation=PoissonParticipation(0.5),
+                reissue=True,
+            )
+
+    assert found[0] == found[1]
+
+
+def test_a_sampled_round_that_was_paid_for_is_not_drawn_again_with_secure_noise(tmp_path: Path) -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget(50.0)) as ledger:
+        for already_booked in (False, True):
+            with pytest.raises(PrivacyError) if already_booked else nullcontext():
+                run_round(
+                    task,
+                    board,
+                    runtime=InThisProcess(task),
+                    ledger=ledger,
+                    noise=SecureNoise(),
+                    participation=PoissonParticipation(0.4),
+                    reissue=True,
+                )
+        assert len(ledger.events()) == len(task.requests(board))
 
 
 def test_a_lost_round_changes_nothing_but_the_version() -> None:

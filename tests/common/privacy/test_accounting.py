@@ -18,40 +18,11 @@ from fedboard.common.privacy.accounting import (
     mu_for,
 )
 from fedboard.common.privacy.events import event_mu
+from tests.common.privacy.exact_curves import gaussian, laplace
+from tests.common.privacy.exact_curves import gaussian_delta as exact_delta
 
 # dp-accounting's own get_sigma_gaussian and a separate bisection agree on these: 1 / mu for (epsilon, 1e-5).
 TOTAL_MULTIPLIERS = {1: 3.73063, 5: 0.89187, 20: 0.29004}
-
-
-def gaussian(noise_multiplier):
-    return {
-        "mechanism": "gaussian",
-        "name": "g",
-        "covers": "a sum",
-        "adjacency": "add-remove",
-        "noise_multiplier": noise_multiplier,
-        "rows": 1,
-        "width": 1,
-        "layout": "vector",
-        "grid_step": 1.0,
-        "l2_bound": 1,
-        "same_sign": False,
-        "l2_sensitivity": 1.0,
-        "noise_stddev": noise_multiplier,
-        "release_shift": 0,
-    }
-
-
-def laplace(noise_multiplier):
-    return {
-        "mechanism": "laplace",
-        "name": "l",
-        "covers": "a mean",
-        "adjacency": "add-remove",
-        "noise_multiplier": noise_multiplier,
-        "l1_sensitivity": 2.0,
-        "noise_scale": 2.0 * noise_multiplier,
-    }
 
 
 def library():
@@ -59,14 +30,6 @@ def library():
         warnings.simplefilter("ignore")
         import dp_accounting
     return dp_accounting
-
-
-def exact_delta(epsilon, mu):
-    with mpmath.workdps(60):
-        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        upper = mpmath.erfc((epsilon / mu - mu / 2) / mpmath.sqrt(2)) / 2
-        lower = mpmath.erfc((epsilon / mu + mu / 2) / mpmath.sqrt(2)) / 2
-        return upper - mpmath.exp(epsilon) * lower
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-4, 1e-2, 0.1, 0.268, 1.0, 3.4, 10.0, 25.0, 50.0])
@@ -227,4 +190,4 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
 
     with pytest.raises(FedboardError, match=r"fedboard\[server\]"):
-        epsilon_by_library([gaussian(1.0)], 1e-5)
+        epsilon_by_library([gaussian(1.2345)], 1e-5)

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting import compose, epsilon_of
-from fedboard.common.privacy.calibration import noise_multipliers
+from fedboard.common.privacy.calibration import (
+    noise_multipliers,
+)
 
 
 @pytest.mark.parametrize(("epsilon", "multiplier"), [(1, 17.0959), (5, 4.0871), (20, 1.3291)])

@@ -1,0 +1,85 @@
+"""What an event may state about who takes part: anything doubtful is refused, never accounted as something else."""
+
+from typing import Any
+
+import pytest
+
+from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.events import event_problems, is_amplified, require_sound
+from tests.common.privacy.exact_curves import gaussian, laplace
+
+POISSON = {"kind": "poisson", "probability": 0.25, "round": "round-1"}
+FIXED = {"kind": "fixed-size", "size": 500, "round": "round-1"}
+COHORTS = {"kind": "shuffled-cohorts", "cohorts": 4, "round": "round-1"}
+
+
+@pytest.mark.parametrize("stated", [POISSON, FIXED, COHORTS], ids=lambda stated: stated["kind"])
+def test_each_way_of_taking_part_can_be_stated(stated: dict[str, Any]) -> None:
+    event = gaussian(4.0, participation=stated)
+
+    assert event_problems(event) == []
+    assert is_amplified(event) is (stated is POISSON)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (None, "must state its kind"),
+        ("poisson", "must state its kind"),
+        ([], "must state its kind"),
+        ({"round": "round-1"}, "must state its kind"),
+        ({**POISSON, "kind": "poison"}, "must state its kind"),
+        ({**POISSON, "kind": ["poisson"]}, "must state its kind"),
+        ({**POISSON, "probability": 0.0}, "probability must be a number in"),
+        ({**POISSON, "probability": 1.0}, "probability must be a number in"),
+        ({**POISSON, "probability": 1}, "probability must be a number in"),
+        ({**POISSON, "probability": -0.1}, "probability must be a number in"),
+        ({**POISSON, "probability": float("nan")}, "probability must be a number in"),
+        ({**POISSON, "probability": "0.1"}, "probability must be a number in"),
+        ({**POISSON, "probability": True}, "probability must be a number in"),
+        ({"kind": "poisson", "round": "round-1"}, "probability must be a number in"),
+        ({"kind": "poisson", "probability": 0.1}, "round must be a non-empty string"),
+        ({**POISSON, "round": " "}, "round must be a non-empty string"),
+        ({**POISSON, "round": 3}, "round must be a non-empty string"),
+        ({**POISSON, "size": 3}, "unknown fields: size"),
+        ({**FIXED, "size": 0}, "size must be an int > 0"),
+        ({**FIXED, "size": 2.5}, "size must be an int > 0"),
+        ({**COHORTS, "cohorts": True}, "cohorts must be an int > 0"),
+        ({**COHORTS, "probability": 0.1}, "unknown fields: probability"),
+    ],
+)
+def test_a_doubtful_statement_is_refused(changed: object, message: str) -> None:
+    event = gaussian(4.0, participation=changed)
+
+    with pytest.raises(PrivacyError, match=message):
+        require_sound(event)
+
+
+def test_amplification_is_refused_where_it_is_not_accounted() -> None:
+    with pytest.raises(PrivacyError, match="under adjacency add-remove only"):
+        require_sound(gaussian(4.0, adjacency="replace", participation=POISSON))
+    with pytest.raises(PrivacyError, match="for gaussian only"):
+        require_sound(laplace(4.0, participation=POISSON))
+
+
+@pytest.mark.parametrize("stated", [FIXED, COHORTS], ids=lambda stated: stated["kind"])
+def test_without_amplification_adjacency_and_noise_are_free(stated: dict[str, Any]) -> None:
+    require_sound(gaussian(4.0, adjacency="replace", participation=stated))
+    require_sound(laplace(4.0, participation=stated))
+
+
+def test_a_release_states_its_participation_in_its_event(make_release: Any) -> None:
+    assert "participation" not in make_release().event()
+    assert make_release(participation=POISSON).event()["participation"] == POISSON
+
+
+@pytest.mark.parametrize("stated", [{}, "poisson", {**POISSON, "probability": 2.0}])
+def test_a_release_with_a_doubtful_participation_cannot_be_made(make_release: Any, stated: object) -> None:
+    with pytest.raises(PrivacyError, match="participation"):
+        make_release(participation=stated)
+
+
+def test_a_sampled_release_cannot_be_made_under_replace(make_release: Any) -> None:
+    with pytest.raises(PrivacyError, match="add-remove only"):
+        make_release(participation=POISSON, adjacency=Adjacency.REPLACE)
