@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -17,10 +17,15 @@ from fedboard.common.privacy.guarantee import (
     Finding,
     Guarantee,
     composition_of,
+    composition_sentences,
     curve_of,
 )
+from fedboard.common.privacy.mechanisms import round_problems
+from fedboard.common.privacy.noise import noise_problems
+from fedboard.common.privacy.population_total import PopulationTotal
+from fedboard.common.privacy.rating_level import Implied, implied_by, implied_sentences
 
-_FORMAT = 1
+_FORMAT = 2
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _NEIGHBOURS = {
     Adjacency.ADD_REMOVE: "one user with all her ratings is present or absent",
@@ -32,7 +37,8 @@ _NEIGHBOURS = {
 class Certificate:
     """Public statement that comes with a board; made by ``certify``, checked by ``verify``.
 
-    Guarantee: ``verify`` needs nothing but the certificate itself and the base install.
+    Guarantee: ``verify`` needs nothing but the certificate itself and the base install; where Laplace noise or
+    Poisson participation is among the releases, dp-accounting too.
     Not guaranteed: that the releases listed are all that was published, or that the code ran as stated; that
     is what the assumptions and the trust sentences are about.
     """
@@ -44,7 +50,9 @@ class Certificate:
     composition: Composition
     """What they cost together."""
     curve: tuple[CurvePoint, ...]
-    """Epsilon at other deltas."""
+    """Epsilon at other deltas, and what zCDP and Renyi accounting would state there."""
+    implied: Implied
+    """What follows for one rating and for two users together."""
     noise: str
     """The noise source or sources."""
     private: bool
@@ -63,6 +71,8 @@ class Certificate:
     """Hash of the ledger's last row."""
     statements: tuple[str, ...]
     """The promise in sentences, derived from the numbers."""
+    population: PopulationTotal | None = None
+    """What all runs on the same users cost together, where an account of them is kept."""
     format: int = _FORMAT
     """Version of this layout."""
     digest: str = ""
@@ -85,28 +95,34 @@ class Certificate:
             InputError: not the JSON of a certificate.
         """
         try:
-            return msgspec.json.decode(text, type=cls)
+            plain = msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise InputError(f"not a certificate: {error}") from None
+        return cls.from_dict(plain)
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Certificate":
         """Read a certificate from a plain JSON object.
 
         Raises:
-            InputError: not a certificate.
+            InputError: not a certificate, or one of another format.
         """
         try:
             return msgspec.convert(plain, type=cls)
         except msgspec.ValidationError as error:
+            other = plain.get("format", _FORMAT)
+            if other != _FORMAT:
+                raise InputError(
+                    f"this certificate has format {other!r}; this version reads format {_FORMAT}"
+                ) from None
             raise InputError(f"not a certificate: {error}") from None
 
     def verify(self) -> list[Finding]:
         """Recompute every number from the ones it follows from.
 
         Each release: its sensitivity from bound and adjacency, its deviation from sensitivity and multiplier.
-        All releases: mu and rho from the multipliers, epsilon and the curve from mu. Then the claim, the
-        sentences and the digest.
+        All releases: mu and rho from the multipliers, epsilon and the curve from mu (or from loss
+        distributions), and what follows for ratings and pairs. Then the claim, the sentences and the digest.
 
         Returns:
             One finding per check, passed or not. The certificate holds if all passed.
@@ -131,6 +147,7 @@ def certify(
     dataset: str,
     board_digest: str | None = None,
     ledger_head: str | None = None,
+    population: PopulationTotal | None = None,
 ) -> Certificate:
     """Make the certificate of everything booked so far.
 
@@ -142,19 +159,21 @@ def certify(
         dataset: public description of the data.
         board_digest: digest of the board it belongs to.
         ledger_head: ``ledger.head``.
+        population: ``ledger.population_total()``.
 
     Raises:
         PrivacyError: the events do not support the claim.
     """
     releases = tuple(dict(event) for event in events)
     _require([*_claim_findings(claim), *_release_findings(releases, claim=claim)])
-    composition = composition_of(releases, claim.delta)
+    composition, implied = composition_of(releases, claim.delta), implied_by(releases, claim.delta)
     noise, private = _noise(releases)
     certificate = Certificate(
         claim=claim,
         releases=releases,
         composition=composition,
         curve=curve_of(releases),
+        implied=implied,
         noise=noise,
         private=private,
         trust=tuple(trust),
@@ -163,8 +182,10 @@ def certify(
         software=f"fedboard {version('fedboard')}",
         board_digest=board_digest,
         ledger_head=ledger_head,
-        statements=_statements(claim, composition, n_releases=len(releases), noise=noise, private=private),
+        population=population,
+        statements=(),
     )
+    certificate = replace(certificate, statements=_statements(certificate))
     certificate = replace(certificate, digest=digest(_content(certificate)))
     _require(certificate.verify())
     return certificate
@@ -193,16 +214,18 @@ def _claim_findings(claim: Guarantee) -> list[Finding]:
     return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
 
 
-def _release_findings(releases: Iterable[Event], *, claim: Guarantee) -> list[Finding]:
-    return [_release_finding(event, claim=claim) for event in releases]
+def _release_findings(releases: Sequence[Event], *, claim: Guarantee) -> list[Finding]:
+    findings = [_release_finding(event, claim=claim) for event in releases]
+    problems = round_problems(releases)
+    detail = "; ".join(problems) or "the releases of each round state the same participation"
+    return [*findings, Finding(check="rounds", passed=not problems, detail=detail)]
 
 
 def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
     problems = event_problems(event)
     if event.get("adjacency") != claim.adjacency:
         problems.append(f"adjacency is {event.get('adjacency')!r}, the claim's is {claim.adjacency!r}")
-    if not isinstance(event.get("noise"), str) or not isinstance(event.get("private"), bool):
-        problems.append("the noise source is not stated")
+    problems += noise_problems(event)
     detail = (
         "; ".join(problems) or f"noise multiplier {event['noise_multiplier']!r} follows from bound and noise"
     )
@@ -210,22 +233,30 @@ def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
 
 
 def _composition_findings(certificate: Certificate) -> list[Finding]:
-    stated, claim = certificate.composition, certificate.claim
-    expected = composition_of(certificate.releases, claim.delta)
-    findings = [
-        _number_finding(name, getattr(stated, name), getattr(expected, name))
-        for name in ("mu", "rho", "epsilon")
-    ]
+    claim, releases = certificate.claim, certificate.releases
+    expected = composition_of(releases, claim.delta)
+    findings = _same_numbers("", certificate.composition, expected)
     covered = expected.epsilon <= claim.epsilon * (1 + RELATIVE_TOLERANCE)
     detail = f"epsilon {claim.epsilon!r} is claimed, the releases cost {expected.epsilon!r}"
     findings.append(Finding(check="claim", passed=covered, detail=detail))
-    curve = curve_of(certificate.releases)
+    findings += _same_numbers("", certificate.implied, implied_by(releases, claim.delta))
+    if certificate.population is not None:
+        findings += certificate.population.findings(releases, adjacency=claim.adjacency)
+    curve = curve_of(releases)
     complete = len(curve) == len(certificate.curve)
     findings.append(Finding(check="curve", passed=complete, detail=f"{len(curve)} points are required"))
     for point, right in zip(certificate.curve, curve, strict=False):
-        findings.append(_number_finding("curve delta", point.delta, right.delta))
-        findings.append(_number_finding(f"curve epsilon at {right.delta:g}", point.epsilon, right.epsilon))
+        findings += _same_numbers(f"curve at {right.delta:g}: ", point, right)
     return findings
+
+
+def _same_numbers(
+    where: str, stated: Composition | Implied | CurvePoint, expected: Composition | Implied | CurvePoint
+) -> list[Finding]:
+    return [
+        _number_finding(f"{where}{name}", getattr(stated, name), right)
+        for name, right in asdict(expected).items()
+    ]
 
 
 def _number_finding(name: str, stated: float, expected: float) -> Finding:
@@ -236,13 +267,6 @@ def _number_finding(name: str, stated: float, expected: float) -> Finding:
 def _record_findings(certificate: Certificate) -> list[Finding]:
     """Check what is said about the noise, the sentences and the digest."""
     noise = _noise(certificate.releases)
-    statements = _statements(
-        certificate.claim,
-        certificate.composition,
-        n_releases=len(certificate.releases),
-        noise=certificate.noise,
-        private=certificate.private,
-    )
     try:
         unchanged = digest(_content(certificate)) == certificate.digest
     except PrivacyError:
@@ -250,7 +274,10 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
     checks = {
         "format": (certificate.format == _FORMAT, f"this version reads format {_FORMAT}"),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
-        "statements": (certificate.statements == statements, "must follow from the numbers"),
+        "statements": (
+            certificate.statements == _statements(certificate),
+            "must follow from the numbers",
+        ),
         "digest": (unchanged, "must be the SHA-256 of all other fields"),
     }
     return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
@@ -263,17 +290,17 @@ def _noise(releases: Iterable[Event]) -> tuple[str, bool]:
     return "; ".join(labels) or "no release yet", private
 
 
-def _statements(
-    claim: Guarantee, composition: Composition, *, n_releases: int, noise: str, private: bool
-) -> tuple[str, ...]:
+def _statements(certificate: Certificate) -> tuple[str, ...]:
+    claim = certificate.claim
     neighbours = {str(key): text for key, text in _NEIGHBOURS.items()}.get(claim.adjacency, "unknown")
     return (
         f"What is published is ({claim.epsilon!r}, {claim.delta!r})-differentially private "
         f"for each {claim.unit}.",
         f"Neighbouring data sets ({claim.adjacency}): {neighbours}.",
-        f"Its {n_releases} releases together are {composition.mu!r}-GDP and {composition.rho!r}-zCDP, "
-        f"which is epsilon {composition.epsilon!r} at this delta.",
-        f"Noise: {noise}." + ("" if private else _SIMULATED),
+        *composition_sentences(certificate.composition, len(certificate.releases)),
+        *implied_sentences(certificate.implied, claim.adjacency),
+        *([] if certificate.population is None else [certificate.population.sentence()]),
+        f"Noise: {certificate.noise}." + ("" if certificate.private else _SIMULATED),
     )
 
 

@@ -5,6 +5,7 @@ Three row-wise ingredients cover every release of this package (SPEC-level notat
 * ``vectors`` v_j and ``weights`` w_ij give per-item sums  sum_j w_ij v_j v_j^T,
 * with ``responses`` r_ij they give  sum_j w_ij r_ij v_j,
 * ``weights`` alone give weighted counts  sum_j w_ij,
+* ``responses`` alone give pair sums  sum_j r_ij r_kj,
 * ``totals`` are plain rows that are summed over users (a private mean, say).
 """
 
@@ -29,6 +30,8 @@ class Source(StrEnum):
     """sum_j w_ij v_j v_j^T, rank (rank + 1) / 2 numbers per item."""
     QUADRATIC = "quadratic"
     """sum_j v_j v_j^T, one packed symmetric matrix."""
+    ITEM_PAIRS = "item-pairs"
+    """sum_j r_j r_j^T over pairs of items, one packed symmetric matrix of n_items (n_items + 1) / 2 numbers."""
 
     @property
     def per_item(self) -> bool:

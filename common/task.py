@@ -70,6 +70,13 @@ class Task(Protocol):
         """The next board from this one and the noised sums. Pure post-processing."""
         ...
 
+    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
+        """Vectors of users and of items, float32, whose inner products order the items for each user.
+
+        ``fedboard.common.kernels.top_k`` ranks by them; an item's vector is what it is recommended by.
+        """
+        ...
+
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Scores of (user row, item) pairs, float64, shape (n_pairs,); ratings for explicit feedback."""
         ...

@@ -37,9 +37,10 @@ class BoardPredictor:
 
     def recommend(self, history: Cohort, *, k: int) -> IndexArray:
         """Best items outside the history, int32, shape (n_users, k)."""
+        users, items = self.task.ranking_factors(self.task.fit_local(history, self.board), self.board)
         return kernels.top_k(
-            self.task.fit_local(history, self.board),
-            np.ascontiguousarray(self.board.arrays["item_factors"]),
+            users,
+            items,
             k=k,
             exclude_indptr=history.indptr,
             exclude_items=history.items,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.residual import Residual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +131,121 @@ _IMPLICIT: Mapping[float, Preset] = {
 }
 
 
+_RESIDUAL: Mapping[float, Preset] = {
+    1.0: Preset(
+        settings={
+            "rank": 6,
+            "rounds": 6,
+            "clip_norm": 0.6,
+            "bias_clip_norm": 0.6,
+            "vector_bound": 1.1,
+            "bias_scale": 0.7,
+            "user_ridge": 2.0,
+            "weight_exponent": 0.2,
+            "iterate_memory": 0.2,
+        },
+        shares={"bias": 0.02, "round_growth": 1.5},
+    ),
+    5.0: Preset(
+        settings={
+            "rank": 8,
+            "rounds": 9,
+            "clip_norm": 0.75,
+            "bias_clip_norm": 0.7,
+            "vector_bound": 1.1,
+            "bias_scale": 0.7,
+            "user_ridge": 4.0,
+            "weight_exponent": 0.2,
+            "iterate_memory": 0.2,
+        },
+        shares={"bias": 0.04},
+    ),
+    20.0: Preset(
+        settings={
+            "rank": 8,
+            "rounds": 12,
+            "clip_norm": 0.85,
+            "bias_clip_norm": 0.7,
+            "vector_bound": 1.1,
+            "bias_scale": 0.7,
+            "user_ridge": 4.0,
+            "weight_exponent": 0.2,
+            "iterate_memory": 0.2,
+        },
+        shares={"bias": 0.04, "round_growth": 1.5},
+    ),
+}
+
+
+_RESIDUAL_IMPLICIT: Mapping[float, Preset] = {
+    1.0: Preset(
+        settings={
+            "rank": 8,
+            "rounds": 5,
+            "head_fraction": 0.06,
+            "clip_norm": 0.35,
+            "vector_bound": 1.0,
+            "user_ridge": 0.05,
+            "user_ridge_exponent": 0.0,
+            "final_user_ridge": 0.3,
+            "unobserved_weight": 0.4,
+            "item_unobserved_weight": 0.3,
+            "weight_exponent": 0.1,
+            "count_cap": 50,
+            "step": 0.7,
+            "prior_inflation": 1.5,
+            "noise_variance": 0.3,
+            "prior_ridge": 2.0,
+        },
+        shares={"counts": 0.2, "weighted_counts": 0.02, "moment": 0.1, "round_growth": 0.5},
+    ),
+    5.0: Preset(
+        settings={
+            "rank": 20,
+            "rounds": 4,
+            "head_fraction": 0.2,
+            "clip_norm": 0.5,
+            "vector_bound": 1.0,
+            "user_ridge": 0.05,
+            "user_ridge_exponent": 0.0,
+            "final_user_ridge": 0.3,
+            "unobserved_weight": 0.4,
+            "item_unobserved_weight": 0.5,
+            "weight_exponent": 0.1,
+            "count_cap": 50,
+            "step": 0.7,
+            "prior_inflation": 1.5,
+            "noise_variance": 0.3,
+            "prior_ridge": 2.0,
+        },
+        shares={"counts": 0.05, "weighted_counts": 0.02, "moment": 0.1, "round_growth": 0.5},
+    ),
+    20.0: Preset(
+        settings={
+            "rank": 32,
+            "rounds": 4,
+            "head_fraction": 0.3,
+            "clip_norm": 0.5,
+            "vector_bound": 1.2,
+            "user_ridge": 0.3,
+            "user_ridge_exponent": 0.25,
+            "unobserved_weight": 0.9,
+            "item_unobserved_weight": 0.5,
+            "weight_exponent": 0.1,
+            "count_cap": 50,
+            "noise_variance": 0.6,
+            "prior_ridge": 2.0,
+        },
+        shares={"counts": 0.03, "weighted_counts": 0.05, "moment": 0.05, "round_growth": 0.0},
+    ),
+}
+
+
 def preset(algorithm: str, feedback: Feedback, epsilon: float) -> Preset:
     """The tuned defaults of this algorithm nearest to this epsilon."""
     table = _EXPLICIT if feedback is Feedback.EXPLICIT else _IMPLICIT
+    if algorithm == Residual.NAME:
+        table = _RESIDUAL if feedback is Feedback.EXPLICIT else _RESIDUAL_IMPLICIT
     nearest = min(table, key=lambda known: abs(math.log(known / epsilon)))
     found = table[nearest]
     own = _EXPLICIT_SAMPLED.get((algorithm, nearest)) if feedback is Feedback.EXPLICIT else None

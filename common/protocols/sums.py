@@ -37,7 +37,7 @@ class FactoredSums:
         """Sums over the rows that ``keep`` (bool, shape (n_users,)) admits; all rows if None."""
         rejected = 0 if keep is None else int(np.count_nonzero(~keep))
         if rejected and keep is not None:
-            contribution = _without(contribution, keep)
+            contribution = kept_rows(contribution, keep)
         if index is None:
             index = index_by_item(contribution.indptr, contribution.items, contribution.n_items)
         return FactoredSums(contribution=contribution, index=index, rejected_rows=rejected, backend=backend)
@@ -55,6 +55,8 @@ class FactoredSums:
                 return total[start:stop]
             case Source.QUADRATIC:
                 return self._quadratic()[None, :][start:stop]
+            case Source.ITEM_PAIRS:
+                return self._pairs()[None, :][start:stop]
             case Source.ITEM_COUNT:
                 return self._counts(start, stop)
             case Source.ITEM_LINEAR | Source.ITEM_QUADRATIC:
@@ -100,6 +102,24 @@ class FactoredSums:
         )
         found: _Statistics = {Source.ITEM_LINEAR: linear}
         return found if quadratic is None else {**found, Source.ITEM_QUADRATIC: quadratic}
+
+    def _pairs(self) -> IntArray:
+        """All pairs of items, packed: for small catalogues, since a matrix of all of them is formed."""
+        from scipy.sparse import csr_array
+
+        rows = self.contribution
+        total = np.zeros((rows.n_items, rows.n_items), dtype=np.int64)
+        for first in range(0, rows.n_users, _ROWS_AT_ONCE):
+            indptr = rows.indptr[first : first + _ROWS_AT_ONCE + 1]
+            part = slice(int(indptr[0]), int(indptr[-1]))
+            values = _required(rows.responses, "responses")[part].astype(np.int64)
+            block = csr_array(
+                (values, rows.items[part], indptr - indptr[0]), shape=(indptr.size - 1, rows.n_items)
+            )
+            pairs = (block.T @ block).tocoo()
+            total[pairs.row, pairs.col] += pairs.data
+        packed: IntArray = total[np.triu_indices(rows.n_items)]
+        return packed
 
     def _quadratic(self) -> IntArray:
         vectors = _required(self.contribution.vectors, "vectors")
@@ -159,8 +179,13 @@ def _required(value: ShortArray | None, name: str) -> ShortArray:
     return value
 
 
-def _without(contribution: Contribution, keep: BoolArray) -> Contribution:
-    """The contribution with every refused row emptied: the row stays, its entries go, its vector is zero."""
+def kept_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
+    """The contribution with every other row emptied: the row stays, its entries go, all its numbers are zero.
+
+    Args:
+        contribution: private.
+        keep: bool, shape (n_users,): the rows that count.
+    """
     entry = np.repeat(keep, np.diff(contribution.indptr))
     kept = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(entry, dtype=np.int64)])
     return replace(
@@ -174,4 +199,4 @@ def _without(contribution: Contribution, keep: BoolArray) -> Contribution:
     )
 
 
-__all__ = ["DenseSums", "FactoredSums", "whole_sums"]
+__all__ = ["DenseSums", "FactoredSums", "kept_rows", "whole_sums"]

@@ -13,7 +13,14 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.contribution import Contribution, Request, Source
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.clipping import check_rows
+from fedboard.common.privacy.clipping import (
+    LINEAR_BOUND,
+    QUADRATIC_BOUND,
+    RESPONSE_BOUND,
+    VECTOR_BOUND,
+    WEIGHT_ONE,
+    check_rows,
+)
 from fedboard.common.protocol import ExactSums, NoiseAt, Trust
 from fedboard.common.protocols.sums import DenseSums, FactoredSums, whole_sums
 
@@ -126,7 +133,8 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
     if per_item and contribution.weights is None:
         return False
     ranks = [r.release.width for r in requests if r.source is Source.ITEM_LINEAR]
-    if ranks and contribution.responses is None:
+    asks_responses = ranks or any(r.source is Source.ITEM_PAIRS for r in requests)
+    if asks_responses and contribution.responses is None:
         return False
     if ranks and (
         contribution.vectors is None or contribution.vectors.shape != (contribution.n_users, ranks[0])
@@ -141,12 +149,38 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
     return True
 
 
+_IMPLIED = {
+    Source.ITEM_COUNT: WEIGHT_ONE,
+    Source.ITEM_QUADRATIC: QUADRATIC_BOUND,
+    Source.QUADRATIC: VECTOR_BOUND**2,
+    Source.ITEM_PAIRS: RESPONSE_BOUND**2,
+}
+"""What the checks of weights and vectors imply for each source; the others are compared with their own bound."""
+
+
+def _require_enforced(requests: Sequence[Request]) -> None:
+    for request in requests:
+        if request.release.l2_bound < _IMPLIED.get(request.source, 0):
+            raise PrivacyError(
+                f"release {request.name!r} declares the bound {request.release.l2_bound}, but its rows are only "
+                f"checked against {_IMPLIED[request.source]}"
+            )
+
+
+def _joint_bound(requests: Sequence[Request]) -> int | None:
+    """The bound on a user's whole ``w r v``, where a release declares less than its factors' bounds imply."""
+    bounds = [r.release.l2_bound for r in requests if r.source is Source.ITEM_LINEAR]
+    return min((bound for bound in bounds if bound < LINEAR_BOUND), default=None)
+
+
 def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) -> BoolArray:
     """Which rows keep every bound that these requests declare; bool, shape (n_users,).
 
     Raises:
         InputError: the arrays do not fit these requests, so no row can be told.
+        PrivacyError: a release declares a bound that nothing here would enforce.
     """
+    _require_enforced(requests)
     if not _fits(contribution, requests):
         raise InputError("a contribution does not have the arrays, shapes and types that were asked for")
     keep = ~check_rows(
@@ -156,6 +190,8 @@ def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) 
         vectors=contribution.vectors,
         weights=contribution.weights,
         responses=contribution.responses,
+        joint_bound=_joint_bound(requests),
+        unit_responses=any(r.source is Source.ITEM_PAIRS for r in requests),
     )
     for request in requests:
         if request.source is Source.TOTAL:

@@ -16,10 +16,9 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fedboard.common import kernels
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, Source
@@ -28,7 +27,7 @@ from fedboard.common.privacy.weights import entry_weights, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks import adadpals_requests
 from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, Feedback, needs_population
-from fedboard.common.tasks.preparation import capped_counts, capped_mean
+from fedboard.common.tasks.preparation import capped_counts, capped_mean, head_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,12 @@ class AdaDpals:
         return built
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, then ``rounds`` rounds. ``n_items`` is filled in from the board when asked."""
-        rounds = range(1, self.settings.rounds + 1)
+        """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
+        settings, rounds = self.settings, range(1, self.settings.rounds + 1)
+        clip_norm = settings.clip_norm
         return (
-            adadpals_requests.preparation(self.settings, n_items=1),
-            *(adadpals_requests.alternation(self.settings, t, n_items=1) for t in rounds),
+            adadpals_requests.preparation(settings, n_items=1),
+            *(adadpals_requests.alternation(settings, t, n_items=1, clip_norm=clip_norm) for t in rounds),
         )
 
     def first_board(self, catalogue: Catalogue) -> Board:
@@ -78,7 +78,8 @@ class AdaDpals:
             return adadpals_requests.preparation(self.settings, n_items=n_items)
         if board.version > self.settings.rounds:
             return ()
-        return adadpals_requests.alternation(self.settings, board.version, n_items=n_items)
+        t, clip_norm = board.version, self._clip_norm(board)
+        return adadpals_requests.alternation(self.settings, t, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Solve each user's ridge regression exactly; float32, shape (n_users, rank). Private, unclipped."""
@@ -103,15 +104,26 @@ class AdaDpals:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         if requests[0].source in (Source.TOTAL, Source.ITEM_COUNT):
             return self._contribute_preparation(cohort, requests)
-        settings = self.settings
+        vectors = self.fit_local(cohort, board)
         return Contribution(
             n_items=cohort.n_items,
             indptr=cohort.indptr,
             items=cohort.items,
             weights=quantise_weights(self.weigh(cohort, board)),
-            vectors=clip_vectors(self.fit_local(cohort, board), settings.clip_norm),
-            responses=clip_responses(self._labels(cohort, board), settings.label_bound),
+            vectors=clip_vectors(vectors, self._clip_norm(board)),
+            responses=clip_responses(self._labels(cohort, board), self.settings.label_bound),
+            totals=self._norm_rows(cohort, board, vectors),
         )
+
+    def _norm_rows(self, cohort: Cohort, board: Board, vectors: Float32Array) -> dict[str, IntArray]:
+        """Where each user's norm lies, for the rounds that release it; a user without ratings says nothing."""
+        moving = adadpals_requests.adaptive_clip(self.settings, board.version)
+        if moving is None:
+            return {}
+        norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+        rows = moving.rows(norms, self._clip_norm(board))
+        rows[cohort.counts == 0] = 0
+        return {f"round-{board.version}/clip": rows}
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
         """How each user shares her budget among her items; float64, shape (n_ratings,). Private.
@@ -140,10 +152,11 @@ class AdaDpals:
         if board.version == 0:
             return self._update_preparation(board, released)
         names = {request.source: request.name for request in self.requests(board)}
+        clip_norm = self._clip_norm(board)
         solver = _ItemSolver(
             quadratic=names[Source.ITEM_QUADRATIC],
             linear=names[Source.ITEM_LINEAR],
-            ridge=board.arrays["item_ridge"],
+            ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
             scale=board.arrays["item_scale"],
             gram=self._item_gram(names, released),
             backend=self.backend,
@@ -151,7 +164,21 @@ class AdaDpals:
         per_item = (solver.quadratic, solver.linear)
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
-        return board.successor(item_factors=_unit_gauge(factors, board.arrays["item_counts"]))
+        arrays = {"item_factors": _unit_gauge(factors, board.arrays["item_counts"])}
+        moving = adadpals_requests.adaptive_clip(self.settings, board.version)
+        if moving is None:
+            return board.successor(**arrays)
+        moved = moving.update(clip_norm, released.array(names[Source.TOTAL]))
+        return board.successor(**arrays, clip_norm=np.array([moved]))
+
+    def _clip_norm(self, board: Board) -> float:
+        """Gamma of the round after this board."""
+        moved = board.arrays.get("clip_norm")
+        return self.settings.clip_norm if moved is None else float(moved[0])
+
+    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
+        """The users' and the items' factors as they are."""
+        return local, np.ascontiguousarray(board.arrays["item_factors"])
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
@@ -169,7 +196,7 @@ class AdaDpals:
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
-        totals = {"users": np.ones((cohort.n_users, 1), dtype=np.int64)}
+        totals = {"users": np.full((cohort.n_users, 1), adadpals_requests.ONE_USER, dtype=np.int64)}
         if self.settings.feedback is Feedback.EXPLICIT:
             totals |= capped_mean(cohort, self.settings)
         return Contribution(
@@ -201,7 +228,7 @@ class AdaDpals:
             item_counts=counts,
             item_weights=omega,
             item_scale=omega * np.sum(counts) / np.sum(omega * counts),
-            learnt=_head(counts, settings.head_fraction),
+            learnt=head_of(counts, settings.head_fraction),
             item_ridge=_item_ridge(counts, settings),
             item_factors=_unit_gauge(board.arrays["item_factors"], counts),
         )
@@ -244,13 +271,6 @@ class _ItemSolver:
             quadratic, linear, ridge = quadratic / scale, linear / scale, ridge / scale[:, 0]
         solved = kernels.solve_psd(quadratic, linear, ridge=ridge, gram=self.gram, backend=self.backend)
         return solved.astype(np.float32)
-
-
-def _head(counts: FloatArray, fraction: float) -> NDArray[np.uint8]:
-    """Mark the items with the largest private counts: post-processing of a release."""
-    keep = np.zeros(counts.size, dtype=np.uint8)
-    keep[np.argsort(-counts, kind="stable")[: int(np.ceil(fraction * counts.size))]] = 1
-    return keep
 
 
 def _item_ridge(counts: FloatArray, settings: AdaDpalsConfig) -> FloatArray:

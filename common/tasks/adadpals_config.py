@@ -41,6 +41,11 @@ class AdaDpalsConfig:
     """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
     clip_norm: float = 0.7
     """Gamma: bound on |v_j| in contributions. The board's factors have unit weighted RMS norm."""
+    clip_quantile: float | None = None
+    """Share of the users whose vector should be within the bound. Set, ``clip_norm`` is where the bound of the
+    first round starts, and each later round's follows from a private release of the round before."""
+    clip_rate: float = 1.0
+    """How far log Gamma moves in a round, per unit of that share that is missing."""
     label_bound: float = 2.0
     """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code."""
     user_ridge: float = 3.0
@@ -81,9 +86,12 @@ class AdaDpalsConfig:
         _require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         _require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
         _require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
+        quantile = self.clip_quantile
+        _require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
         for name in (
             "mean_budget",
             "clip_norm",
+            "clip_rate",
             "label_bound",
             "user_ridge",
             "item_ridge",
@@ -125,6 +133,8 @@ class BudgetShares:
     """The private item counts."""
     users: float = 0.001
     """The private number of users; used by the clipped weightings only."""
+    clip: float = 0.002
+    """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
     gram: float = 0.05
     """The global Gram matrix, as a share of each round; unused for explicit feedback."""
     quadratic: float = 0.5
@@ -138,10 +148,15 @@ class BudgetShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        for name in ("mean", "counts", "users", "gram", "quadratic"):
+        for name in ("mean", "counts", "users", "clip", "gram", "quadratic"):
             _require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
-        preparation = self.mean + self.counts + self.users
-        _require(preparation < 1.0, "shares.mean + shares.counts + shares.users", "< 1", preparation)
+        apart = self.mean + self.counts + self.users + self.clip
+        _require(apart < 1.0, "shares.mean + shares.counts + shares.users + shares.clip", "< 1", apart)
+
+
+def adapts_clipping(config: AdaDpalsConfig, t: int) -> bool:
+    """Whether round t releases where the users' norms lie; the last round does not, since none follows."""
+    return config.clip_quantile is not None and 0 < t < config.rounds
 
 
 def needs_population(config: AdaDpalsConfig) -> bool:
@@ -166,7 +181,8 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
     result["counts"] = shares.counts
     if needs_population(config):
         result["users"] = shares.users
-    left = 1.0 - sum(result.values())
+    adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
+    left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
     growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]
     for t, weight in enumerate(growth, start=1):
         of_round = left * weight / sum(growth)
@@ -175,7 +191,16 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
             of_round *= 1 - shares.gram
         result[f"round-{t}/quadratic"] = of_round * shares.quadratic
         result[f"round-{t}/linear"] = of_round * (1 - shares.quadratic)
+        if adapts_clipping(config, t):
+            result[f"round-{t}/clip"] = shares.clip / adapting
     return result
 
 
-__all__ = ["AdaDpalsConfig", "BudgetShares", "Feedback", "needs_population", "shares_by_release"]
+__all__ = [
+    "AdaDpalsConfig",
+    "BudgetShares",
+    "Feedback",
+    "adapts_clipping",
+    "needs_population",
+    "shares_by_release",
+]

@@ -5,9 +5,20 @@ import math
 from fedboard.common.contribution import Request, Source
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
+from fedboard.common.privacy.quantile import AdaptiveClip
 from fedboard.common.privacy.release import GaussianRelease, Layout
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, Feedback, needs_population
+from fedboard.common.tasks.adadpals_config import (
+    AdaDpalsConfig,
+    Feedback,
+    adapts_clipping,
+    needs_population,
+)
 from fedboard.common.tasks.preparation import MEAN_BOUND
+
+ONE_USER = 1 << 12
+"""A user in the number of users, grid units; fine, so that a personal privacy level can shrink it."""
+
+_FARTHEST = 64.0  # an adaptive clipping norm stays within this factor of where it started
 
 
 def preparation(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, ...]:
@@ -31,7 +42,14 @@ def preparation(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, ...
 def _users(settings: AdaDpalsConfig) -> tuple[Request, ...]:
     if not needs_population(settings):
         return ()
-    release = _release(settings, "users", grid_step=1.0, l2_bound=1, same_sign=True, covers="number of users")
+    release = _release(
+        settings,
+        "users",
+        grid_step=1.0 / ONE_USER,
+        l2_bound=ONE_USER,
+        same_sign=True,
+        covers="number of users",
+    )
     return (Request(source=Source.TOTAL, release=release),)
 
 
@@ -58,9 +76,16 @@ def _mean(settings: AdaDpalsConfig) -> tuple[Request, Request]:
     )
 
 
-def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int) -> tuple[Request, ...]:
-    """Item statistics of round t, and the global Gram matrix for implicit feedback."""
-    gamma, label = settings.clip_norm, settings.label_bound
+def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: float) -> tuple[Request, ...]:
+    """Item statistics of round t, the global Gram matrix (implicit feedback), the clipping norm's quantile.
+
+    Args:
+        settings: public.
+        t: number of the round, >= 1.
+        n_items: size of the catalogue.
+        clip_norm: Gamma of this round, from the board. Public.
+    """
+    gamma, label = clip_norm, settings.label_bound
     quadratic = _release(
         settings,
         f"round-{t}/quadratic",
@@ -82,20 +107,44 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int) -> tuple[Requ
         same_sign=False,
         covers="b_i = sum of w y v per item, labels clipped",
     )
-    requests = (
+    requests: tuple[Request, ...] = (
         Request(source=Source.ITEM_QUADRATIC, release=quadratic),
         Request(source=Source.ITEM_LINEAR, release=linear),
     )
-    return requests if settings.feedback is Feedback.EXPLICIT else (*requests, _gram(settings, t))
+    if settings.feedback is Feedback.IMPLICIT:
+        requests = (*requests, _gram(settings, t, clip_norm))
+    return (*requests, *_clip(settings, t))
 
 
-def _gram(settings: AdaDpalsConfig, t: int) -> Request:
+def adaptive_clip(settings: AdaDpalsConfig, t: int) -> AdaptiveClip | None:
+    """What moves the clipping norm after round t, or None where it stays."""
+    if settings.clip_quantile is None or not adapts_clipping(settings, t):
+        return None
+    return AdaptiveClip(
+        target=settings.clip_quantile,
+        rate=settings.clip_rate,
+        initial=settings.clip_norm,
+        lower=settings.clip_norm / _FARTHEST,
+        upper=settings.clip_norm * _FARTHEST,
+    )
+
+
+def _clip(settings: AdaDpalsConfig, t: int) -> tuple[Request, ...]:
+    moving = adaptive_clip(settings, t)
+    if moving is None:
+        return ()
+    name = f"round-{t}/clip"
+    multiplier = _multiplier(settings, name)
+    return (moving.request(name, noise_multiplier=multiplier, adjacency=settings.adjacency),)
+
+
+def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
     release = _release(
         settings,
         f"round-{t}/gram",
         width=settings.packed,
         layout="symmetric",
-        grid_step=settings.clip_norm**2 / VECTOR_BOUND**2,
+        grid_step=clip_norm**2 / VECTOR_BOUND**2,
         l2_bound=VECTOR_BOUND**2,
         same_sign=True,
         covers="G = sum of v v^T over users",
@@ -115,8 +164,6 @@ def _release(
     same_sign: bool,
     covers: str,
 ) -> GaussianRelease:
-    if name not in settings.noise_multipliers:
-        raise PrivacyError(f"no noise multiplier for release {name!r}: calibrate the run's budget first")
     return GaussianRelease(
         name=name,
         rows=rows,
@@ -126,9 +173,15 @@ def _release(
         l2_bound=l2_bound,
         same_sign=same_sign,
         adjacency=settings.adjacency,
-        noise_multiplier=settings.noise_multipliers[name],
+        noise_multiplier=_multiplier(settings, name),
         covers=covers,
     )
 
 
-__all__ = ["alternation", "preparation"]
+def _multiplier(settings: AdaDpalsConfig, name: str) -> float:
+    if name not in settings.noise_multipliers:
+        raise PrivacyError(f"no noise multiplier for release {name!r}: calibrate the run's budget first")
+    return settings.noise_multipliers[name]
+
+
+__all__ = ["ONE_USER", "adaptive_clip", "alternation", "preparation"]

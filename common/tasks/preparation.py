@@ -1,10 +1,12 @@
 """The preparation round that rating tasks share: the private mean and the private item counts."""
 
+from typing import Protocol
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig
 
 _STEPS_PER_STAR = 1 << 16
 
@@ -12,7 +14,36 @@ MEAN_BOUND = 1 << 20
 """Largest contribution to either sum of the mean, grid units."""
 
 
-def capped_mean(cohort: Cohort, settings: AdaDpalsConfig) -> dict[str, IntArray]:
+class MeanSettings(Protocol):
+    """What the private mean needs of a task's configuration. Public."""
+
+    @property
+    def mean_cap(self) -> float:
+        """Most ratings that a user weighs."""
+        ...
+
+    @property
+    def rating_low(self) -> float:
+        """Lower end of the rating range."""
+        ...
+
+    @property
+    def rating_high(self) -> float:
+        """Upper end of the rating range."""
+        ...
+
+    @property
+    def centre(self) -> float:
+        """Middle of the rating range."""
+        ...
+
+    @property
+    def half_range(self) -> float:
+        """Half the width of the rating range."""
+        ...
+
+
+def capped_mean(cohort: Cohort, settings: MeanSettings) -> dict[str, IntArray]:
     """Each user's part in the private mean, on the grid.
 
     She gives (w S, w N): S the sum of her ratings minus the centre of the public range, N their number,
@@ -54,9 +85,16 @@ def capped_counts(cohort: Cohort, count_cap: int) -> FloatArray:
     return np.repeat(per_user, cohort.counts)
 
 
+def head_of(counts: FloatArray, fraction: float) -> NDArray[np.uint8]:
+    """Mark the items with the largest private counts: post-processing of a release."""
+    keep = np.zeros(counts.size, dtype=np.uint8)
+    keep[np.argsort(-counts, kind="stable")[: int(np.ceil(fraction * counts.size))]] = 1
+    return keep
+
+
 def _on_grid(fraction_of_bound: FloatArray) -> IntArray:
     steps = np.trunc(fraction_of_bound * MEAN_BOUND).astype(np.int64)
     return np.clip(steps, -MEAN_BOUND, MEAN_BOUND)[:, None]
 
 
-__all__ = ["MEAN_BOUND", "capped_counts", "capped_mean"]
+__all__ = ["MEAN_BOUND", "MeanSettings", "capped_counts", "capped_mean", "head_of"]

@@ -2,18 +2,35 @@ import copy
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from fedboard.common.certificate import Certificate, Guarantee, certify
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import compose, delta_of, epsilon_of
+from fedboard.common.privacy.accounting import compose, delta_of, epsilon_of, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.population_total import PopulationTotal
 from fedboard.common.privacy.release import GaussianRelease
 
 MULTIPLIERS = (12.0, 9.0, 15.0)
+POPULATION = PopulationTotal(
+    population="12" * 16,
+    head="ef" * 32,
+    delta=1e-6,
+    adjacency="replace",
+    budget=5.0,
+    spent=2.3,
+    committed=3.1,
+    runs=3,
+    releases=20,
+    private=True,
+    lineage="34" * 16,
+    lineage_spent=1.0,
+    lineage_budget=2.0,
+)
 
 
 def make_events(noise=SecureNoise(), adjacency=Adjacency.REPLACE):  # noqa: B008 (immutable)
@@ -45,6 +62,7 @@ def make_certificate(events=None, **changes):
         "dataset": "ratings from 0.5 to 5",
         "board_digest": "ab" * 32,
         "ledger_head": "cd" * 32,
+        "population": POPULATION,
         **changes,
     }
     return certify(make_events() if events is None else events, **options)
@@ -115,6 +133,34 @@ def test_an_edit_of_any_field_is_found(path):
     assert failed(mutated(PLAIN, path))
 
 
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        {"lineage_spent": 0.1},
+        {"spent": 0.9},
+        {"committed": 2.2},
+        {"budget": 3.0},
+        {"lineage_budget": 0.9},
+        {"adjacency": "add-remove"},
+        {"delta": 0.0},
+    ],
+)
+def test_a_total_of_the_population_that_cannot_be_is_refused(impossible):
+    with pytest.raises(PrivacyError, match="population"):
+        make_certificate(population=replace(POPULATION, **impossible))
+
+
+def test_a_certificate_says_what_all_runs_on_the_population_cost():
+    told = make_certificate().statements[-2]
+
+    assert "All 3 runs on this population (account 12121212) have spent epsilon 2.3 (3.1 with what is" in told
+    assert "of 5 at delta 1e-06; the lineage of this board 1 of 2." in told
+    assert "simulation" in make_certificate(population=replace(POPULATION, private=False)).statements[-2]
+    alone = make_certificate(population=None)
+    assert alone.holds
+    assert "population" not in " ".join(alone.statements)
+
+
 RECOMPUTED = [
     ("claim", "epsilon"),
     ("claim", "delta"),
@@ -122,7 +168,14 @@ RECOMPUTED = [
     ("claim", "unit"),
     ("composition", "mu"),
     ("composition", "rho"),
+    ("composition", "exact"),
     ("composition", "epsilon"),
+    ("composition", "epsilon_rdp"),
+    ("composition", "epsilon_zcdp"),
+    ("implied", "rating_epsilon"),
+    ("implied", "pair_epsilon"),
+    ("curve", 3, "epsilon_rdp"),
+    ("curve", 3, "epsilon_zcdp"),
     ("curve", 3, "epsilon"),
     ("curve", 3, "delta"),
     ("releases", 1, "l2_bound"),
@@ -265,3 +318,100 @@ assert Certificate.from_json(sys.stdin.read()).holds
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def sampled_events(probability=0.3, rounds=("round-1", "round-1", "round-2")):
+    events = make_events(adjacency=Adjacency.ADD_REMOVE)
+    stated = {"kind": "poisson", "probability": probability}
+    return [
+        {**event, "participation": {**stated, "round": name}}
+        for event, name in zip(events, rounds, strict=True)
+    ]
+
+
+def sampled_certificate(events=None):
+    claim = Guarantee(epsilon=1.0, delta=1e-5, adjacency="add-remove")
+    population = replace(POPULATION, adjacency="add-remove")
+    return make_certificate(
+        sampled_events() if events is None else events, claim=claim, population=population
+    )
+
+
+def test_a_sampled_run_is_certified_by_loss_distributions_and_says_that_mu_is_a_bound():
+    certificate = sampled_certificate()
+    everybody = epsilon_of(1e-5, mu=compose(MULTIPLIERS))
+
+    assert certificate.holds
+    assert not certificate.composition.exact
+    assert certificate.composition.epsilon == epsilon_of_events(certificate.releases, 1e-5) < 0.5 * everybody
+    assert certificate.composition.mu == compose(MULTIPLIERS)
+    text = " ".join(certificate.statements)
+    assert "at most" in text
+    assert "upper bounds" in text
+    assert "exactly" not in text
+    assert all(point.epsilon < point.epsilon_rdp for point in certificate.curve)
+
+
+def test_all_of_gaussians_with_full_participation_is_called_exact():
+    certificate = make_certificate()
+
+    assert certificate.composition.exact
+    assert "are exactly" in certificate.statements[2]
+    assert "upper bounds" not in " ".join(certificate.statements)
+    for point in (certificate.composition, *certificate.curve):
+        assert point.epsilon < point.epsilon_rdp < point.epsilon_zcdp
+
+
+def test_more_amplification_than_the_releases_state_is_found():
+    plain = sampled_certificate().to_dict()
+    for event in plain["releases"]:
+        event["participation"]["probability"] = 0.2
+
+    assert {"epsilon", "rating_epsilon"} <= failed(resealed(plain))
+
+
+def test_rounds_that_contradict_themselves_are_a_failed_finding_not_a_crash():
+    plain = sampled_certificate().to_dict()
+    plain["releases"][0]["participation"]["probability"] = 0.2
+
+    assert failed(resealed(plain)) == {"rounds"}
+    with pytest.raises(PrivacyError, match="rounds: the releases of round 'round-1' do not state the same"):
+        sampled_certificate([*sampled_events()[:1], *sampled_events(0.2)[1:]])
+
+
+def test_what_is_implied_for_ratings_and_pairs_is_stated():
+    replaced, sampled = make_certificate(), sampled_certificate()
+
+    assert replaced.implied.rating_epsilon == replaced.composition.epsilon
+    assert sampled.implied.rating_epsilon > sampled.composition.epsilon
+    for certificate in (replaced, sampled):
+        assert certificate.implied.pair_epsilon > certificate.composition.epsilon
+        assert repr(certificate.implied.rating_epsilon) in " ".join(certificate.statements)
+
+
+def test_a_certificate_of_an_older_format_is_named_as_such():
+    older = {key: value for key, value in PLAIN.items() if key != "implied"} | {"format": 1}
+
+    for read in (Certificate.from_dict, lambda plain: Certificate.from_json(json.dumps(plain))):
+        with pytest.raises(InputError, match="format 1; this version reads format 2"):
+            read(older)
+
+
+def test_without_the_accounting_library_a_sampled_certificate_is_not_guessed():
+    code = """
+import sys
+sys.modules["dp_accounting"] = None
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import FedboardError
+certificate = Certificate.from_json(sys.stdin.read())
+try:
+    certificate.verify()
+except FedboardError as error:
+    print(error)
+"""
+    text = sampled_certificate().to_json()
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, text=True, capture_output=True, check=False
+    )
+
+    assert "needs dp-accounting: pip install 'fedboard[server]'" in done.stdout, done.stderr

@@ -8,10 +8,23 @@ import pytest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.privacy.calibration import noise_multipliers
+from fedboard.common.tasks import residual_config
 from fedboard.common.tasks.adadpals import AdaDpals
 from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, BudgetShares, Feedback, shares_by_release
+from fedboard.common.tasks.preparation import head_of
+from fedboard.common.tasks.residual import Residual
+from fedboard.common.tasks.residual_config import ResidualConfig, ResidualShares, StageKind, stage_of
 
 N_USERS, N_ITEMS = 40, 25
+USUAL_SHARES = ResidualShares()
+PRESENCE: dict[str, object] = {
+    "feedback": Feedback.IMPLICIT,
+    "unobserved_weight": 0.1,
+    "item_unobserved_weight": 0.05,
+    "head_fraction": 0.7,
+    "noise_variance": 0.2,
+    "clip_norm": 0.6,
+}
 
 
 def population(seed: int = 0, *, n_users: int = N_USERS, n_items: int = N_ITEMS) -> Cohort:
@@ -61,6 +74,52 @@ def a_prepared_board(task: AdaDpals, seed: int = 0, n_items: int = N_ITEMS) -> B
         item_ridge=np.full(n_items, 2.0),
         learnt=np.ones(n_items, dtype=np.uint8),
     )
+
+
+def a_residual_task(
+    epsilon: float = 5.0, *, shares: ResidualShares = USUAL_SHARES, **settings: object
+) -> Residual:
+    defaults: dict[str, object] = {"rank": 3, "rounds": 3, "count_cap": 10, "mean_cap": 5.0}
+    config = ResidualConfig(**{**defaults, **settings})
+    by_release = residual_config.shares_by_release(config, shares)
+    return Residual(replace(config, noise_multipliers=noise_multipliers(epsilon, 1e-5, by_release)))
+
+
+def residual_boards(task: Residual, seed: int = 0, n_items: int = N_ITEMS) -> list[Board]:
+    """One board for each stage of a run, made up: everything on them is public anyway."""
+    rng, settings = np.random.default_rng(seed), task.settings
+    counts = rng.integers(1, 40, n_items).astype(np.float64)
+    learnt = head_of(counts, settings.head_fraction)
+    boards = [task.first_board(Catalogue(item_ids=tuple(map(str, range(n_items)))))]
+    while True:
+        stage = stage_of(boards[-1].version, settings)
+        made: dict[str, np.ndarray] = {}
+        if stage.kind is StageKind.PREPARATION:
+            made = {
+                "mean": np.array([3.4 if settings.has_biases else 0.0]),
+                "population": np.array([float(N_USERS)]),
+                "item_counts": counts,
+                "item_weights": counts**-settings.weight_exponent,
+                "learnt": learnt,
+            }
+        elif stage.kind is StageKind.BIASES:
+            biases = rng.normal(0.0, 0.4, n_items) * learnt * settings.has_biases
+            made = {"weighted_counts": 0.3 * counts**0.75, "item_biases": biases.astype(np.float32)}
+        elif stage.kind is StageKind.PAIRS:
+            made = {"sketch_factors": rng.normal(0.0, 0.2, (n_items, settings.rank)).astype(np.float32)}
+        elif stage.alternation < settings.rounds:
+            factors = rng.normal(0.0, 0.6, (n_items, settings.rank)) * learnt[:, None]
+            made = {
+                "item_factors": factors.astype(np.float32),
+                **(
+                    {}
+                    if settings.clip_quantile is None
+                    else {"clip_norm": np.array([0.8 * settings.clip_norm])}
+                ),
+            }
+        else:
+            return boards
+        boards.append(boards[-1].successor(**made))
 
 
 @pytest.fixture

@@ -1,0 +1,284 @@
+"""The releases of residual alternating minimisation: what each sum covers, its grid, its sensitivity. Data-free."""
+
+import math
+from typing import Any
+
+from fedboard.common.contribution import Request, Source
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.clipping import QUADRATIC_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
+from fedboard.common.privacy.quantile import AdaptiveClip
+from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.tasks.adadpals_requests import ONE_USER
+from fedboard.common.tasks.preparation import MEAN_BOUND
+from fedboard.common.tasks.residual_config import (
+    ResidualConfig,
+    Stage,
+    StageKind,
+    Start,
+    adapts_clipping,
+    releases_curvature,
+)
+
+BIAS_ROUND = "bias"
+"""Prefix of the releases of the round that learns item biases alone."""
+
+_MOST_ITEMS = 10_000
+_FARTHEST = 64.0  # an adaptive clipping norm stays within this factor of where it started
+
+
+def of_stage(
+    stage: Stage, settings: ResidualConfig, *, n_items: int, clip_norm: float | None
+) -> tuple[Request, ...]:
+    """What a stage asks for; nothing when the run is complete.
+
+    Args:
+        stage: where the run is.
+        settings: public.
+        n_items: size of the catalogue.
+        clip_norm: C of this alternation; None for the configured one.
+    """
+    match stage.kind:
+        case StageKind.PREPARATION:
+            return preparation(settings, n_items=n_items)
+        case StageKind.BIASES:
+            return bias_round(settings, n_items=n_items)
+        case StageKind.PAIRS:
+            return spectral_start(settings, n_items=n_items)
+        case StageKind.ALTERNATION:
+            return alternation(settings, stage.alternation, n_items=n_items, clip_norm=clip_norm)
+        case StageKind.DONE:
+            return ()
+
+
+def preparation(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
+    """Private mean, private counts and the private number of users, asked in one visit."""
+    mean = _mean(settings) if settings.has_biases else ()
+    return (*mean, counts_request(settings, n_items=n_items), _users(settings))
+
+
+def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
+    """Weighted counts, once for all rounds, and with biases the residuals along the constant coordinate alone."""
+    weighted = _request(
+        settings,
+        Source.ITEM_COUNT,
+        name="weighted-counts",
+        rows=n_items,
+        grid_step=1.0 / WEIGHT_ONE,
+        l2_bound=WEIGHT_ONE,
+        same_sign=True,
+        covers="c_i = sum of w per item",
+    )
+    if not settings.has_biases:
+        return (weighted,)
+    moments = _moments(
+        settings, BIAS_ROUND, n_items, width=1, clip_norm=settings.bias_clip_norm, bound=settings.bias_scale
+    )
+    return (weighted, *moments)
+
+
+def require_catalogue(settings: ResidualConfig, *, n_items: int) -> None:
+    """Refuse a catalogue that a later round could not handle, before anything is released.
+
+    Raises:
+        InputError: it is too large for a matrix of all pairs of items.
+    """
+    if settings.start is Start.SPECTRAL and n_items > _MOST_ITEMS:
+        raise InputError(
+            f"start 'spectral' forms a matrix of all pairs of items and takes at most {_MOST_ITEMS} of them, got "
+            f"{n_items}; use start 'sketch'"
+        )
+
+
+def spectral_start(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
+    """Pair sums of the users' weighted residuals, each user's scaled to norm 1.
+
+    Raises:
+        InputError: the catalogue is too large for a matrix of all pairs.
+    """
+    require_catalogue(settings, n_items=n_items)
+    request = _request(
+        settings,
+        Source.ITEM_PAIRS,
+        name="pairs",
+        width=n_items * (n_items + 1) // 2,
+        layout="symmetric",
+        grid_step=1.0 / RESPONSE_BOUND**2,
+        l2_bound=RESPONSE_BOUND**2,
+        same_sign=True,
+        covers="sum of z z^T over users, z the weighted residuals scaled to norm 1",
+    )
+    return (request,)
+
+
+def alternation(
+    settings: ResidualConfig, t: int, *, n_items: int, clip_norm: float | None = None
+) -> tuple[Request, ...]:
+    """Residual moments of alternation t, from 1; with a matrix per item where the curvature asks for it."""
+    moments = _moments(
+        settings,
+        f"round-{t}",
+        n_items,
+        width=settings.width,
+        clip_norm=settings.clip_norm if clip_norm is None else clip_norm,
+        bound=settings.vector_bound,
+    )
+    curvature = (_curvature(settings, t, n_items),) if releases_curvature(settings, t) else ()
+    return (*moments, *curvature, *_clip(settings, t))
+
+
+def adaptive_clip(settings: ResidualConfig) -> AdaptiveClip | None:
+    """How the clipping norm follows a private quantile of the users' norms; None where it is fixed."""
+    if settings.clip_quantile is None:
+        return None
+    return AdaptiveClip(
+        target=settings.clip_quantile,
+        rate=settings.clip_rate,
+        initial=settings.clip_norm,
+        lower=settings.clip_norm / _FARTHEST,
+        upper=settings.residual_bound * settings.vector_bound,
+    )
+
+
+def _clip(settings: ResidualConfig, t: int) -> tuple[Request, ...]:
+    clip = adaptive_clip(settings)
+    if clip is None or not adapts_clipping(settings, t):
+        return ()
+    name = f"round-{t}/clip"
+    return (
+        clip.request(name, noise_multiplier=_noise_multiplier(settings, name), adjacency=settings.adjacency),
+    )
+
+
+def _moments(
+    settings: ResidualConfig, prefix: str, n_items: int, *, width: int, clip_norm: float, bound: float
+) -> tuple[Request, Request]:
+    """The two sums that every round after the preparation asks for.
+
+    A user's whole contribution to the first, ``w_ij r_ij f_j x_j`` over her items, has norm at most clip_norm
+    whatever her ratings are; that is the sensitivity, far below ``residual_bound vector_bound``.
+    """
+    step = bound * settings.residual_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
+    linear = _request(
+        settings,
+        Source.ITEM_LINEAR,
+        name=f"{prefix}/linear",
+        rows=n_items,
+        width=width,
+        grid_step=step,
+        l2_bound=math.floor(clip_norm / step),
+        same_sign=False,
+        covers="g_i = sum of w f r x per item, each user's part clipped as a whole",
+    )
+    moment = _request(
+        settings,
+        Source.QUADRATIC,
+        name=f"{prefix}/moment",
+        width=width * (width + 1) // 2,
+        layout="symmetric",
+        grid_step=bound**2 / VECTOR_BOUND**2,
+        l2_bound=VECTOR_BOUND**2,
+        same_sign=True,
+        covers="M = sum of f x x^T over users",
+    )
+    return (linear, moment)
+
+
+def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
+    return _request(
+        settings,
+        Source.ITEM_QUADRATIC,
+        name=f"round-{t}/curvature",
+        rows=n_items,
+        width=settings.width * (settings.width + 1) // 2,
+        layout="symmetric",
+        grid_step=settings.vector_bound**2 / (WEIGHT_ONE * VECTOR_BOUND**2),
+        l2_bound=QUADRATIC_BOUND,
+        same_sign=True,
+        covers="H_i = sum of w f x x^T per item",
+    )
+
+
+def _mean(settings: ResidualConfig) -> tuple[Request, Request]:
+    total = _request(
+        settings,
+        Source.TOTAL,
+        name="mean/sum",
+        grid_step=settings.mean_cap * settings.half_range / MEAN_BOUND,
+        l2_bound=MEAN_BOUND,
+        same_sign=False,
+        covers="sum of ratings minus the centre of the public range, smoothly bounded",
+    )
+    number = _request(
+        settings,
+        Source.TOTAL,
+        name="mean/number",
+        grid_step=settings.mean_cap / MEAN_BOUND,
+        l2_bound=MEAN_BOUND,
+        same_sign=True,
+        covers="number of ratings, smoothly bounded",
+    )
+    return (total, number)
+
+
+def counts_request(settings: ResidualConfig, *, n_items: int) -> Request:
+    """The private item counts of the preparation."""
+    return _request(
+        settings,
+        Source.ITEM_COUNT,
+        name="counts",
+        rows=n_items,
+        grid_step=math.sqrt(settings.count_cap) / WEIGHT_ONE,
+        l2_bound=WEIGHT_ONE,
+        same_sign=True,
+        covers="users per item, each user's row scaled to at most sqrt(count_cap)",
+    )
+
+
+def _users(settings: ResidualConfig) -> Request:
+    return _request(
+        settings,
+        Source.TOTAL,
+        name="users",
+        grid_step=1.0 / ONE_USER,
+        l2_bound=ONE_USER,
+        same_sign=True,
+        covers="number of users",
+    )
+
+
+def _request(settings: ResidualConfig, source: Source, *, name: str, **release: Any) -> Request:
+    shape = {"rows": 1, "width": 1, "layout": "vector", **release}
+    return Request(
+        source=source,
+        release=GaussianRelease(
+            name=name,
+            adjacency=settings.adjacency,
+            noise_multiplier=_noise_multiplier(settings, name),
+            **shape,
+        ),
+    )
+
+
+def real_stddev(request: Request) -> float:
+    """Noise deviation of a release in real units."""
+    return request.release.noise_stddev * request.release.grid_step
+
+
+def _noise_multiplier(settings: ResidualConfig, name: str) -> float:
+    if name not in settings.noise_multipliers:
+        raise PrivacyError(f"no noise multiplier for release {name!r}: calibrate the run's budget first")
+    return settings.noise_multipliers[name]
+
+
+__all__ = [
+    "BIAS_ROUND",
+    "adaptive_clip",
+    "alternation",
+    "bias_round",
+    "counts_request",
+    "of_stage",
+    "preparation",
+    "real_stddev",
+    "require_catalogue",
+    "spectral_start",
+]

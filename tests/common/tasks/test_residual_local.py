@@ -1,0 +1,71 @@
+"""The device's own model in the residual task: what it minimises, predicts and ranks by."""
+
+import numpy as np
+import pytest
+
+from fedboard.common.cohort import Cohort
+from tests.common.tasks.conftest import PRESENCE, a_residual_task, population, presence, residual_boards
+
+
+def test_the_local_model_minimises_its_loss(cohort: Cohort) -> None:
+    task = a_residual_task()
+    board = residual_boards(task)[-1]
+
+    local = task.fit_local(cohort, board)
+
+    s = task.settings
+    for j in range(cohort.n_users):
+        own = cohort.rows(j, j + 1)
+        u = board.arrays["item_factors"][own.items].astype(np.float64)
+        left = own.ratings - 3.4 - board.arrays["item_biases"][own.items] - local[j, 0] - u @ local[j, 1:]
+        growth = max(own.n_ratings, 1) ** s.user_ridge_exponent
+        slope = np.append(
+            growth * s.user_bias_ridge * local[j, 0] - left.sum(),
+            growth * s.user_ridge * local[j, 1:] - u.T @ left,
+        )
+        assert np.abs(slope).max() < 1e-3
+
+
+@pytest.mark.parametrize("settings", [{}, PRESENCE])
+def test_the_last_board_may_be_read_with_a_ridge_of_its_own(settings: dict[str, object]) -> None:
+    cohort = presence(population()) if settings else population()
+    plain, other = (
+        a_residual_task(**{"user_ridge": 2.0, **settings, "final_user_ridge": ridge}) for ridge in (None, 0.5)
+    )
+    steep = a_residual_task(**{**settings, "user_ridge": 0.5})
+    before = residual_boards(plain)[-1]
+    last = before.successor()
+
+    np.testing.assert_array_equal(plain.fit_local(cohort, before), other.fit_local(cohort, before))
+    np.testing.assert_array_equal(other.fit_local(cohort, last), steep.fit_local(cohort, last))
+    assert np.abs(other.fit_local(cohort, last) - plain.fit_local(cohort, last)).max() > 0.01
+
+
+def test_the_ranking_orders_items_as_the_prediction_does(cohort: Cohort) -> None:
+    task = a_residual_task(rating_low=-100.0, rating_high=100.0)
+    board = residual_boards(task)[-1]
+    local = task.fit_local(cohort, board)
+
+    users, items = task.ranking_factors(local, board)
+
+    scores = users.astype(np.float64) @ items.astype(np.float64).T
+    pairs = np.indices(scores.shape).reshape(2, -1).astype(np.int32)
+    predicted = task.predict(local, board, *pairs).reshape(scores.shape)
+    differences = predicted - scores  # a constant for each user: nothing is clipped on so wide a range
+    np.testing.assert_allclose(differences, np.broadcast_to(differences[:, :1], scores.shape), atol=1e-5)
+    assert np.ptp(scores, axis=1).min() > 0.1
+
+
+def test_predictions_are_the_sum_of_their_parts_on_the_rating_range(cohort: Cohort) -> None:
+    task = a_residual_task()
+    board = residual_boards(task)[-1]
+    local = task.fit_local(cohort, board)
+    users, items = np.array([1, 2, 7], dtype=np.int32), np.array([4, 0, 11], dtype=np.int32)
+
+    predicted = task.predict(local, board, users, items)
+
+    for j, i, value in zip(users, items, predicted, strict=True):
+        factor, bias = board.arrays["item_factors"][i].astype(np.float64), board.arrays["item_biases"][i]
+        expected = 3.4 + bias + local[j, 0] + factor @ local[j, 1:]
+        assert value == pytest.approx(min(max(expected, 1.0), 5.0), abs=1e-6)
+    assert task.predict(10 * local, board, users, items).max() <= 5.0
