@@ -1,11 +1,10 @@
 """Files that list the items with their titles. Public: such a file is the catalogue."""
 
-import csv
-import io
 from dataclasses import dataclass
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.columns import ColumnMapping
+from fedboard.simulations.datasets.listing import numbered_lines
 from fedboard.simulations.datasets.places import StoredFile
 
 
@@ -27,7 +26,7 @@ def read_titles(file: StoredFile, layout: TitleLayout) -> dict[str, str]:
     Raises:
         InputError: unreadable text, a missing column, a line without a title column, or no line at all.
     """
-    records = _records(_decode(file, layout.encodings), layout.delimiter)
+    records = numbered_lines(file, delimiter=layout.delimiter, encodings=layout.encodings)
     item, title = 0, 1
     if layout.mapping is not None and records:
         item, title = _positions(file, records.pop(0)[1], layout.mapping)
@@ -56,27 +55,6 @@ def layout_of(file: StoredFile, mapping: ColumnMapping) -> TitleLayout:
         return TitleLayout(delimiter="::", encodings=("utf-8", "latin-1"))
     delimiter = "\t" if file.suffix == ".tsv" else ","
     return TitleLayout(delimiter=delimiter, encodings=("utf-8-sig",), mapping=mapping)
-
-
-def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
-    with file.open() as stream:
-        content = stream.read()
-    for encoding in encodings:
-        try:
-            return content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise InputError(f"{file.label} is not text in {encodings[0]}; save it in that encoding.")
-
-
-def _records(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    """Cells of each line that is not empty, with its number."""
-    if delimiter in (",", "\t"):
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        return [(reader.line_num, cells) for cells in reader if cells]
-    # Not splitlines: it also splits at characters that Latin-1 titles may contain.
-    lines = text.replace("\r\n", "\n").split("\n")
-    return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]
 
 
 def _positions(file: StoredFile, header: list[str], mapping: ColumnMapping) -> tuple[int, int]:

@@ -1,0 +1,43 @@
+"""Small public tables about items, such as titles and genres: read whole, line by line, with line numbers."""
+
+import csv
+import io
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.places import StoredFile
+
+
+def numbered_lines(
+    file: StoredFile, *, delimiter: str, encodings: tuple[str, ...]
+) -> list[tuple[int, list[str]]]:
+    """Cells of each line that is not empty, with its number.
+
+    Args:
+        file: the table. Public.
+        delimiter: ``,`` or a tab, where cells may be quoted; or ``|`` or ``::``, where they may not.
+        encodings: tried in this order.
+
+    Raises:
+        InputError: the file cannot be read, or is text in none of the encodings.
+    """
+    text = _decode(file, encodings)
+    if delimiter in (",", "\t"):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        return [(reader.line_num, cells) for cells in reader if cells]
+    # Not splitlines: it also splits at characters that Latin-1 titles may contain.
+    lines = text.replace("\r\n", "\n").split("\n")
+    return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]
+
+
+def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
+    with file.open() as stream:
+        content = stream.read()
+    for encoding in encodings:
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise InputError(f"{file.label} is not text in {encodings[0]}; save it in that encoding.")
+
+
+__all__ = ["numbered_lines"]

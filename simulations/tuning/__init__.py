@@ -1,0 +1,1 @@
+"""Choosing hyper-parameters on data that need no protection."""

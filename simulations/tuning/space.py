@@ -1,0 +1,160 @@
+"""The space that a search looks in: which settings and budget shares vary, between which values."""
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.config import read_config
+
+SECTIONS: Mapping[str, str] = {"settings": "settings", "shares": "privacy.shares"}
+"""Table of a search file -> section of the configuration."""
+Value = float | int | bool | str
+Choice = Mapping[str, Value]
+"""Key of the configuration, such as ``settings.clip_norm`` -> value."""
+_KINDS = ("choice", "int", "log", "uniform")
+_DIGITS = 4
+_SHORT_STEP = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One dimension. Places in it are fractions in [0, 1], so that all dimensions look alike to a search."""
+
+    kind: str
+    """``log``, ``uniform`` and ``int`` lie between two ends; ``choice`` is one of a list."""
+    values: tuple[Value, ...]
+
+    def value_at(self, fraction: float) -> Value:
+        """The value at a place; numbers are rounded to four digits, as they are written down."""
+        if self.kind == "choice":
+            return self.values[min(int(fraction * len(self.values)), len(self.values) - 1)]
+        low, high = self._ends
+        if self.kind == "int":
+            return min(int(low + fraction * (high - low + 1)), int(high))
+        if self.kind == "log":
+            return _rounded(low * (high / low) ** fraction)
+        return _rounded(low + fraction * (high - low))
+
+    def place_of(self, value: Value) -> float:
+        """Where a value lies; values outside lie at the nearer end, unknown choices in the middle."""
+        if self.kind == "choice":
+            if value not in self.values:
+                return 0.5
+            return (self.values.index(value) + 0.5) / len(self.values)
+        low, high = self._ends
+        number = min(max(float(value), low), high)
+        if self.kind == "int":
+            return (number - low + 0.5) / (high - low + 1)
+        if self.kind == "log":
+            return math.log(number / low) / math.log(high / low)
+        return (number - low) / (high - low)
+
+    def near(self, value: Value, rng: np.random.Generator) -> Value:
+        """A value close by; a choice is drawn anew."""
+        if self.kind == "choice":
+            return self.value_at(rng.random())
+        return self.value_at(min(max(self.place_of(value) + rng.normal(0.0, _SHORT_STEP), 0.0), 1.0))
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return float(self.values[0]), float(self.values[1])
+
+
+Space = Mapping[str, Parameter]
+"""Key of the configuration -> its dimension."""
+
+
+def default_space(algorithm: str, feedback: Feedback) -> Space:
+    """The space that is searched unless a file gives another; ``spaces.toml`` holds them all.
+
+    Raises:
+        InputError: there is none for this algorithm and feedback.
+    """
+    tables = tomllib.loads(files(__package__).joinpath("spaces.toml").read_text(encoding="utf-8"))
+    table = tables.get(algorithm, {})
+    found = dict(tables.get(table.get("like"), {}).get(feedback, {}))
+    for section, parameters in table.get(feedback, {}).items():
+        found[section] = {**found.get(section, {}), **parameters}
+    if not found:
+        raise InputError(
+            f"there is no search space for {algorithm} with {feedback} feedback; give one with --search FILE.toml"
+        )
+    return parse_space(found, source=f"spaces.toml, {algorithm}")
+
+
+def read_space(path: Path) -> Space:
+    """The space of a search file.
+
+    Raises:
+        InputError: unreadable, or not a space.
+    """
+    return parse_space(read_config(path), source=str(path))
+
+
+def parse_space(raw: Mapping[str, Any], *, source: str) -> Space:
+    """Check a space: tables ``settings`` and ``shares`` of ``name = { log = [0.1, 2.0] }`` and the like.
+
+    Raises:
+        InputError: an unknown table or kind, ends that are no range, or nothing to search.
+    """
+    unknown = sorted(set(raw) - set(SECTIONS))
+    if unknown:
+        raise InputError(f"{source}: unknown table {unknown[0]!r}; known are {', '.join(SECTIONS)}")
+    space = {
+        f"{SECTIONS[section]}.{name}": _parameter(given, f"{source}: {section}.{name}")
+        for section, table in raw.items()
+        for name, given in _entries(table, f"{source}: {section}")
+    }
+    if not space:
+        raise InputError(f"{source}: there is nothing to search; declare at least one parameter")
+    return space
+
+
+def without(space: Space, fixed: Mapping[str, Any]) -> Space:
+    """The space without what a configuration sets: ``fixed`` holds its sections by key."""
+    return {
+        key: parameter
+        for key, parameter in space.items()
+        if key.rpartition(".")[2] not in fixed[key.rpartition(".")[0]]
+    }
+
+
+def _entries(table: Any, where: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(table, Mapping):
+        raise InputError(f"{where} must be a table of parameters")
+    yield from table.items()
+
+
+def _parameter(given: Any, where: str) -> Parameter:
+    kind = next(iter(given), "") if isinstance(given, Mapping) and len(given) == 1 else ""
+    if kind not in _KINDS or not isinstance(given[kind], list):
+        raise InputError(
+            f"{where} must be one of {', '.join(_KINDS)} with a list, as in {{ log = [0.1, 2.0] }}"
+        )
+    values = tuple(given[kind])
+    if kind == "choice":
+        if not values or not all(isinstance(value, bool | int | float | str) for value in values):
+            raise InputError(f"{where}: choice needs a list of numbers, texts or booleans")
+        return Parameter(kind=kind, values=values)
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    whole = kind != "int" or all(isinstance(value, int) for value in numbers)
+    if not (len(numbers) == len(values) == 2 and numbers[0] < numbers[1] < math.inf and whole):
+        raise InputError(f"{where}: {kind} needs two numbers, the lower first, got {list(values)}")
+    if kind == "log" and numbers[0] <= 0:
+        raise InputError(f"{where}: the ends of log must be > 0, got {list(values)}")
+    return Parameter(kind=kind, values=values)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+__all__ = ["Choice", "Parameter", "Space", "Value", "default_space", "parse_space", "read_space", "without"]

@@ -1,0 +1,118 @@
+"""Search spaces: every default one is valid, places and values correspond, faults are named."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations import tuning
+from fedboard.simulations.algorithms import algorithm_names, build_task
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.tuning.space import Parameter, default_space, parse_space, read_space, without
+from fedboard.simulations.tuning.trials import configured
+
+SPACES = tomllib.loads(files(tuning).joinpath("spaces.toml").read_text())
+PAIRS = [
+    (algorithm, feedback)
+    for algorithm in algorithm_names()
+    for feedback in Feedback
+    if {algorithm, SPACES[algorithm].get("like")} & {name for name in SPACES if feedback in SPACES[name]}
+]
+
+
+def test_every_algorithm_has_a_default_space() -> None:
+    assert {algorithm for algorithm, _ in PAIRS} == set(algorithm_names()) == set(SPACES)
+
+
+@pytest.mark.parametrize(("algorithm", "feedback"), PAIRS)
+@pytest.mark.parametrize("epsilon", [1.0, 20.0])
+def test_every_end_of_every_default_space_can_be_run(
+    algorithm: str, feedback: Feedback, epsilon: float
+) -> None:
+    raw = {"algorithm": algorithm, "feedback": feedback.value, "privacy": {"epsilon": epsilon}}
+    config = parse_config(raw)
+
+    for key, parameter in default_space(algorithm, feedback).items():
+        for value in (parameter.value_at(0.0), parameter.value_at(1.0)):
+            trial = configured(config, {key: value}, seed=0)
+            build_task(trial, rating_range=(1.0, 5.0), backend="numpy")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "low", "middle", "high"),
+    [
+        (Parameter(kind="log", values=(0.01, 1.0)), 0.01, 0.1, 1.0),
+        (Parameter(kind="uniform", values=(-1, 3)), -1.0, 1.0, 3.0),
+        (Parameter(kind="int", values=(2, 4)), 2, 3, 4),
+        (Parameter(kind="choice", values=("a", "b", "c")), "a", "b", "c"),
+    ],
+)
+def test_places_run_from_one_end_to_the_other(parameter: Parameter, low: Any, middle: Any, high: Any) -> None:
+    assert [parameter.value_at(place) for place in (0.0, 0.5, 1.0)] == [low, middle, high]
+    assert parameter.value_at(parameter.place_of(middle)) == middle
+    assert type(parameter.value_at(0.3)) is type(low)
+
+
+def test_whole_numbers_are_equally_likely() -> None:
+    parameter = Parameter(kind="int", values=(2, 4))
+
+    drawn = [parameter.value_at(place) for place in (np.arange(300) + 0.5) / 300]
+
+    assert [drawn.count(value) for value in (2, 3, 4)] == [100, 100, 100]
+
+
+def test_near_stays_between_the_ends_and_mostly_near() -> None:
+    parameter, rng = Parameter(kind="log", values=(0.01, 1.0)), np.random.default_rng(0)
+
+    drawn = np.array([parameter.near(0.1, rng) for _ in range(400)], dtype=np.float64)
+
+    assert drawn.min() >= 0.01
+    assert drawn.max() <= 1.0
+    assert 0.6 < np.mean((drawn > 0.05) & (drawn < 0.2)) < 0.75  # 0.15 of two decades is one deviation
+    assert float(parameter.near(50.0, rng)) <= 1.0  # the shipped value may lie outside
+
+
+def test_what_a_configuration_sets_is_not_searched() -> None:
+    space = default_space("adadpals", Feedback.EXPLICIT)
+
+    left = without(space, {"settings": {"rank": 3, "rounds": 2}, "privacy.shares": {"quadratic": 0.4}})
+
+    assert set(space) - set(left) == {"settings.rounds", "privacy.shares.quadratic"}
+
+
+def test_a_sampled_weighting_searches_what_its_family_does_and_its_own() -> None:
+    family, own = (default_space(name, Feedback.EXPLICIT) for name in ("adadpals", "dpals-tail"))
+
+    assert set(own) - set(family) == {"settings.items_per_user"}
+
+
+def test_a_search_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "search.toml"
+    path.write_text("[settings]\nrank = { int = [2, 9] }\n[shares]\ncounts = { log = [0.01, 0.2] }\n")
+
+    assert set(read_space(path)) == {"settings.rank", "privacy.shares.counts"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({}, "nothing to search"),
+        ({"sharez": {}}, "unknown table 'sharez'"),
+        ({"settings": 3}, "must be a table"),
+        ({"settings": {"rank": 8}}, r"settings.rank must be one of choice, int, log, uniform"),
+        ({"settings": {"rank": {"int": [1, 2], "log": [1, 2]}}}, "must be one of"),
+        ({"settings": {"rank": {"int": [2, 2]}}}, "two numbers, the lower first"),
+        ({"settings": {"rank": {"int": [2.5, 4]}}}, "two numbers, the lower first"),
+        ({"settings": {"step": {"log": [0, 1]}}}, "must be > 0"),
+        ({"settings": {"step": {"uniform": [1, "2"]}}}, "two numbers"),
+        ({"settings": {"step": {"choice": []}}}, "choice needs a list"),
+    ],
+)
+def test_faults_are_named(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_space(raw, source="search.toml")
