@@ -46,8 +46,8 @@ def frontier_figure(results: Sequence[Result], metric: str) -> Figure:
     n_rows = math.ceil(len(panels) / _PANELS_PER_ROW)
     figure = new_figure(8.2, 3.7 + 2.5 * n_rows)
     grid = GridSpec(1 + n_rows, _PANELS_PER_ROW, figure=figure, height_ratios=[1.45] + [1.0] * n_rows)
-    styles = _styles(results)
-    _draw_frontier(figure.add_subplot(grid[0, :]), results, metric, styles)
+    styles = series_styles(results)
+    draw_frontier(figure.add_subplot(grid[0, :]), results, metric, styles)
     if sliced is not None:
         _draw_slice_panels(figure, grid, panels, sliced, styles)
     return figure
@@ -64,7 +64,15 @@ def _slice_panels(results: Sequence[Result], sliced: str) -> list[Panel]:
     return panels or ([(None, reference)] if reference else [])
 
 
-def _draw_frontier(axes: Axes, results: Sequence[Result], metric: str, styles: Mapping[str, Style]) -> None:
+def draw_frontier(axes: Axes, results: Sequence[Result], metric: str, styles: Mapping[str, Style]) -> None:
+    """Draw a metric against epsilon: a curve with spread per algorithm, a level per model without privacy.
+
+    Args:
+        axes: empty.
+        results: of one data set.
+        metric: which one.
+        styles: from ``series_styles``; those of algorithms that have no such metric are not used.
+    """
     summaries = summarise(results, metric)
     ends = []
     for name, style in styles.items():
@@ -149,7 +157,7 @@ def _ends(slices: Slices, styles: Mapping[str, Style]) -> list[LineEnd]:
     ]
 
 
-def _styles(results: Sequence[Result]) -> dict[str, Style]:
+def series_styles(results: Sequence[Result]) -> dict[str, Style]:
     """Colour, marker and dashes of each algorithm; those without a guarantee are all muted."""
     private = {result.algorithm for result in results if result.epsilon is not None}
     styles: dict[str, Style] = {}
@@ -157,7 +165,8 @@ def _styles(results: Sequence[Result]) -> dict[str, Style]:
         index = place % len(SERIES)
         styles[name] = {
             "color": SERIES[index] if name in private else MUTED,
-            "marker": MARKERS[index],
+            # Colours repeat after a while; with another marker they are still told apart.
+            "marker": MARKERS[(place + place // len(SERIES)) % len(MARKERS)],
             "linestyle": DASHES[index] if name in private else DASHES[1],
         }
     return styles
@@ -167,4 +176,4 @@ def _epsilon(summary: Summary) -> float:
     return math.inf if summary.epsilon is None else summary.epsilon
 
 
-__all__ = ["frontier_figure"]
+__all__ = ["draw_frontier", "frontier_figure", "series_styles"]

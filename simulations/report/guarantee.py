@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import epsilon_of
-from fedboard.common.privacy.events import event_mu, event_problems
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.privacy.accounting import epsilon_of, epsilon_of_events
+from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
 from fedboard.simulations.report.json_values import (
     JsonObject,
     list_or_empty,
@@ -55,6 +55,7 @@ class Statement:
     """Whether the noise was secure; false for seeded noise and for a certificate that does not say."""
     noise_label: str
     mu: float | None
+    """Of all releases together; None where it is not exact, or not stated."""
     releases: tuple[ReleaseLine, ...]
     trust: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -108,7 +109,7 @@ def read_statement(certificate: JsonObject) -> Statement:
         unit=str(claim.get("unit", "not stated")),
         private=private,
         noise_label=label,
-        mu=number_or_none(object_or_empty(certificate.get("composition")).get("mu")),
+        mu=_exact_mu(object_or_empty(certificate.get("composition"))),
         releases=_releases(certificate, delta),
         trust=tuple(sentences(certificate.get("trust"))),
         assumptions=tuple(sentences(certificate.get("assumptions"))),
@@ -116,6 +117,11 @@ def read_statement(certificate: JsonObject) -> Statement:
         failures=failures,
         facts=_facts(certificate),
     )
+
+
+def _exact_mu(composition: JsonObject) -> float | None:
+    """A mere upper bound would overstate what an attack can do where (epsilon, delta) says less."""
+    return number_or_none(composition.get("mu")) if composition.get("exact") is True else None
 
 
 def _noise(noise: object, private: object) -> tuple[bool, str]:
@@ -138,14 +144,31 @@ def _verify(certificate: JsonObject) -> tuple[int, tuple[str, ...]]:
 def _releases(certificate: JsonObject, delta: float) -> tuple[ReleaseLine, ...]:
     lines = []
     total: float | None = 0.0
-    for entry in list_or_empty(certificate.get("releases")):
-        event = object_or_empty(entry)
+    events = [object_or_empty(entry) for entry in list_or_empty(certificate.get("releases"))]
+    for number, event in enumerate(events, start=1):
         mu_squared = _mu_squared(event)
         # One release that cannot be read makes every later total unknown, not smaller.
         total = None if total is None or mu_squared is None else total + mu_squared
-        cumulative = None if total is None or delta <= 0 else epsilon_of(delta, mu=math.sqrt(total))
+        unknown = total is None or delta <= 0 or _within_round(events, number)
+        cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total)
         lines.append(_line(event, mu_squared, cumulative))
     return tuple(lines)
+
+
+def _within_round(events: list[JsonObject], number: int) -> bool:
+    """Whether more releases of a sampled round follow, so that its cost is not complete; it takes a while."""
+    stated = [event.get("participation") for event in events[number - 1 : number + 1]]
+    return is_amplified(events[number - 1]) and stated.count(stated[0]) > 1
+
+
+def _cumulative(events: list[JsonObject], delta: float, mu_squared: float) -> float | None:
+    """Epsilon of sound events together; None where sampling takes an accountant that is not installed."""
+    if not any(is_amplified(event) for event in events):
+        return epsilon_of(delta, mu=math.sqrt(mu_squared))
+    try:
+        return epsilon_of_events(events, delta)
+    except FedboardError:
+        return None
 
 
 def _mu_squared(event: JsonObject) -> float | None:

@@ -47,10 +47,12 @@ def budget_plot(statement: Statement) -> Plot | None:
 
 def _spends(releases: Sequence[ReleaseLine]) -> list[_Spend]:
     total = sum(release.mu_squared or 0.0 for release in releases)
-    if not total or any(release.cumulative_epsilon is None for release in releases):
+    rows = _accounted_together(releases)
+    if not total or not rows:
         return []
-    size = -(-len(releases) // _MOST_ROWS)
-    groups = [releases[start : start + size] for start in range(0, len(releases), size)]
+    size = -(-len(rows) // _MOST_ROWS)
+    chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
+    groups = [[release for row in chunk for release in row] for chunk in chunks]
     return [
         _Spend(
             name=group[0].name if len(group) == 1 else f"{group[0].name} to {group[-1].name}",
@@ -59,6 +61,18 @@ def _spends(releases: Sequence[ReleaseLine]) -> list[_Spend]:
         )
         for group in groups
     ]
+
+
+def _accounted_together(releases: Sequence[ReleaseLine]) -> list[list[ReleaseLine]]:
+    """The releases in rows that end where the cost is known: a sampled round has one cost. None without an end."""
+    rows: list[list[ReleaseLine]] = []
+    under_way: list[ReleaseLine] = []
+    for release in releases:
+        under_way.append(release)
+        if release.cumulative_epsilon is not None:
+            rows.append(under_way)
+            under_way = []
+    return [] if under_way else rows
 
 
 def _draw_shares(axes: Axes, spends: Sequence[_Spend]) -> None:

@@ -2,11 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting import compose, epsilon_of
 from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.residual import Residual
 from fedboard.simulations.algorithms import algorithm_names, build_task
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.presets import preset
@@ -36,6 +38,43 @@ def test_an_epsilon_between_takes_the_nearest_preset_on_the_log_scale() -> None:
     assert preset("adadpals", explicit, 2.5) == preset("adadpals", explicit, 5.0)
 
 
+@pytest.mark.parametrize("settings", [{"start": "spectral"}, {"curvature": "once"}, {"clip_quantile": 0.5}])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_every_form_of_the_residual_task_spends_its_budget(
+    settings: dict[str, object], adjacency: str
+) -> None:
+    privacy = {
+        "epsilon": 3.0,
+        "delta": 1e-6,
+        "adjacency": adjacency,
+        "shares": {"moment": 0.05, "clip": 0.01},
+    }
+    config = parse_config({"algorithm": "residual", "settings": settings, "privacy": privacy})
+
+    built = build_task(config, rating_range=(0.5, 5.0), backend="numpy")
+
+    assert isinstance(built.task, Residual)
+    assert math.isclose(sum(built.shares.values()), 1.0, rel_tol=1e-9)
+    assert {r.name for requests in built.task.plan() for r in requests} == set(built.shares)
+    assert {r.release.adjacency for requests in built.task.plan() for r in requests} == {adjacency}
+    spent = epsilon_of(1e-6, mu=compose(built.task.settings.noise_multipliers.values()))
+    assert 0.999 * 3.0 < spent <= 3.0
+    largest = max(value for name, value in built.shares.items() if name.endswith("/moment"))
+    assert largest == pytest.approx(0.05 / 0.95 * max(built.shares.values()))
+
+
+def test_the_residual_task_gets_the_rating_range_the_seed_and_the_features() -> None:
+    config = parse_config({"algorithm": "residual", "seed": 7})
+    features = np.ones((3, 2))
+
+    task = build_task(config, rating_range=(0.5, 5.0), backend="plain", features=features).task
+
+    assert isinstance(task, Residual)
+    assert (task.settings.rating_low, task.settings.rating_high) == (0.5, 5.0)
+    assert (task.settings.public_seed, task.backend) == (7, "plain")
+    assert task.features is features
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
@@ -46,6 +85,12 @@ def test_an_epsilon_between_takes_the_nearest_preset_on_the_log_scale() -> None:
         ({"settings": {"rank": "eight"}}, "settings"),
         ({"settings": {"clip_norm": 0.0}}, "clip_norm must be finite and > 0"),
         ({"privacy": {"shares": {"mean": 0.9, "counts": 0.2}}}, "must be < 1"),
+        ({"algorithm": "residual", "settings": {"label_bound": 1.0}}, "unknown key 'label_bound'"),
+        ({"algorithm": "residual", "settings": {"public_seed": 1}}, "unknown key 'public_seed'"),
+        ({"algorithm": "residual", "settings": {"start": "warm"}}, "settings"),
+        ({"algorithm": "residual", "settings": {"clip_norm": 50.0}}, "clip_norm must be at most"),
+        ({"algorithm": "residual", "privacy": {"shares": {"gram": 0.1}}}, "unknown key 'gram'"),
+        ({"algorithm": "residual", "privacy": {"shares": {"moment": 1.0}}}, "shares.moment must be in"),
     ],
 )
 def test_what_cannot_be_used_is_named(raw: dict[str, object], message: str) -> None:

@@ -11,7 +11,9 @@ import pytest
 from scipy.stats import norm
 
 from fedboard.common.errors import InputError
+from fedboard.simulations.report.drawing import house_style
 from fedboard.simulations.report.guarantee import Statement, read_statement
+from fedboard.simulations.report.privacy_figures import budget_plot
 
 WriteRun = Callable[..., Path]
 
@@ -58,6 +60,29 @@ def test_without_mu_the_rate_follows_from_epsilon_and_delta(statement: Statement
     assert bare.guess_rate == pytest.approx(expected)
     assert bare.guess_rate > statement.guess_rate
     assert bare.detection_rate(0.01) is None
+
+
+def test_a_mu_that_is_only_a_bound_is_not_used(certificate: dict[str, Any]) -> None:
+    for composition in ({"exact": False}, {"exact": None}, {"exact": "yes"}):
+        certificate["composition"] |= composition
+
+        assert read_statement(certificate).mu is None
+
+
+def test_releases_of_a_sampled_round_are_one_row_of_the_budget(certificate: dict[str, Any]) -> None:
+    stated = {"kind": "poisson", "probability": 0.5, "round": "round-1"}
+    for event in certificate["releases"][1:]:
+        event["participation"] = stated
+
+    statement = read_statement(certificate)
+    with house_style():
+        plot = budget_plot(statement)
+
+    assert [release.cumulative_epsilon is None for release in statement.releases] == [False, True, False]
+    assert plot is not None
+    assert [row[0] for row in plot.table.rows] == ["counts", "round-1/items to round-2/items"]
+    assert statement.recomputed_epsilon is not None
+    assert statement.recomputed_epsilon < 3.0
 
 
 def test_one_unreadable_release_leaves_later_totals_unknown(certificate: dict[str, Any]) -> None:

@@ -1,0 +1,123 @@
+"""Results of an audit as plain JSON values."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedboard.common.privacy.accounting import epsilon_of
+from fedboard.simulations.audit.audit import AuditResult, Plan
+from fedboard.simulations.audit.board_games import QUESTIONS, BoardGame
+from fedboard.simulations.audit.controls import Control, ControlsResult
+from fedboard.simulations.audit.findings import Finding
+from fedboard.simulations.audit.game import GameResult, Line
+
+
+def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict[str, Any]:
+    """Everything that an audit found; ``epsilon_claimed`` and ``epsilon_lower_bound`` at the top.
+
+    Args:
+        result: of ``audit``.
+        plan: what was asked for.
+        about: what was audited: algorithm, data, seed and so on.
+    """
+    game = result.game
+    return {
+        **about,
+        "epsilon_claimed": game.claimed,
+        "epsilon_booked": game.epsilon,
+        "epsilon_lower_bound": game.epsilon_lower_bound,
+        "epsilon_lower_bound_by_counting": game.whole.bound.split_epsilon(game.delta),
+        "delta": game.delta,
+        "confidence": plan.confidence,
+        "canaries": game.n_canaries,
+        "violated": result.violated,
+        "whole_board": _line(game.whole, game.delta),
+        "releases": [_line(line, game.delta) for line in game.releases],
+        "noise": {
+            "tests": result.noise.n_tests,
+            "smallest_p": result.noise.least_p,
+            "releases": [
+                {"name": line.name, "numbers": line.n_numbers, "ratio": line.ratio}
+                for line in result.noise.lines
+            ],
+        },
+        "sensitivity": {
+            "clients": result.fuzz.n_tried,
+            "refused": result.fuzz.n_refused,
+            "releases": [
+                {"name": line.name, "largest_share_of_bound": line.share, "by": line.by}
+                for line in result.fuzz.lines
+            ],
+        },
+        "board_only": [_board_game(played) for played in result.board],
+        "repeat": _repeat(result.games),
+        "findings": _findings(result.findings),
+    }
+
+
+def controls_record(result: ControlsResult, about: dict[str, Any]) -> dict[str, Any]:
+    """What the controls said; ``controls.missed`` and ``controls.false_alarms``."""
+    return {
+        **about,
+        "controls": {
+            "missed": result.missed,
+            "false_alarms": result.false_alarms,
+            "mutants": [_control(control) for control in result.mutants],
+            "correct": [_control(control) for control in result.correct],
+            "null": [_control(control) for control in result.null],
+        },
+    }
+
+
+def _line(line: Line, delta: float) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "mu_claimed": line.mu,
+        "mu_estimate": line.bound.estimate,
+        "mu_lower_bound": line.bound.sharp,
+        "mu_lower_bound_by_counting": line.bound.split,
+        "epsilon_claimed": epsilon_of(delta, mu=line.mu),
+        "epsilon_lower_bound": line.bound.epsilon(delta),
+        "reach_of_canaries": line.reach,
+    }
+
+
+def _board_game(game: BoardGame) -> dict[str, Any]:
+    return {
+        "name": game.name,
+        "question": QUESTIONS[game.name],
+        "targets": game.n_targets,
+        "auc": game.auc,
+        "auc_at_most": game.auc_at_most,
+        "true_positives_at_1_percent": game.true_positives,
+        "true_positives_at_most": game.true_positives_at_most,
+    }
+
+
+def _repeat(games: Iterable[GameResult]) -> dict[str, Any]:
+    played = list(games)
+    return {
+        "games": len(played),
+        "violations": sum(game.violated for game in played),
+        "releases_above_claim": sum(len(game.violated_releases) for game in played),
+        "epsilon_lower_bounds": [game.epsilon_lower_bound for game in played],
+        "epsilon_lower_bounds_by_counting": [game.whole.bound.split_epsilon(game.delta) for game in played],
+    }
+
+
+def _findings(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    return [{"part": str(f.part), "check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]
+
+
+def _control(control: Control) -> dict[str, Any]:
+    return {
+        "name": control.name,
+        "what": control.what,
+        "seed": control.seed,
+        "judged_rightly": control.right,
+        "caught_by": list(control.caught_by),
+        "epsilon_lower_bound": control.epsilon_lower_bound,
+        "failed_checks": _findings(control.caught),
+    }
+
+
+__all__ = ["audit_record", "controls_record"]

@@ -1,0 +1,88 @@
+"""Everything that leaves through a release, written down on its way: in this process or in a worker's."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.errors import PrivacyError
+from fedboard.common.task import ItemBlockSolver, ReleasedSums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One release as it left: what an outsider who saw everything would hold."""
+
+    values: FloatArray
+    """float64, shape (rows, width), real units. Public."""
+    starts: tuple[int, ...]
+    """First row of each part that was published in one go, ascending; parts may come from several processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """A folder of published blocks. Pickles to its path, so that workers write into the same one."""
+
+    folder: Path
+
+    def write(self, name: str, start: int, values: FloatArray) -> None:
+        """Keep a block; writing the same rows twice keeps both, so that ``read`` can tell."""
+        prefix = f"{_slug(name)}@{start}@"
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=prefix, suffix=".npy", delete=False) as out:
+            np.save(out, values)
+
+    def read(self, name: str) -> Published | None:
+        """A release put together again; None where nothing of it was published.
+
+        Raises:
+            PrivacyError: some rows were published twice, or not all of them.
+        """
+        files = {path: int(path.name.split("@")[1]) for path in self.folder.glob(f"{_slug(name)}@*.npy")}
+        if not files:
+            return None
+        ordered = sorted(files, key=lambda path: files[path])
+        blocks = [np.load(path) for path in ordered]
+        starts = tuple(files[path] for path in ordered)
+        stops = np.cumsum([len(block) for block in blocks])
+        if starts != (0, *stops[:-1].tolist()):
+            raise PrivacyError(f"release {name!r}: rows were published twice or left out")
+        return Published(values=np.concatenate(blocks), starts=starts)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSums:
+    """Released sums that are written down as they are read."""
+
+    inner: ReleasedSums
+    recorder: Recorder
+
+    def array(self, name: str) -> FloatArray:
+        """One release as a whole."""
+        values = self.inner.array(name)
+        self.recorder.write(name, 0, values)
+        return values
+
+    def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
+        """Blocks of items, each written down where it is solved."""
+        return self.inner.map_items(names, _RecordingSolver(solver, self.recorder), width=width)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordingSolver:
+    solver: ItemBlockSolver
+    recorder: Recorder
+
+    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
+        for name, values in blocks.items():
+            self.recorder.write(name, start, values)
+        return self.solver(start, blocks)
+
+
+def _slug(name: str) -> str:
+    return name.encode().hex()  # names may hold slashes
+
+
+__all__ = ["Published", "Recorder", "RecordingSums"]

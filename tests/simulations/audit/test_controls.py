@@ -1,0 +1,48 @@
+"""The audit as a whole on broken runs: each known bug is caught, correct and empty runs are not."""
+
+import pytest
+
+from fedboard.simulations.audit.audit import Plan
+from fedboard.simulations.audit.controls import ControlsResult, run_controls
+from fedboard.simulations.audit.mutants import mutants
+from fedboard.simulations.audit.record import controls_record
+from fedboard.simulations.engine import WorkerPool
+from tests.simulations.audit.conftest import audited
+
+PLAN = Plan(canaries=300, random_users=1)
+
+
+@pytest.fixture(scope="module")
+def result(pool: WorkerPool) -> ControlsResult:
+    subject, problem = audited()
+    return run_controls(subject, problem.train, PLAN, rating_range=problem.rating_range, pool=pool)
+
+
+def test_every_mutant_is_caught(result: ControlsResult) -> None:
+    assert [control.name for control in result.mutants] == [mutant.name for mutant in mutants()]
+    assert {control.name for control in result.mutants if not control.right} == set()
+    assert result.missed == 0
+
+
+def test_correct_and_empty_runs_are_not(result: ControlsResult) -> None:
+    assert result.false_alarms == 0
+    assert [control.epsilon_lower_bound for control in result.null] == [0.0]
+
+
+def test_each_bug_is_caught_where_it_shows(result: ControlsResult) -> None:
+    caught = {control.name: set(control.caught_by) for control in result.mutants}
+
+    assert caught["unclipped labels"] == caught["weights not normalised"] == {"sensitivity"}
+    assert caught["unclipped vectors"] == caught["data-dependent normaliser"] == {"sensitivity"}
+    assert caught["no noise"] == {"noise", "canaries"}
+    assert "noise" in caught["noise x 0.8"] & caught["same noise in two rounds"]
+    assert "noise" in caught["count released twice"]
+
+
+def test_the_record_counts_what_was_missed(result: ControlsResult) -> None:
+    record = controls_record(result, {"algorithm": "adadpals"})
+
+    assert record["controls"]["missed"] == 0
+    assert record["controls"]["false_alarms"] == 0
+    assert len(record["controls"]["mutants"]) == len(mutants())
+    assert all(control["judged_rightly"] for control in record["controls"]["mutants"])
