@@ -72,6 +72,8 @@ def _verdict(evidence: "Evidence", n_checks: int, n_failed: int) -> str:
     if evidence.board is None:
         what = "the certificate (no board given, so its digest was not checked)"
     told = f"All {n_checks} checks passed: {what}."
+    if evidence.certificate.population is not None and evidence.population is None:
+        told += "\nThe account of its population is not here, so its total was not recomputed."
     if not evidence.certificate.private:
         told += "\nIts noise can be reproduced from a seed: a simulation, not a private release."
     return told

@@ -20,12 +20,15 @@ _KEYS = {
     "data_format": "data.format",
     "rating_range": "data.rating_range",
     "titles": "data.titles",
+    "item_features": "data.features",
     "feedback": "feedback",
     "algorithm": "algorithm",
     "epsilon": "privacy.epsilon",
     "delta": "privacy.delta",
     "adjacency": "privacy.adjacency",
     "noise": "privacy.noise",
+    "participation": "privacy.participation",
+    "population": "privacy.population",
     "rank": "settings.rank",
     "rounds": "settings.rounds",
     "seed": "seed",
@@ -50,6 +53,11 @@ def data_options(command: Command) -> Command:
                 "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
             ),
             click.option("--titles", metavar="FILE", help="Item titles."),
+            click.option(
+                "--item-features",
+                metavar="FILE",
+                help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table.",
+            ),
         )
     ):
         command = option(command)
@@ -141,6 +149,10 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     given = {name: value for name, value in flags.items() if value is not None}
     if "rating_range" in given:
         given["rating_range"] = list(parse_range(given["rating_range"]))
+    if "participation" in given:
+        from fedboard.simulations.participants import parse_participation
+
+        given["participation"] = parse_participation(given["participation"])
     return [(_KEYS[name], value) for name, value in given.items()]
 
 

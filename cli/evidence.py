@@ -1,5 +1,6 @@
 """What there is to check: the certificate in a run directory, in a board, or in a file of its own."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ class Evidence:
     """All boards of a run, oldest first."""
     ledger: Path | None = None
     """The ledger of a run."""
+    population: Path | None = None
+    """The account that the run books in, where it is there."""
     run: bool = False
     """Whether this is a run directory, where a ledger belongs."""
     finished: bool = True
@@ -55,8 +58,18 @@ def _of_run(run: Path) -> Evidence:
         run=True,
         boards=tuple(sorted(newest.parent.glob("board-*.board"), key=lambda path: path.name)),
         ledger=ledger if ledger.exists() else None,
+        population=population_of(run),
         finished=own.exists(),
     )
+
+
+def population_of(run: Path) -> Path | None:
+    """The account that a run's configuration names, where it is there."""
+    try:
+        named = json.loads((run / "config.json").read_text(encoding="utf-8"))["privacy"]["population"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Path(named) if isinstance(named, str) and Path(named).is_file() else None
 
 
 def _from_file(path: Path) -> Certificate:
@@ -77,4 +90,4 @@ def _of_board(board: Board, path: Path) -> Certificate:
         raise InputError(f"{path}: {error}") from error
 
 
-__all__ = ["Evidence", "read_evidence"]
+__all__ = ["Evidence", "population_of", "read_evidence"]

@@ -7,14 +7,18 @@ from typing import Any
 
 import click
 
+from fedboard.cli.account import account
+from fedboard.cli.audit import audit
 from fedboard.cli.certificate import certificate
 from fedboard.cli.data import data
 from fedboard.cli.demo import demo
 from fedboard.cli.failures import guarded
+from fedboard.cli.ledger import ledger
 from fedboard.cli.neighbours import neighbours
 from fedboard.cli.recommend import recommend
 from fedboard.cli.simulate import simulate
 from fedboard.cli.sweep import sweep
+from fedboard.cli.tune import tune
 
 _DEBUG = "--debug"
 
@@ -66,7 +70,19 @@ def commands() -> None:
     """Hold all commands."""
 
 
-for _command in (demo, simulate, sweep, recommend, neighbours, certificate, data):
+for _command in (
+    demo,
+    simulate,
+    sweep,
+    tune,
+    recommend,
+    neighbours,
+    certificate,
+    account,
+    ledger,
+    audit,
+    data,
+):
     commands.add_command(_command)
 
 

@@ -1,5 +1,6 @@
 """``fedboard simulate``: one run, from ratings to board, certificate and report."""
 
+import errno
 import json
 import shlex
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import click
 from fedboard.cli.configuration import configure, data_options, model_options
 from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.places import run_place
+from fedboard.common.errors import StorageError
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
@@ -25,8 +27,8 @@ Examples:
 """
 
 _ALGORITHMS = (
-    "adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform or dpals-tail; without privacy: item-mean, "
-    "user-item-bias, local-only, popularity or als.  [default: adadpals]"
+    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform or dpals-tail; without privacy: "
+    "item-mean, user-item-bias, local-only, popularity or als.  [default: adadpals]"
 )
 
 
@@ -36,6 +38,14 @@ _ALGORITHMS = (
 @click.option("--algorithm", metavar="NAME", help=_ALGORITHMS)
 @click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
 @model_options
+@click.option(
+    "--participation",
+    metavar="KIND[:NUMBER]",
+    help="Who takes part in a round: full, poisson:PROBABILITY, fixed-size:USERS or shuffled-cohorts:NUMBER.",
+)
+@click.option(
+    "--population", metavar="FILE", help="Account of these users over all runs; see fedboard ledger."
+)
 @click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
 @click.option("--workers", type=int, help="Worker processes; never changes the result.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
@@ -82,6 +92,7 @@ def run(
 
     Raises:
         InterruptedRunError: Ctrl-C, with the command that goes on.
+        StorageError: a full disk, with the command that goes on.
     """
     from fedboard.cli.progress import listening
     from fedboard.cli.summary import private_summary, reference_summary
@@ -97,6 +108,11 @@ def run(
         return private_summary(config, result)
     except KeyboardInterrupt:
         raise InterruptedRunError(_how_to_go_on(place)) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        full = f"{error.filename or place}: {error.strerror}"
+        raise StorageError(f"{full}; free some space. The run was {_how_to_go_on(place)}") from error
 
 
 def _base(config_file: Path | None, place: Path | None, *, resume: bool) -> Mapping[str, Any]:

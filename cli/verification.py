@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.cli.evidence import Evidence
+from fedboard.cli.ledger_checks import account_findings
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import FedboardError
@@ -70,7 +71,7 @@ def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:
     try:
         with Ledger.open(path, read_only=True) as ledger:
             ledger.verify(published_head=certificate.ledger_head)
-            events, spent, budget = ledger.events(), ledger.spent(), ledger.budget
+            events, spent, budget, run = ledger.events(), ledger.spent(), ledger.budget, ledger.id
     except FedboardError as error:
         return [Finding(check="ledger", passed=False, detail=str(error))]
     certified = list(certificate.releases)
@@ -78,11 +79,14 @@ def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:
     booked = events if evidence.finished else events[: len(certified)]
     releases = f"the ledger booked {len(events)} releases, the certificate lists {len(certified)}"
     cost = f"spent epsilon {spent.epsilon:.6g} of {budget.epsilon:.6g} at delta {budget.delta:g}"
-    return [
+    findings = [
         Finding(check="ledger", passed=True, detail="its chain is whole and holds the published head"),
         Finding(check="booked releases", passed=booked == certified, detail=releases),
         Finding(check="budget", passed=spent.epsilon <= budget.epsilon * (1 + 1e-9), detail=cost),
     ]
+    if evidence.population is not None and certificate.population is not None:
+        findings += account_findings(evidence.population, run, events, [certificate])
+    return findings
 
 
 __all__ = ["verify_evidence"]

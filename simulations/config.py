@@ -29,6 +29,9 @@ class DataConfig(_Section, frozen=True, kw_only=True):
     """Public range of ratings; needed for generic tables."""
     titles: str | None = None
     """A file with item titles."""
+    features: str | None = None
+    """A public file with features of the items, such as genres, or ``titles`` for what the titles say; see
+    ``fedboard.simulations.datasets.features``. For algorithms that use them."""
     catalogue: Literal["rated", "listed", "declared"] = "rated"
     """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
     file; ``declared``: the rated ones, and you vouch that this list is public anyway. Secure noise needs one of
@@ -52,6 +55,46 @@ class SplitConfig(_Section, frozen=True, kw_only=True):
     """Ratings above this count as positive (``users``)."""
 
 
+class ParticipationConfig(_Section, frozen=True, kw_only=True):
+    """Who takes part in a round, see ``fedboard.common.privacy.participation``."""
+
+    kind: Literal["full", "poisson", "fixed-size", "shuffled-cohorts"] = "full"
+    probability: float | None = None
+    """Of ``poisson``: each user's coin; in (0, 1)."""
+    size: int | None = None
+    """Of ``fixed-size``: users per round."""
+    cohorts: int | None = None
+    """Of ``shuffled-cohorts``: how many take turns."""
+
+    def __post_init__(self) -> None:
+        """Check that the kind has its number and no other.
+
+        Raises:
+            ValueError: names the number.
+        """
+        needed = {"poisson": "probability", "fixed-size": "size", "shuffled-cohorts": "cohorts"}
+        for name in needed.values():
+            given = getattr(self, name) is not None
+            if given != (needed.get(self.kind) == name):
+                rule = "has no" if given else "needs"
+                raise ValueError(f"participation {self.kind!r} {rule} {name}")
+        if self.probability is not None and not 0 < self.probability < 1:
+            raise ValueError(f"participation.probability must be in (0, 1), got {self.probability}")
+        for name in ("size", "cohorts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"participation.{name} must be a whole number >= 1, got {value}")
+
+
+class PersonalLevel(_Section, frozen=True, kw_only=True):
+    """Some of the users want more privacy than the run gives."""
+
+    epsilon: float
+    """Theirs; > 0, at most the run's."""
+    share: float
+    """Of all users; in (0, 1]. Who they are is drawn by row number, whatever the ratings. Public."""
+
+
 class PrivacyConfig(_Section, frozen=True, kw_only=True):
     """The promise."""
 
@@ -62,6 +105,40 @@ class PrivacyConfig(_Section, frozen=True, kw_only=True):
     """``seeded`` repeats bit for bit and protects nobody; ``secure`` is for boards that leave the house."""
     shares: dict[str, float] = {}
     """Overrides of ``fedboard.common.tasks.adadpals_config.BudgetShares``."""
+    participation: ParticipationConfig = ParticipationConfig()
+    personal: tuple[PersonalLevel, ...] = ()
+    """Users with a level of their own; the others have the run's epsilon."""
+    population: str | None = None
+    """Account file of the users whose data this is (``fedboard ledger create-population``): all runs that name
+    it add up."""
+    lineage: str | None = None
+    """Id of the lineage in that account which this run counts with, because it builds on its boards; by default
+    the run founds one of its own."""
+
+    def __post_init__(self) -> None:
+        """Check what is promised together.
+
+        Raises:
+            ValueError: sampling or personal levels that cannot be accounted.
+        """
+        if self.lineage is not None and self.population is None:
+            raise ValueError(
+                "privacy.lineage is an id in a population's account: give privacy.population too"
+            )
+        sampled = self.participation.kind == "poisson"
+        if sampled and self.adjacency is not Adjacency.ADD_REMOVE:
+            raise ValueError("participation 'poisson' is accounted under adjacency 'add-remove' only")
+        if sampled and self.personal:
+            raise ValueError("personal levels cannot be accounted together with participation 'poisson'")
+        for level in self.personal:
+            if not 0 < level.epsilon <= self.epsilon:
+                raise ValueError(
+                    f"personal.epsilon must be > 0 and at most the run's {self.epsilon:g}, got {level.epsilon}"
+                )
+            if not 0 < level.share <= 1:
+                raise ValueError(f"personal.share must be in (0, 1], got {level.share}")
+        if math.fsum(level.share for level in self.personal) > 1 + 1e-9:
+            raise ValueError("the shares of personal levels must add to at most 1")
 
 
 class RunConfig(_Section, frozen=True, kw_only=True):
@@ -77,6 +154,40 @@ class RunConfig(_Section, frozen=True, kw_only=True):
     """Fit the non-private baselines for comparison."""
 
 
+class TunedConfig(_Section, frozen=True, kw_only=True):
+    """Where settings and shares come from, as ``fedboard tune`` writes it down; nothing is computed from it."""
+
+    data: str
+    """What they were chosen on."""
+    public: str
+    """Why choosing on that data needs no budget, in the words of whoever chose."""
+    algorithm: str
+    epsilon: float
+    metric: str
+    """What was compared, on the validation part."""
+    mean: float
+    """Of the metric over the seeds."""
+    deviation: float | None = None
+    """Standard deviation over the seeds."""
+    shipped_mean: float | None = None
+    """Of the metric with the shipped settings, over the same seeds."""
+    seeds: tuple[int, ...]
+    """Of the noise."""
+    trials: int
+    """How many settings were compared."""
+    software: str
+    """Name and version of what ran."""
+
+    @property
+    def assumption(self) -> str:
+        """The sentence for the certificate."""
+        return (
+            f"The configuration started from settings that fedboard tune chose for {self.algorithm} at epsilon "
+            f"{self.epsilon:g} among {self.trials}, by {self.metric} on {self.data}; that needed no budget "
+            f"because: {self.public.rstrip('.')}."
+        )
+
+
 class SimulationConfig(_Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
@@ -90,6 +201,8 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     """Overrides of the algorithm's tuned defaults."""
     run: RunConfig = RunConfig()
+    tuned: TunedConfig | None = None
+    """Where the settings come from, if they were tuned."""
 
     def __post_init__(self) -> None:
         """Check ranges.
@@ -165,10 +278,13 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 __all__ = [
     "DataConfig",
+    "ParticipationConfig",
+    "PersonalLevel",
     "PrivacyConfig",
     "RunConfig",
     "SimulationConfig",
     "SplitConfig",
+    "TunedConfig",
     "overlay",
     "parse_config",
     "read_config",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -14,6 +15,12 @@ from fedboard.simulations.datasets import (
     find_data,
     load_ratings,
     synthetic_ratings,
+)
+from fedboard.simulations.datasets.features import (
+    TITLES,
+    ItemFeatures,
+    features_of_titles,
+    load_item_features,
 )
 from fedboard.simulations.options import checked_options
 from fedboard.simulations.splits import RatingSplit, UserSplit, split_ratings, split_users
@@ -30,13 +37,23 @@ class Problem:
     split: RatingSplit | UserSplit
     catalogue_origin: str
     """Where the list of items comes from, for the certificate."""
+    item_features: ItemFeatures | None = None
+    """What is publicly known about the items, in the order of the catalogue."""
+
+    @property
+    def feature_values(self) -> FloatArray | None:
+        """Public features of the items, float64, shape (n_items, n_features), for the task."""
+        return None if self.item_features is None else self.item_features.values
 
     @property
     def statement(self) -> str:
         """What a certificate says about the data: public facts only."""
         low, high = self.rating_range
         items = f"{self.catalogue.n_items} items ({self.catalogue_origin})"
-        return f"{self.name}: {items}, ratings from {low:g} to {high:g}"
+        told = f"{self.name}: {items}, ratings from {low:g} to {high:g}"
+        if self.item_features is None:
+            return told
+        return f"{told}; {len(self.item_features.names)} public item features ({self.item_features.source})"
 
 
 def load_problem(config: SimulationConfig) -> Problem:
@@ -60,7 +77,16 @@ def load_problem(config: SimulationConfig) -> Problem:
         train=split.train,
         split=split,
         catalogue_origin=_origin(config.data),
+        item_features=_item_features(config.data, ratings),
     )
+
+
+def _item_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
+    if config.features is None:
+        return None
+    if config.features == TITLES:
+        return features_of_titles(ratings.titles)
+    return load_item_features(find_data(config.features), ratings.item_ids.tolist())
 
 
 def _origin(config: DataConfig) -> str:

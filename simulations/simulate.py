@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from fedboard.common.board import Board, write_atomically
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.privacy.ledger import Budget, Ledger
 from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.publication import BoardStore, require_same_history
@@ -23,9 +22,11 @@ from fedboard.simulations.distributions import distributions
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.judging import judge_board
 from fedboard.simulations.kernel_choice import backend_of
+from fedboard.simulations.participants import assumptions_of, participation_of, personal_scales
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
 from fedboard.simulations.run_directory import RunDirectory
+from fedboard.simulations.run_ledger import give_back, open_ledger, plan_of
 
 
 class Listener(Protocol):
@@ -63,7 +64,8 @@ class RunResult:
     certificate: Certificate
     final: Mapping[str, Any]
     """The last record of metrics.jsonl. Not private: simulation only."""
-    report: Path
+    report: Path | None
+    """None where none was drawn."""
 
 
 def simulate(
@@ -73,6 +75,7 @@ def simulate(
     resume: bool = False,
     listener: Listener | None = None,
     problem: Problem | None = None,
+    report: bool = True,
 ) -> RunResult:
     """Run one private simulation.
 
@@ -85,6 +88,7 @@ def simulate(
         resume: continue the run that is there.
         listener: is told about progress.
         problem: what ``load_problem(config)`` gave, where many runs share it.
+        report: whether to draw report.html.
 
     Raises:
         InputError: data or configuration cannot be used; nothing is left behind.
@@ -101,7 +105,9 @@ def simulate(
     if resume:
         config = with_kernels(config, run.stored_kernels())
     backend = backend_of(config, problem)
-    calibrated = build_task(config, rating_range=problem.rating_range, backend=backend)
+    calibrated = build_task(
+        config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
+    )
     if not resume:
         run.start(with_kernels(config, backend))
     with ExitStack() as stack:
@@ -109,14 +115,14 @@ def simulate(
             session = _Session(config, run, problem, calibrated, backend, listener or Silent(), stack)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
+                give_back(run, config.privacy)
                 run.discard()
             raise
         session.run_rounds()
         final = session.finish(time.monotonic() - started)
     certificate = Certificate.from_json(run.certificate.read_text(encoding="utf-8"))
-    return RunResult(
-        path=out, board=session.board, certificate=certificate, final=final, report=write_report(out)
-    )
+    drawn = write_report(out) if report else None
+    return RunResult(path=out, board=session.board, certificate=certificate, final=final, report=drawn)
 
 
 class _Session:
@@ -136,7 +142,8 @@ class _Session:
         self.task, self.backend = calibrated.task, backend
         self.protocol = Trusted(form=config.run.wire, backend=backend)
         self.noise = _noise(config)
-        self.ledger = stack.enter_context(_ledger(run, config, calibrated))
+        self.participation = participation_of(config.privacy.participation)
+        self.ledger = open_ledger(run, config, plan_of(self.task, self.participation), stack)
         self.pool = stack.enter_context(WorkerPool(config.run.workers))
         self.engine = stack.enter_context(
             Engine(
@@ -145,6 +152,9 @@ class _Session:
                 protocol=self.protocol,
                 pool=self.pool,
                 on_progress=listener.progress,
+                scales=personal_scales(
+                    config.privacy, self.task, n_users=problem.train.n_users, seed=config.seed
+                ),
             )
         )
         self.store = BoardStore(run.boards)
@@ -152,7 +162,7 @@ class _Session:
         self.run.keep_lines(
             [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
         )
-        listener.planned(problem, self.task.settings.rounds + 1)
+        listener.planned(problem, len(self.task.plan()))
 
     def _last_board(self) -> Board:
         if self.store.versions():
@@ -167,8 +177,17 @@ class _Session:
 
     def _publish(self, board: Board) -> Board:
         return self.store.publish(
-            board, self.ledger, trust=self.protocol.trust, dataset=self.problem.statement
+            board,
+            self.ledger,
+            trust=self.protocol.trust,
+            dataset=self.problem.statement,
+            assumptions=self._assumptions(),
         )
+
+    def _assumptions(self) -> list[str]:
+        tuned = self.config.tuned
+        found = [] if tuned is None else [tuned.assumption]
+        return [*found, *assumptions_of(self.config.privacy, self.participation)]
 
     def run_rounds(self) -> None:
         """Rounds until the task asks for nothing more; each ends with a published board and a record."""
@@ -180,6 +199,7 @@ class _Session:
             result = self._round()
             self.board = self._publish(result.board)
             self._record(result, time.monotonic() - began)
+        self.ledger.finish()
 
     def _round(self) -> RoundResult:
         requests = self.task.requests(self.board)
@@ -192,9 +212,11 @@ class _Session:
                 runtime=self.engine,
                 ledger=self.ledger,
                 noise=self.noise,
+                participation=self.participation,
                 reissue=not self.noise.private,
             )
         if self.board.version == 0:
+            self.ledger.finish()
             raise PrivacyError(
                 f"{self.run.path}: the preparation round was paid for but never published, and secure noise "
                 "cannot be drawn again; its budget is lost. Start a new run with another --out"
@@ -272,22 +294,6 @@ class _Session:
 
 def _noise(config: SimulationConfig) -> NoiseSource:
     return SecureNoise() if config.privacy.noise == "secure" else SeededNoise(config.seed)
-
-
-def _ledger(run: RunDirectory, config: SimulationConfig, calibrated: CalibratedTask) -> Ledger:
-    if run.ledger.exists():
-        return Ledger.open(run.ledger)
-    if BoardStore(run.boards).versions():
-        raise PrivacyError(
-            f"{run.path}: its boards are there but not the ledger that paid for them; restore {run.ledger.name}, "
-            "or start a new run"
-        )
-    budget = Budget(
-        epsilon=config.privacy.epsilon, delta=config.privacy.delta, adjacency=config.privacy.adjacency
-    )
-    return Ledger.create(
-        run.ledger, budget, run=run.path.name or "run", plan=calibrated.task.settings.noise_multipliers
-    )
 
 
 __all__ = ["Listener", "RunResult", "Silent", "simulate"]

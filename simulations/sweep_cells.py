@@ -58,7 +58,7 @@ def run_cell(cell: Cell, folder: Path) -> CellOutcome:
             final = _finished(run, cell)
             if final is not None:
                 return CellOutcome(cell=cell, final=final, was_finished=True)
-        problem = _shared_problem(_data_of(cell.config))
+        problem = shared_problem(cell.config)
         if is_reference(cell.config.algorithm):
             final = run_reference(cell.config, run.path, resume=resume, problem=problem)
         else:
@@ -112,9 +112,13 @@ def _data_of(config: SimulationConfig) -> bytes:
     return msgspec.json.encode(part, order="sorted")
 
 
+def shared_problem(config: SimulationConfig) -> Problem:
+    """``load_problem``, but once per process for all runs in a row that share ratings and split."""
+    return _loaded(_data_of(config))
+
+
 @lru_cache(maxsize=1)
-def _shared_problem(data: bytes) -> Problem:
-    """Ratings are loaded once per process, however many cells it runs."""
+def _loaded(data: bytes) -> Problem:
     return load_problem(msgspec.json.decode(data, type=SimulationConfig))
 
 
@@ -188,4 +192,4 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-__all__ = ["Cell", "CellOutcome", "Lane", "run_cell", "run_cells"]
+__all__ = ["Cell", "CellOutcome", "Lane", "run_cell", "run_cells", "shared_problem"]
