@@ -130,6 +130,9 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
     per_item = [r.release.rows for r in requests if r.source.per_item]
     if any(rows != contribution.n_items for rows in per_item):
         return False
+    of_pairs = contribution.n_items * (contribution.n_items + 1) // 2
+    if any(r.release.width != of_pairs for r in requests if r.source is Source.ITEM_PAIRS):
+        return False
     if per_item and contribution.weights is None:
         return False
     ranks = [r.release.width for r in requests if r.source is Source.ITEM_LINEAR]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
+from fedboard.common.errors import PrivacyError
 
 _STEPS_PER_STAR = 1 << 16
 
@@ -56,6 +57,8 @@ def capped_mean(cohort: Cohort, settings: MeanSettings) -> dict[str, IntArray]:
     """
     number = cohort.counts.astype(np.float64)
     weight = np.minimum(1.0, settings.mean_cap / np.maximum(number, 1.0))
+    if not np.isfinite(cohort.ratings).all():
+        raise PrivacyError("ratings must be finite numbers; NaN or infinity was refused")
     steps = cohort.ratings.astype(np.float64)
     np.clip(steps, settings.rating_low, settings.rating_high, out=steps)
     steps -= settings.centre

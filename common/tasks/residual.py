@@ -125,7 +125,9 @@ class Residual:
             return part.normalised()
         norms = part.norms()
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
-        return replace(part.clipped(norms, clip_norm), totals=self._clip_rows(requests, norms, clip_norm))
+        return replace(
+            part.clipped(norms, clip_norm), totals=self._clip_rows(cohort, requests, norms, clip_norm)
+        )
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage) -> Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j)."""
@@ -147,11 +149,14 @@ class Residual:
         )
 
     def _clip_rows(
-        self, requests: tuple[Request, ...], norms: FloatArray, clip_norm: float
+        self, cohort: Cohort, requests: tuple[Request, ...], norms: FloatArray, clip_norm: float
     ) -> dict[str, IntArray]:
         clip = residual_requests.adaptive_clip(self.settings)
         asked = [request.name for request in requests if request.source is Source.TOTAL]
-        return {} if clip is None else {name: clip.rows(norms, clip_norm) for name in asked}
+        if clip is None:
+            return {}
+        rows = clip.rows(norms, clip_norm) * (cohort.counts > 0)[:, None]
+        return dict.fromkeys(asked, rows)
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
         """How each user shares her budget among her items; float64, shape (n_ratings,). Private.
@@ -198,7 +203,7 @@ class Residual:
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
         totals = capped_mean(cohort, self.settings) if self.settings.has_biases else {}
-        totals["users"] = np.full((cohort.n_users, 1), ONE_USER, dtype=np.int64)
+        totals["users"] = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
         return Contribution(
             n_items=cohort.n_items,
             indptr=cohort.indptr,

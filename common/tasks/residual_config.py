@@ -140,6 +140,7 @@ class ResidualConfig:
         _require(final is None or 0.0 < final < float("inf"), "final_user_ridge", "finite and > 0", final)
         quantile = self.clip_quantile
         _require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        _require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
         bounds = {"clip_norm": self.vector_bound}
         if self.has_biases:
             bounds["bias_clip_norm"] = self.bias_scale

@@ -189,6 +189,7 @@ class Unclipped:
             clip_norm: C > 0. Public.
         """
         root = np.sqrt(np.minimum(1.0, _INSIDE * clip_norm / np.maximum(norms, 1e-300)))
+        root[self.cohort.counts == 0] = 0.0  # who rated nothing says nothing, also of the moment
         spread = self.residuals * np.repeat(root, self.cohort.counts)
         return Contribution(
             n_items=self.cohort.n_items,

@@ -90,7 +90,7 @@ def moment_matrix(packed: FloatArray, *, stddev: float, population: float, bound
     spread = float(np.sum(apart**2))
     expected = noise**2 * width * (width + 1) / 2  # of noise alone, in isometric coordinates
     keep = max(0.0, 1.0 - expected / spread) if spread > 0 else 0.0
-    least = max(_LEAST_SHARE * level, _NOISE_FLOOR * noise)
+    least = min(max(_LEAST_SHARE * level, _NOISE_FLOOR * noise), level)
     return positive_definite(isotropic + keep * apart, least=least)
 
 
@@ -193,7 +193,8 @@ class _Step:
 
 
 def _step(released: ReleasedRound) -> _Step:
-    matrix, scales = released.moment, released.weighted_counts + released.unobserved
+    matrix: FloatArray = released.moment
+    scales: FloatArray = released.weighted_counts + released.unobserved
     if released.curvature is not None:
         matrix = released.curvature + released.unobserved[:, None, None] * released.moment
         scales = np.ones(matrix.shape[0])

@@ -59,8 +59,8 @@ def test_every_form_of_the_residual_task_spends_its_budget(
     assert {r.release.adjacency for requests in built.task.plan() for r in requests} == {adjacency}
     spent = epsilon_of(1e-6, mu=compose(built.task.settings.noise_multipliers.values()))
     assert 0.999 * 3.0 < spent <= 3.0
-    largest = max(value for name, value in built.shares.items() if name.endswith("/moment"))
-    assert largest == pytest.approx(0.05 / 0.95 * max(built.shares.values()))
+    moment, linear = (built.shares[f"round-1/{part}"] for part in ("moment", "linear"))
+    assert moment / linear == pytest.approx(0.05 / 0.95)
 
 
 def test_the_residual_task_gets_the_rating_range_the_seed_and_the_features() -> None:

@@ -84,6 +84,7 @@ def row_of(task: Residual, own: Cohort, board: Board, *, t: int, clip_norm: floa
     w = omega / np.sqrt(np.sum(omega**2)) if omega.any() else omega
     norm = np.linalg.norm(w * r) * np.linalg.norm(x)
     f = min(1.0, MARGIN * clip_norm / norm) if norm > 0 else 1.0
+    f = f if own.n_ratings else 0.0
     return Row(
         items=own.items,
         weights=on_grid(w, 1.0, 2**14),

@@ -62,7 +62,7 @@ def believed_moment(total: np.ndarray, *, stddev: float, n: float, bound: float)
     apart = matrix - level * np.eye(width)
     found = np.sum(np.diag(apart) ** 2) + 2 * np.sum(np.triu(apart, 1) ** 2)
     keep = max(0.0, 1.0 - width * (width + 1) / 2 * noise**2 / found)
-    return raised(level * np.eye(width) + keep * apart, max(1e-3 * level, 2 * noise))
+    return raised(level * np.eye(width) + keep * apart, min(max(1e-3 * level, 2 * noise), level))
 
 
 def believed_counts(task: Residual, noisy: np.ndarray, counts: np.ndarray) -> np.ndarray:

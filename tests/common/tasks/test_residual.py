@@ -155,7 +155,9 @@ def test_the_preparation_is_mean_counts_and_number_of_users(tmp_path: Path) -> N
     number += s.mean_cap * noise("mean/number")[0]
     counts = np.maximum(counts + np.sqrt(s.count_cap) * noise("counts", N_ITEMS), 1.0)
     assert arrays["mean"][0] == pytest.approx(np.clip(3.0 + total / number, 1.0, 5.0), rel=1e-4)
-    assert arrays["population"][0] == pytest.approx(cohort.n_users + noise("users")[0], rel=1e-3)
+    assert arrays["population"][0] == pytest.approx(
+        np.count_nonzero(cohort.counts) + noise("users")[0], rel=1e-3
+    )
     np.testing.assert_allclose(arrays["item_counts"], counts, rtol=2e-3)
     np.testing.assert_allclose(arrays["item_weights"], arrays["item_counts"] ** -s.weight_exponent)
     assert np.all(arrays["learnt"] == 1)
