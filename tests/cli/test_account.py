@@ -186,8 +186,8 @@ def test_a_population_has_left_what_its_runs_do_not_hold(ask: Callable[..., Any]
     path = tmp_path / "members.ledger"
     budget = Budget(epsilon=3.0, delta=1e-6, adjacency=Adjacency.ADD_REMOVE)
     with Population.create(path, budget) as population:
-        seat = population.seat("ab" * 16, name="run", plan={"a": 10.0, "b": 10.0})
-        seat.book([{**gaussian(10.0, name="a"), **NOISE}])
+        population.join("ab" * 16, name="run", plan={"a": 10.0, "b": 10.0})
+        population.book("ab" * 16, [{**gaussian(10.0, name="a"), **NOISE}])
 
     answer = ask("left", path)
 

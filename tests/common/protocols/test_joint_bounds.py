@@ -157,18 +157,24 @@ def test_a_release_that_declares_less_than_anything_enforces_is_refused(board: B
 
 
 def test_a_smaller_total_and_a_smaller_joint_bound_are_enforced_as_declared() -> None:
-    for source in (Source.ITEM_LINEAR, Source.TOTAL):
+    sent = rows(ALTERNATION)
+    rated = np.diff(sent.indptr) > 0
+    products = np.square(sent.weights.astype(float) * sent.responses)
+    starts = np.repeat(np.arange(rated.size), np.diff(sent.indptr))
+    squares = np.bincount(starts, products, minlength=rated.size)
+    norms = np.sqrt(squares) * np.linalg.norm(sent.vectors.astype(float), axis=1)
+    middle = int(np.median(norms[rated]))
+    for source, bound in ((Source.ITEM_LINEAR, middle), (Source.TOTAL, None)):
         requests = [
-            replace(r, release=replace(r.release, l2_bound=r.release.l2_bound // 2))
+            replace(r, release=replace(r.release, l2_bound=bound or r.release.l2_bound // 2))
             if r.source is source
             else r
             for r in TASK.requests(ALTERNATION)
         ]
-        sent = rows(ALTERNATION)
-        kept = rows_within_bounds(sent, requests)[np.diff(sent.indptr) > 0]
-        assert not kept.all()
+        kept = rows_within_bounds(sent, requests)
         # Everybody's row of the quantile has the same norm, but for who rated nothing and says nothing.
-        assert kept.any() == (source is Source.ITEM_LINEAR)
+        expected = norms <= middle if source is Source.ITEM_LINEAR else ~rated
+        np.testing.assert_array_equal(kept, expected)
 
 
 def one_row(vector: list[int], weights: list[int], responses: list[int]) -> dict[str, np.ndarray | int]:
