@@ -42,7 +42,9 @@ class Plan:
     def canaries_for(self, subject: Subject) -> int:
         """How many take part in a game."""
         budget, n_items = subject.budget, subject.catalogue.n_items
-        return self.canaries or enough_canaries(budget.epsilon, budget.delta, n_items=n_items)
+        return self.canaries or enough_canaries(
+            budget.epsilon, budget.delta, n_items=n_items, confidence=self.confidence
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,4 @@ class Finding:
     detail: str
 
 
-def failed(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Those that did not pass."""
-    return tuple(finding for finding in findings if not finding.passed)
-
-
-__all__ = ["Finding", "Part", "failed"]
+__all__ = ["Finding", "Part"]

@@ -151,11 +151,8 @@ class _Tally:
             self.worst[request.name] = FuzzLine(name=request.name, share=share, by=who)
         # Bounds under add-remove are whole numbers: exact. A factor sqrt 2 is not, so allow its last bit.
         if squared > (bound**2 if isinstance(bound, int) else bound**2 * (1 + 1e-12)):
-            check, detail = (
-                f"{request.name} moves by more than its bound",
-                f"{who}: {share:.6g} times the bound",
-            )
-            self.complain(check, detail, share)
+            check = f"{request.name} moves by more than its bound"
+            self.complain(check, f"{who}: {share:.6g} times the bound", share)
 
     def complain(self, check: str, detail: str, badness: float = 0.0) -> None:
         """Remember the worst offence of a kind."""

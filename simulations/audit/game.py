@@ -37,6 +37,7 @@ _DETECTABLE, _POWER = 0.25, 0.999
 _FEWEST, _MOST = 2_000, 40_000
 _INTERFERENCE = 4.0
 _FEW_NUMBERS = 4096
+"""A sum that is not kept per item and has no more numbers than this is audited alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,6 @@ def canary_game(
     n_canaries: int,
     confidence: float = 0.95,
     family_error: float = 1e-3,
-    honest: bool = True,
 ) -> GameResult:
     """Play the game once.
 
@@ -124,11 +124,10 @@ def canary_game(
         n_canaries: how many take part or not.
         confidence: of every lower bound, each on its own.
         family_error: probability that any single release of a correct run is flagged.
-        honest: whether the engine's users take part.
     """
     game = _Game(subject, n_canaries, np.random.default_rng([seed, 0xCA9A27]))
     with Scratch(subject, seed=seed + 1) as scratch:
-        for played in play(subject, engine, seed=seed, honest=honest, planted=game.plant):
+        for played in play(subject, engine, seed=seed, planted=game.plant):
             game.observe(played, scratch)
     return game.result(confidence, family_error)
 

@@ -31,7 +31,8 @@ def write_audit_figure(result: AuditResult, out_dir: Path) -> list[Path]:
     """Write audit.svg and audit.png.
 
     Left: claimed mu of each release and of all together, with the lower bound that the canaries showed, each at
-    95 %; of many releases some exceed their claim by chance, marked are those that chance does not explain. Right: the board-only games' ROC curves under the curve that mu allows.
+    95 %; of many releases some exceed their claim by chance, marked are those that chance does not explain.
+    Right: the board-only games' ROC curves under the curves that mu allows.
 
     Returns:
         Paths of the two files.

@@ -210,3 +210,13 @@ def test_cells_follow_the_widest_loss_and_stay_few() -> None:
     assert cell_width(Mechanisms(gaussian_mu=0.1, laplace=(1e-3,), sampled=())) == pytest.approx(
         2000 / 1e5, rel=0.5
     )
+
+
+def test_the_second_opinion_is_given_without_complaints(caplog: pytest.LogCaptureFixture) -> None:
+    for probability in (0.001, 0.3, 0.9):
+        for mu in (0.05, 0.6, 1.4):
+            events = [sampled(1 / mu, probability=probability, round_name=str(number)) for number in range(3)]
+            tight = epsilon_of_events(events, 1e-5)
+
+            assert tight < epsilon_by_library(events, 1e-5, accountant="rdp") < math.inf
+    assert not caplog.records
