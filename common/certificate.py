@@ -4,13 +4,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import RELATIVE_TOLERANCE, Event, digest, event_problems
+from fedboard.common.privacy.events import (
+    LIBRARY_TOLERANCE,
+    RELATIVE_TOLERANCE,
+    Event,
+    digest,
+    event_problems,
+)
 from fedboard.common.privacy.guarantee import (
     Composition,
     CurvePoint,
@@ -26,6 +32,7 @@ from fedboard.common.privacy.population_total import PopulationTotal
 from fedboard.common.privacy.rating_level import Implied, implied_by, implied_sentences
 
 _FORMAT = 2
+_Numbers: TypeAlias = Composition | Implied | CurvePoint
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _NEIGHBOURS = {
     Adjacency.ADD_REMOVE: "one user with all her ratings is present or absent",
@@ -235,33 +242,30 @@ def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
 def _composition_findings(certificate: Certificate) -> list[Finding]:
     claim, releases = certificate.claim, certificate.releases
     expected = composition_of(releases, claim.delta)
-    findings = _same_numbers("", certificate.composition, expected)
-    covered = expected.epsilon <= claim.epsilon * (1 + RELATIVE_TOLERANCE)
+    tolerance = RELATIVE_TOLERANCE if expected.exact else LIBRARY_TOLERANCE
+    findings = _same_numbers("", certificate.composition, expected, tolerance)
+    covered = expected.epsilon <= claim.epsilon * (1 + tolerance)
     detail = f"epsilon {claim.epsilon!r} is claimed, the releases cost {expected.epsilon!r}"
     findings.append(Finding(check="claim", passed=covered, detail=detail))
-    findings += _same_numbers("", certificate.implied, implied_by(releases, claim.delta))
+    findings += _same_numbers("", certificate.implied, implied_by(releases, claim.delta), tolerance)
     if certificate.population is not None:
         findings += certificate.population.findings(releases, adjacency=claim.adjacency)
     curve = curve_of(releases)
     complete = len(curve) == len(certificate.curve)
     findings.append(Finding(check="curve", passed=complete, detail=f"{len(curve)} points are required"))
     for point, right in zip(certificate.curve, curve, strict=False):
-        findings += _same_numbers(f"curve at {right.delta:g}: ", point, right)
+        findings += _same_numbers(f"curve at {right.delta:g}: ", point, right, tolerance)
     return findings
 
 
-def _same_numbers(
-    where: str, stated: Composition | Implied | CurvePoint, expected: Composition | Implied | CurvePoint
-) -> list[Finding]:
-    return [
-        _number_finding(f"{where}{name}", getattr(stated, name), right)
-        for name, right in asdict(expected).items()
-    ]
-
-
-def _number_finding(name: str, stated: float, expected: float) -> Finding:
-    passed = math.isclose(stated, expected, rel_tol=RELATIVE_TOLERANCE)
-    return Finding(check=name, passed=passed, detail=f"stated {stated!r}, recomputed {expected!r}")
+def _same_numbers(where: str, stated: _Numbers, expected: _Numbers, tolerance: float) -> list[Finding]:
+    findings = []
+    for name, right in asdict(expected).items():
+        value = getattr(stated, name)
+        passed = math.isclose(value, right, rel_tol=tolerance)
+        detail = f"stated {value!r}, recomputed {right!r}"
+        findings.append(Finding(check=f"{where}{name}", passed=passed, detail=detail))
+    return findings
 
 
 def _record_findings(certificate: Certificate) -> list[Finding]:

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting import compose_events, epsilon_of_events, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import RELATIVE_TOLERANCE, Event, is_amplified
+from fedboard.common.privacy.events import LIBRARY_TOLERANCE, RELATIVE_TOLERANCE, Event, is_amplified
 from fedboard.common.privacy.library_accounting import epsilon_by_loss_distributions
 from fedboard.common.privacy.mechanisms import mechanisms_of
 from fedboard.common.privacy.plan import PlannedRelease, planned_event, planned_events
@@ -23,8 +23,8 @@ PREPARATION = "preparation"
 _SLACK = 1e-9
 _ROUND = "round-"
 _COARSENING = 16.0
-_SPENT = 1 - 1e-5
-"""Part of the budget that a search may stop at."""
+_LEAST_SPENT, _MOST_SPENT = 1 - 1e-5, 1 - 2 * LIBRARY_TOLERANCE
+"""Part of the budget that a search may stop at; below all of it, so that it holds on other machines too."""
 _SAFE_STEP = 1e-6
 _MOST_STEPS = 40
 _LEFT_PRECISION = 1e-6
@@ -179,7 +179,7 @@ def _smallest_scale(
     scale, slope = _coarse_scale(lambda scale: cost(scale, coarse=True) / epsilon, full=full)
     for _ in range(_MOST_STEPS):
         spent = cost(scale, coarse=False) / epsilon
-        if _SPENT <= spent <= 1:
+        if _LEAST_SPENT <= spent <= _MOST_SPENT:
             return scale
         scale = min(scale * spent**slope * (1 + _SAFE_STEP), full)
         if scale == full:  # sampling gains nothing: full participation is exact and safe

@@ -197,9 +197,8 @@ def _step(released: ReleasedRound) -> _Step:
     scales: FloatArray = released.weighted_counts + released.unobserved
     if released.curvature is not None:
         matrix = released.curvature + released.unobserved[:, None, None] * released.moment
-        scales = np.ones(matrix.shape[0])
-    inverse: FloatArray = np.linalg.inv(matrix)
-    return _Step(inverse, scales)
+        scales = np.ones_like(scales)
+    return _Step(np.linalg.inv(matrix).astype(np.float64, copy=False), scales)
 
 
 def _covariance(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:

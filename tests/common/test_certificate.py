@@ -370,6 +370,14 @@ def test_more_amplification_than_the_releases_state_is_found():
     assert {"epsilon", "rating_epsilon"} <= failed(resealed(plain))
 
 
+@pytest.mark.parametrize(("error", "holds"), [(5e-8, True), (-5e-8, True), (3e-7, False), (-3e-7, False)])
+def test_numbers_of_loss_distributions_may_differ_by_the_rounding_of_another_machine(error, holds):
+    plain = sampled_certificate().to_dict()
+    plain["curve"][-1]["epsilon"] *= 1 + error
+
+    assert failed(resealed(plain)) == (set() if holds else {"curve at 1e-09: epsilon"})
+
+
 def test_rounds_that_contradict_themselves_are_a_failed_finding_not_a_crash():
     plain = sampled_certificate().to_dict()
     plain["releases"][0]["participation"]["probability"] = 0.2
