@@ -28,6 +28,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks import adadpals_requests
 from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, Feedback, needs_population
 from fedboard.common.tasks.preparation import capped_counts, capped_mean, head_of
+from fedboard.common.tasks.preparation_requests import ONE_USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ class AdaDpals:
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
-        totals = {"users": np.full((cohort.n_users, 1), adadpals_requests.ONE_USER, dtype=np.int64)}
+        totals = {"users": np.full((cohort.n_users, 1), ONE_USER, dtype=np.int64)}
         if self.settings.feedback is Feedback.EXPLICIT:
             totals |= capped_mean(cohort, self.settings)
         return Contribution(

@@ -26,8 +26,8 @@ from fedboard.common.privacy.clipping import quantise_weights
 from fedboard.common.privacy.weights import WeightScheme, entry_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks import residual_requests
-from fedboard.common.tasks.adadpals_requests import ONE_USER
 from fedboard.common.tasks.preparation import capped_counts, capped_mean
+from fedboard.common.tasks.preparation_requests import ONE_USER
 from fedboard.common.tasks.residual_config import ResidualConfig, Stage, StageKind, stage_of
 from fedboard.common.tasks.residual_local import (
     ItemModel,

@@ -1,15 +1,18 @@
 """The releases of residual alternating minimisation: what each sum covers, its grid, its sensitivity. Data-free."""
 
 import math
-from typing import Any
 
 from fedboard.common.contribution import Request, Source
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.clipping import QUADRATIC_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.privacy.quantile import AdaptiveClip
-from fedboard.common.privacy.release import GaussianRelease
-from fedboard.common.tasks.adadpals_requests import ONE_USER
-from fedboard.common.tasks.preparation import MEAN_BOUND
+from fedboard.common.tasks.preparation_requests import (
+    calibrated_request,
+    counts_request,
+    mean_requests,
+    noise_multiplier,
+    users_request,
+)
 from fedboard.common.tasks.residual_config import (
     ResidualConfig,
     Stage,
@@ -52,16 +55,16 @@ def of_stage(
 
 def preparation(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
     """Private mean, private counts and the private number of users, asked in one visit."""
-    mean = _mean(settings) if settings.has_biases else ()
-    return (*mean, counts_request(settings, n_items=n_items), _users(settings))
+    mean = mean_requests(settings) if settings.has_biases else ()
+    return (*mean, counts_request(settings, n_items=n_items), users_request(settings))
 
 
 def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
     """Weighted counts, once for all rounds, and with biases the residuals along the constant coordinate alone."""
-    weighted = _request(
+    weighted = calibrated_request(
         settings,
         Source.ITEM_COUNT,
-        name="weighted-counts",
+        "weighted-counts",
         rows=n_items,
         grid_step=1.0 / WEIGHT_ONE,
         l2_bound=WEIGHT_ONE,
@@ -96,10 +99,10 @@ def spectral_start(settings: ResidualConfig, *, n_items: int) -> tuple[Request, 
         InputError: the catalogue is too large for a matrix of all pairs.
     """
     require_catalogue(settings, n_items=n_items)
-    request = _request(
+    request = calibrated_request(
         settings,
         Source.ITEM_PAIRS,
-        name="pairs",
+        "pairs",
         width=n_items * (n_items + 1) // 2,
         layout="symmetric",
         grid_step=1.0 / RESPONSE_BOUND**2,
@@ -145,7 +148,7 @@ def _clip(settings: ResidualConfig, t: int) -> tuple[Request, ...]:
         return ()
     name = f"round-{t}/clip"
     return (
-        clip.request(name, noise_multiplier=_noise_multiplier(settings, name), adjacency=settings.adjacency),
+        clip.request(name, noise_multiplier=noise_multiplier(settings, name), adjacency=settings.adjacency),
     )
 
 
@@ -158,10 +161,10 @@ def _moments(
     whatever her ratings are; that is the sensitivity, far below ``residual_bound vector_bound``.
     """
     step = bound * settings.residual_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
-    linear = _request(
+    linear = calibrated_request(
         settings,
         Source.ITEM_LINEAR,
-        name=f"{prefix}/linear",
+        f"{prefix}/linear",
         rows=n_items,
         width=width,
         grid_step=step,
@@ -169,10 +172,10 @@ def _moments(
         same_sign=False,
         covers="g_i = sum of w f r x per item, each user's part clipped as a whole",
     )
-    moment = _request(
+    moment = calibrated_request(
         settings,
         Source.QUADRATIC,
-        name=f"{prefix}/moment",
+        f"{prefix}/moment",
         width=width * (width + 1) // 2,
         layout="symmetric",
         grid_step=bound**2 / VECTOR_BOUND**2,
@@ -184,10 +187,10 @@ def _moments(
 
 
 def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
-    return _request(
+    return calibrated_request(
         settings,
         Source.ITEM_QUADRATIC,
-        name=f"round-{t}/curvature",
+        f"round-{t}/curvature",
         rows=n_items,
         width=settings.width * (settings.width + 1) // 2,
         layout="symmetric",
@@ -198,76 +201,9 @@ def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
     )
 
 
-def _mean(settings: ResidualConfig) -> tuple[Request, Request]:
-    total = _request(
-        settings,
-        Source.TOTAL,
-        name="mean/sum",
-        grid_step=settings.mean_cap * settings.half_range / MEAN_BOUND,
-        l2_bound=MEAN_BOUND,
-        same_sign=False,
-        covers="sum of ratings minus the centre of the public range, smoothly bounded",
-    )
-    number = _request(
-        settings,
-        Source.TOTAL,
-        name="mean/number",
-        grid_step=settings.mean_cap / MEAN_BOUND,
-        l2_bound=MEAN_BOUND,
-        same_sign=True,
-        covers="number of ratings, smoothly bounded",
-    )
-    return (total, number)
-
-
-def counts_request(settings: ResidualConfig, *, n_items: int) -> Request:
-    """The private item counts of the preparation."""
-    return _request(
-        settings,
-        Source.ITEM_COUNT,
-        name="counts",
-        rows=n_items,
-        grid_step=math.sqrt(settings.count_cap) / WEIGHT_ONE,
-        l2_bound=WEIGHT_ONE,
-        same_sign=True,
-        covers="users per item, each user's row scaled to at most sqrt(count_cap)",
-    )
-
-
-def _users(settings: ResidualConfig) -> Request:
-    return _request(
-        settings,
-        Source.TOTAL,
-        name="users",
-        grid_step=1.0 / ONE_USER,
-        l2_bound=ONE_USER,
-        same_sign=True,
-        covers="number of users",
-    )
-
-
-def _request(settings: ResidualConfig, source: Source, *, name: str, **release: Any) -> Request:
-    shape = {"rows": 1, "width": 1, "layout": "vector", **release}
-    return Request(
-        source=source,
-        release=GaussianRelease(
-            name=name,
-            adjacency=settings.adjacency,
-            noise_multiplier=_noise_multiplier(settings, name),
-            **shape,
-        ),
-    )
-
-
 def real_stddev(request: Request) -> float:
     """Noise deviation of a release in real units."""
     return request.release.noise_stddev * request.release.grid_step
-
-
-def _noise_multiplier(settings: ResidualConfig, name: str) -> float:
-    if name not in settings.noise_multipliers:
-        raise PrivacyError(f"no noise multiplier for release {name!r}: calibrate the run's budget first")
-    return settings.noise_multipliers[name]
 
 
 __all__ = [
@@ -275,7 +211,6 @@ __all__ = [
     "adaptive_clip",
     "alternation",
     "bias_round",
-    "counts_request",
     "of_stage",
     "preparation",
     "real_stddev",

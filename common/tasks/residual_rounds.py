@@ -14,9 +14,10 @@ from fedboard.common.privacy.clipping import VECTOR_BOUND
 from fedboard.common.privacy.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.preparation import head_of
+from fedboard.common.tasks.preparation_requests import counts_request
 from fedboard.common.tasks.residual_config import Curvature, ResidualConfig, adapts_clipping, stage_of
 from fedboard.common.tasks.residual_curvature import credible_curvature
-from fedboard.common.tasks.residual_requests import adaptive_clip, counts_request, real_stddev
+from fedboard.common.tasks.residual_requests import adaptive_clip, real_stddev
 from fedboard.common.tasks.residual_start import leading_factors
 from fedboard.common.tasks.residual_update import (
     ReleasedRound,
