@@ -92,14 +92,12 @@ def planned(multipliers: Mapping[str, float], poisson: float | None) -> dict[str
 
 
 def poisson_rounds(names: Mapping[str, float], poisson: float | None) -> ParticipationOf:
-    """Which releases share a coin: those of a run as its rounds are named, else each has its own."""
+    """Which releases share a coin: those of one round of a run, by their names; another name has its own."""
     if poisson is None:
         return lambda name: None
-    of_run = any(round_of_release(name) == name.partition("/")[0] for name in names)
 
     def stated(name: str) -> dict[str, Any]:
-        coin = round_of_release(name) if of_run else name
-        return {"kind": "poisson", "probability": poisson, "round": coin}
+        return {"kind": "poisson", "probability": poisson, "round": round_of_release(name)}
 
     return stated
 
@@ -108,7 +106,7 @@ def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | N
     """What a ledger has spent, what is reserved in it, and what further Gaussian releases it has room for."""
     committed = [*account.events, *account.reserved]
     epsilon, delta = budget.epsilon, budget.delta
-    mu = mu_left(committed, epsilon, delta, adjacency=budget.adjacency)
+    mu = mu_left(committed, epsilon, delta)
     answer: dict[str, Any] = {
         "what": account.label,
         "adjacency": str(budget.adjacency),
@@ -127,7 +125,7 @@ def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | N
     if noise_multiplier is not None:
         answer["left"]["noise_multiplier"] = noise_multiplier
         answer["left"]["releases"] = releases_left(
-            committed, epsilon, delta, adjacency=budget.adjacency, noise_multiplier=noise_multiplier
+            committed, epsilon, delta, noise_multiplier=noise_multiplier
         )
     return answer
 

@@ -121,7 +121,7 @@ def account_findings(
             for total in (held.population for held in certificates if held.population is not None):
                 again = population.total(run, head=total.head)
                 detail = f"stated {total.sentence()!r}, recomputed {again.sentence()!r}"
-                findings.append(_finding("population's total", detail, passed=again == total))
+                findings.append(_finding("population's total", detail, passed=again.agrees_with(total)))
     except (InputError, PrivacyError, StorageError) as error:
         findings.append(_finding("population's account", str(error), passed=False))
     return findings

@@ -130,6 +130,26 @@ def compose_events(events: Iterable[Event]) -> float:
     return compose_mu(event_mu(event) for event in checked)
 
 
+def epsilon_when_adaptive(events: Sequence[Event], delta: float) -> float:
+    """Epsilon that holds also where each event was chosen after the outcome of earlier ones was seen.
+
+    By the GDP bound of each event, with sampled rounds in full. The curve of loss distributions is no such
+    filter: it composes what was fixed beforehand, and of two continuations that it holds to be equal, the
+    worse one for the outcome can be chosen.
+
+    Args:
+        events: sound events. Public.
+        delta: in (0, 1). Public.
+
+    Raises:
+        PrivacyError: an event is not sound.
+
+    Reference: Smith and Thakurta (2022), Fully adaptive composition for Gaussian differential privacy,
+    arXiv:2210.17520.
+    """
+    return epsilon_of(delta, mu=compose_events(events))
+
+
 def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
     """Epsilon of recorded events together: the exact curve where all are Gaussian with full participation.
 
@@ -200,6 +220,7 @@ __all__ = [
     "epsilon_by_library",
     "epsilon_of",
     "epsilon_of_events",
+    "epsilon_when_adaptive",
     "mu_for",
     "require_delta",
 ]

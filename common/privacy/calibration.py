@@ -7,12 +7,18 @@ from typing import Any, TypeAlias
 from scipy.optimize import brentq
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting import compose_events, epsilon_of_events, mu_for
+from fedboard.common.privacy.accounting import (
+    compose_events,
+    compose_mu,
+    epsilon_of,
+    epsilon_of_events,
+    mu_for,
+)
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import LIBRARY_TOLERANCE, RELATIVE_TOLERANCE, Event, is_amplified
 from fedboard.common.privacy.library_accounting import epsilon_by_loss_distributions
 from fedboard.common.privacy.mechanisms import mechanisms_of
-from fedboard.common.privacy.plan import PlannedRelease, planned_event, planned_events
+from fedboard.common.privacy.plan import PlannedRelease, planned_events
 
 Shares: TypeAlias = Mapping[str, float]
 """Release name -> share of mu^2; each > 0, together at most 1. Public."""
@@ -21,13 +27,16 @@ ParticipationOf: TypeAlias = Callable[[str], Mapping[str, Any] | None]
 
 PREPARATION = "preparation"
 _SLACK = 1e-9
-_ROUND = "round-"
+_ROUND_OF = {
+    **dict.fromkeys(("mean", "counts", "users"), PREPARATION),
+    **dict.fromkeys(("weighted-counts", "bias"), "biases"),
+}
+"""By what stands before the slash in a release's name: which round of a run asks for it."""
 _COARSENING = 16.0
 _LEAST_SPENT, _MOST_SPENT = 1 - 1e-5, 1 - 2 * LIBRARY_TOLERANCE
 """Part of the budget that a search may stop at; below all of it, so that it holds on other machines too."""
 _SAFE_STEP = 1e-6
 _MOST_STEPS = 40
-_LEFT_PRECISION = 1e-6
 
 
 def noise_multipliers(
@@ -73,75 +82,56 @@ def noise_multipliers(
     return {name: scale * math.sqrt(max(total, 1.0) / share) for name, share in shares.items()}
 
 
-def mu_left(events: Sequence[Event], epsilon: float, delta: float, *, adjacency: Adjacency) -> float:
+def mu_left(events: Sequence[Event], epsilon: float, delta: float) -> float:
     """Largest mu of further Gaussian releases, all together, that still fit a budget beside what is booked.
 
-    ``sqrt(mu_budget^2 - mu_spent^2)`` where all is Gaussian with full participation; searched for on the
-    accountant's curve otherwise. n releases of noise multiplier z fit if ``n <= (z mu)^2``.
+    ``sqrt(mu_budget^2 - mu_spent^2)``, with sampled rounds in full: what comes next may be chosen by what was
+    seen (``epsilon_when_adaptive``). n releases of noise multiplier z fit if ``n <= (z mu)^2``.
 
     Args:
-        events: what is booked; sound, rounds of different runs named apart. Public.
+        events: what is booked; sound. Public.
         epsilon: of the budget, > 0. Public.
         delta: of the budget. Public.
-        adjacency: of the budget.
 
     Returns:
-        From the safe side, within 1e-6 relatively; 0 where nothing fits.
+        0 where nothing fits.
 
     Raises:
-        FedboardError: dp-accounting is needed and not installed.
-        PrivacyError: as for ``epsilon_of_events``.
+        PrivacyError: an event is not sound.
     """
-    allowed = mu_for(epsilon, delta)
-    if mechanisms_of(events).is_gaussian:
-        spent = compose_events(events)
-        return math.sqrt((allowed - spent) * (allowed + spent)) if spent < allowed else 0.0
-
-    def excess(mu: float) -> float:
-        further = planned_event("further releases", 1.0 / mu, adjacency)
-        return epsilon_of_events([*events, further], delta) - epsilon
-
-    smallest = _LEFT_PRECISION * allowed
-    if epsilon_of_events(events, delta) >= epsilon or excess(smallest) > 0:
-        return 0.0
-    if excess(allowed) <= 0:
-        return allowed
-    found = float(brentq(excess, smallest, allowed, xtol=smallest / 4, rtol=_LEFT_PRECISION))
-    while excess(found) > 0:
-        found -= smallest / 4
-    return found
+    allowed, spent = mu_for(epsilon, delta), compose_events(events)
+    return math.sqrt((allowed - spent) * (allowed + spent)) if spent < allowed else 0.0
 
 
-def releases_left(
-    events: Sequence[Event], epsilon: float, delta: float, *, adjacency: Adjacency, noise_multiplier: float
-) -> int:
+def releases_left(events: Sequence[Event], epsilon: float, delta: float, *, noise_multiplier: float) -> int:
     """How many further Gaussian releases of one noise multiplier a ledger with this budget would still book.
 
     Args:
         events: as for ``mu_left``.
         epsilon: as for ``mu_left``.
         delta: as for ``mu_left``.
-        adjacency: as for ``mu_left``.
         noise_multiplier: z > 0 of each. Public.
 
     Raises:
-        FedboardError: as for ``mu_left``.
         PrivacyError: as for ``mu_left``, or z is not a finite number > 0.
     """
-    mu = mu_left(events, epsilon, delta, adjacency=adjacency)
+    mu = mu_left(events, epsilon, delta)
     if not 0 < noise_multiplier < math.inf:
         raise PrivacyError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
     count = math.floor((noise_multiplier * mu) ** 2)
     # One more may fit by rounding: a ledger allows for that much.
-    together = planned_event("one more", noise_multiplier / math.sqrt(count + 1), adjacency)
-    more = epsilon_of_events([*events, together], delta) <= epsilon * (1 + RELATIVE_TOLERANCE)
+    together = compose_mu([compose_events(events), math.sqrt(count + 1) / noise_multiplier])
+    more = epsilon_of(delta, mu=together) <= epsilon * (1 + RELATIVE_TOLERANCE)
     return count + 1 if more else count
 
 
 def round_of_release(name: str) -> str:
-    """Name of the round that makes a release: "round-3" for "round-3/linear", else "preparation"."""
+    """Name of the round that makes a release: "round-3" for "round-3/linear", "preparation" for counts and mean.
+
+    Another name is a round of its own, by what stands before its slash.
+    """
     head = name.partition("/")[0]
-    return head if head.startswith(_ROUND) else PREPARATION
+    return _ROUND_OF.get(head, head)
 
 
 def sampled_plan(

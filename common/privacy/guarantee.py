@@ -86,7 +86,7 @@ def composition_of(events: Sequence[Event], delta: float) -> Composition:
     return Composition(
         mu=compose_mu(event_mu(event) for event in events),
         rho=_rho(events),
-        exact=mechanisms_of(events).is_gaussian,
+        exact=mechanisms_of(events).is_gaussian and not any(event.get("participation") for event in events),
         epsilon=point.epsilon,
         epsilon_rdp=point.epsilon_rdp,
         epsilon_zcdp=point.epsilon_zcdp,
@@ -127,9 +127,9 @@ def composition_sentences(composition: Composition, n_releases: int) -> tuple[st
         )
     else:
         cost = (
-            f"{together} cost epsilon {composition.epsilon!r} at this delta by their privacy loss "
-            f"distributions. They are at most {composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper "
-            "bounds, because Laplace noise or a random choice of who takes part is among them."
+            f"{together} cost at most epsilon {composition.epsilon!r} at this delta. They are at most "
+            f"{composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, because Laplace noise or "
+            "a random choice of who takes part is among them."
         )
     return cost, (
         f"Converted from Renyi orders the same releases would be stated as epsilon "

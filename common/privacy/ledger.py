@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import epsilon_of_events
+from fedboard.common.privacy.accounting import epsilon_of_events, epsilon_when_adaptive
 from fedboard.common.privacy.budget import Budget
 from fedboard.common.privacy.chain import ChainFile
 from fedboard.common.privacy.chain_rows import Row
@@ -206,7 +206,7 @@ class Ledger:
         rows = self._chain.rows()
         head = rows[-1].hash if rows else ""
         if self._spent is None or self._spent[0] != head:
-            self._spent = (head, epsilon_of_events(_accounted(rows), self.budget.delta))
+            self._spent = (head, self._cost(_accounted(rows)))
         return Guarantee(
             epsilon=self._spent[1], delta=self.budget.delta, adjacency=str(self.budget.adjacency)
         )
@@ -294,10 +294,15 @@ class Ledger:
             )
         require_planned(event, self.plan)
 
+    def _cost(self, events: Sequence[Event]) -> float:
+        """Epsilon of events; without a plan each may have been chosen by what earlier ones showed."""
+        accounted = epsilon_when_adaptive if self.plan is None else epsilon_of_events
+        return accounted(events, self.budget.delta)
+
     def _require_affordable(self, new: Sequence[Event]) -> None:
         names = ", ".join(repr(event["name"]) for event in new)
         events = [*_accounted(self._chain.rows()), *apart(new, self.run)]
-        after = epsilon_of_events(events, self.budget.delta)
+        after = self._cost(events)
         self.budget.require_affordable(f"release {names}", spent=self.spent().epsilon, after=after)
 
     def _reissued(self, row: Row, event: Event, *, reissue: bool) -> Receipt:

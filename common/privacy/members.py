@@ -92,7 +92,7 @@ def members_of(rows: Iterable[Row]) -> dict[str, Member]:
 
 def _member(run: str, records: Sequence[dict[str, Any]]) -> Member:
     first, *others = records
-    closed = bool(others) and others[-1]["name"] == CLOSED
+    closed = bool(others) and others[-1].get(_RECORD) == "closed"
     events = others[:-1] if closed else others
     if first["name"] != OPENED or any(_RECORD in event for event in events):
         raise PrivacyError(f"the account's rows of run {run} are out of order")

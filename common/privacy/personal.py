@@ -4,7 +4,9 @@ With s in (0, 1] her contribution to every release has L2 norm at most s times t
 same noise gives her s mu where the run's mu is everybody's (Gaussian releases, exactly). On the grid her vector
 and her responses are multiplied by sqrt(s), her totals by s, all toward zero, so that in the item statistics
 she has weight s: ``A_i: s w v v^T``, ``b_i: s w r v``, ``G: s v v^T``. Where counts are asked her weights are
-multiplied by s; her responses then stay as they are.
+multiplied by s; her responses then stay as they are. A round that asks for counts and item statistics together
+gets less of her than s in ``b_i`` (s^1.5 with G, else s): the bounds hold, and no scaling of what they share
+gives s for all.
 
 Reference: Liu, Wang and Smola (2015), sec. 3.1 and theorem 2 (personalised budgets by weights).
 """

@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import epsilon_of_events
+from fedboard.common.privacy.accounting import epsilon_when_adaptive
 from fedboard.common.privacy.budget import Budget
 from fedboard.common.privacy.chain import ChainFile
 from fedboard.common.privacy.chain_rows import POPULATION, Row
 from fedboard.common.privacy.durable import lock_writer
 from fedboard.common.privacy.events import Event, canonical_json, require_sound
-from fedboard.common.privacy.members import Member, closing, members_of, opening, require_record
+from fedboard.common.privacy.members import (
+    CLOSED,
+    OPENED,
+    Member,
+    closing,
+    members_of,
+    opening,
+    require_record,
+)
 from fedboard.common.privacy.plan import Plan, counts_alike, require_planned
 from fedboard.common.privacy.population_total import PopulationTotal
 
@@ -229,7 +237,8 @@ class Population:
         return member.committed(self.budget.adjacency)
 
     def _cost(self, members: Iterable[Member], events: Callable[[Member], list[Event]]) -> float:
-        return epsilon_of_events([event for m in members for event in events(m)], self.budget.delta)
+        # Later runs are chosen by people who have seen the boards of earlier ones.
+        return epsilon_when_adaptive([event for m in members for event in events(m)], self.budget.delta)
 
     def _member(self, members: dict[str, Member], run: str) -> Member:
         if run not in members:
@@ -239,6 +248,8 @@ class Population:
     def _require_bookable(self, event: Event, member: Member) -> None:
         require_sound(event)
         name = event["name"]
+        if name in (OPENED, CLOSED):
+            raise PrivacyError(f"release {name!r} has the name of a record of its population's account")
         if event["adjacency"] != self.budget.adjacency:
             raise PrivacyError(
                 f"release {name!r} is for adjacency {event['adjacency']}, its population's account for "

@@ -1,7 +1,8 @@
 """What all runs on the same users cost together, as a board's certificate states it."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from fedboard.common.privacy.accounting import epsilon_of_events
@@ -15,7 +16,8 @@ _SHOWN = 8  # characters of an id, for people
 class PopulationTotal:
     """State of a population's account when a board was published. Every field is public.
 
-    Epsilons are natural-log units at ``delta``, by exact composition of all events. They include this run's.
+    Epsilons are natural-log units at ``delta``, counted so that they hold whatever a run was chosen by
+    (``epsilon_when_adaptive``). They include this run's.
     """
 
     population: str
@@ -42,6 +44,11 @@ class PopulationTotal:
     """Epsilon of everything booked in the lineage."""
     lineage_budget: float | None
     """Epsilon that a lineage may cost; None: no limit of its own."""
+
+    def agrees_with(self, other: "PopulationTotal") -> bool:
+        """Whether these are the same totals, but for how another machine rounds."""
+        ours, theirs = asdict(self), asdict(other)
+        return all(_same(value, theirs[name]) for name, value in ours.items())
 
     def sentence(self) -> str:
         """The total in words."""
@@ -75,6 +82,12 @@ class PopulationTotal:
         )
         within = self.lineage_spent <= limit * (1 + RELATIVE_TOLERANCE)
         return [Finding(check="population", passed=ordered and within, detail=detail)]
+
+
+def _same(value: object, other: object) -> bool:
+    if isinstance(value, float) and isinstance(other, float):
+        return math.isclose(value, other, rel_tol=RELATIVE_TOLERANCE)
+    return value == other
 
 
 __all__ = ["PopulationTotal"]

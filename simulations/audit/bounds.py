@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, nctdtr, ndtri
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.privacy.accounting import epsilon_of
@@ -12,6 +12,7 @@ from fedboard.common.privacy.accounting import epsilon_of
 LARGEST_MU = 1e3
 """Where nothing protects a user there is no noise to measure; bounds end here."""
 _THRESHOLDS = 400
+_PRECISION = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +67,9 @@ def estimate(scores: FloatArray, present: BoolArray) -> float:
 def sharp_bound(scores: FloatArray, present: BoolArray, *, confidence: float) -> float:
     """Lower confidence bound on mu when scores are N(mu in, s^2) with unknown s.
 
-    ``t = (mean_in - mean_out) / s_pooled`` has mean mu and variance ``1/n_in + 1/n_out + mu^2 / (2 (n - 2))``;
-    the bound is the smallest mu that does not make t improbably large. Not guaranteed: anything about mechanisms
+    ``t = (mean_in - mean_out) / (s_pooled sqrt(1/n_in + 1/n_out))`` has the noncentral t distribution with n - 2
+    degrees of freedom and noncentrality ``mu / sqrt(1/n_in + 1/n_out)``; the bound is the smallest mu that does
+    not make t improbably large. Exact for such scores, given the coins. Not guaranteed: anything about mechanisms
     whose scores have another shape.
 
     Returns:
@@ -80,17 +82,19 @@ def sharp_bound(scores: FloatArray, present: BoolArray, *, confidence: float) ->
     n_outside = present.size - n_inside
     if min(n_inside, n_outside) < 2:
         return 0.0
-    found, quantile = estimate(scores, present), float(ndtri(confidence))
-    spread = 1.0 / n_inside + 1.0 / n_outside
-    by_deviation = 1.0 / (2.0 * (present.size - 2))
-    if found <= quantile * math.sqrt(spread):
+    spread = math.sqrt(1.0 / n_inside + 1.0 / n_outside)
+    statistic, freedom = estimate(scores, present) / spread, present.size - 2
+
+    def improbable(mu: float) -> bool:
+        return float(nctdtr(freedom, mu / spread, statistic)) >= confidence
+
+    if not improbable(0.0):
         return 0.0
-    # (found - mu)^2 = quantile^2 (spread + by_deviation mu^2), the smaller root
-    leading = 1.0 - quantile**2 * by_deviation
-    constant = found**2 - quantile**2 * spread
-    if leading <= 0:
-        return 0.0
-    return max(0.0, (found - math.sqrt(max(found**2 - leading * constant, 0.0))) / leading)
+    low, high = 0.0, max(statistic * spread, 0.0)
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if improbable(middle) else (low, middle)
+    return min(low, LARGEST_MU)
 
 
 def split_bound(

@@ -105,20 +105,20 @@ def test_names_tell_rounds_apart(name, round_name):
 
 def test_what_is_left_of_gaussians_is_the_rest_of_mu_squared():
     events = [gaussian(10.0), gaussian(20.0)]
-    left = mu_left(events, 2.0, 1e-5, adjacency=Adjacency.ADD_REMOVE)
+    left = mu_left(events, 2.0, 1e-5)
 
     assert left**2 + 0.01 + 0.0025 == pytest.approx(mu_for(2.0, 1e-5) ** 2)
-    assert mu_left([gaussian(0.5)], 2.0, 1e-5, adjacency=Adjacency.ADD_REMOVE) == 0.0
+    assert mu_left([gaussian(0.5)], 2.0, 1e-5) == 0.0
 
 
 @pytest.mark.parametrize(
     "events",
-    [[laplace(6.0), gaussian(9.0)], [sampled(1.5)], [gaussian(9.0, adjacency="replace")]],
+    [[laplace(6.0), gaussian(9.0)], [sampled(3.0)], [gaussian(9.0, adjacency="replace")]],
     ids=["laplace", "sampled", "replace"],
 )
 def test_as_many_releases_fit_as_a_ledger_books(tmp_path, make_release, events):
     adjacency = Adjacency(events[0]["adjacency"])
-    count = releases_left(events, 2.0, 1e-5, adjacency=adjacency, noise_multiplier=5.0)
+    count = releases_left(events, 2.0, 1e-5, noise_multiplier=5.0)
     noise = {"noise": "secure", "private": True}
     budget = Budget(epsilon=2.0, delta=1e-5, adjacency=adjacency)
 
@@ -137,7 +137,7 @@ def test_equal_parts_of_a_budget_are_counted_in_spite_of_rounding():
     z = noise_multipliers(1.0, 1e-5, {str(k): 1 / 9 for k in range(9)})["0"]
     events = [gaussian(z, name=str(k)) for k in range(4)]
 
-    assert releases_left(events, 1.0, 1e-5, adjacency=Adjacency.ADD_REMOVE, noise_multiplier=z) == 5
-    assert releases_left(events * 3, 1.0, 1e-5, adjacency=Adjacency.ADD_REMOVE, noise_multiplier=z) == 0
+    assert releases_left(events, 1.0, 1e-5, noise_multiplier=z) == 5
+    assert releases_left(events * 3, 1.0, 1e-5, noise_multiplier=z) == 0
     with pytest.raises(PrivacyError, match="noise multiplier"):
-        releases_left(events, 1.0, 1e-5, adjacency=Adjacency.ADD_REMOVE, noise_multiplier=0.0)
+        releases_left(events, 1.0, 1e-5, noise_multiplier=0.0)
