@@ -75,7 +75,10 @@ def _verdict(result: "AuditResult", plan: "Plan") -> str:
         f"{game.epsilon_lower_bound:.4g} ({plan.confidence:.0%}, {game.n_canaries:,} canaries)."
     )
     if result.violated:
-        return f"{told}\nThe claim does not hold: see the checks that failed."
+        return (
+            f"{told}\nThe claim does not hold, or this is one of the {1 - plan.confidence:.0%} of games in which "
+            "chance goes beyond it: see the checks that failed, and decide with --repeat 60."
+        )
     return f"{told}\nNothing exceeds what is claimed. An audit can refute a guarantee, not prove one."
 
 

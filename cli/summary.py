@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fedboard.cli.tables import aligned
 
 if TYPE_CHECKING:
+    from fedboard.common.certificate import Certificate
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.simulate import RunResult
 
@@ -73,7 +74,7 @@ def guarantee_text(result: "RunResult") -> str:
     lines = [
         f"Guarantee: ({claim.epsilon:.4g}, {claim.delta:g})-differential privacy for each {claim.unit} with all "
         f"ratings, adjacency {claim.adjacency},",
-        f"exact composition of {len(certificate.releases)} releases.",
+        _composed(certificate),
     ]
     if not certificate.private:
         lines.append(
@@ -97,6 +98,13 @@ def metrics_text(name: str, guarantee: str, final: Mapping[str, Any]) -> str:
 
 def _values(metrics: Mapping[str, float], names: list[str]) -> tuple[str, ...]:
     return tuple(f"{metrics[name]:.4f}" if name in metrics else "-" for name in names)
+
+
+def _composed(certificate: "Certificate") -> str:
+    number = len(certificate.releases)
+    if certificate.composition.exact:
+        return f"exact composition of {number} releases."
+    return f"composition of {number} releases; who takes part in a round is drawn, and must stay secret if by coins."
 
 
 __all__ = ["guarantee_text", "metrics_text", "newest_board", "private_summary", "reference_summary"]

@@ -53,7 +53,11 @@ class Problem:
         told = f"{self.name}: {items}, ratings from {low:g} to {high:g}"
         if self.item_features is None:
             return told
-        return f"{told}; {len(self.item_features.names)} public item features ({self.item_features.source})"
+        known = self.item_features
+        return (
+            f"{told}; {len(known.names)} public item features ({known.source}, which describes "
+            f"{known.n_described} of the items), for algorithms that use them"
+        )
 
 
 def load_problem(config: SimulationConfig) -> Problem:

@@ -283,7 +283,8 @@ class _Session:
                 backend=self.backend,
                 on_progress=self.listener.progress,
             )
-        line["seconds_total"] = seconds
+        rounds = sum(float(done["seconds"]) for done in self.run.lines() if done["event"] == "round")
+        line["seconds_total"] = max(seconds, rounds)  # a run that was resumed took longer than its last part
         self.run.write_json(self.run.distributions, distributions(self.task, self.board, self.problem.train))
         self.run.append(line)
         certificate = Certificate.from_dict(dict(self.board.certificate or {}))

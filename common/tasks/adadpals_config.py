@@ -8,6 +8,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.release import Adjacency
 from fedboard.common.privacy.weights import WeightScheme
 
+LARGEST_RANK = 512
+"""Beyond it, matrices per item would not fit in memory; found out before anything is released."""
+
 
 class Feedback(StrEnum):
     """What a rating says."""
@@ -81,6 +84,7 @@ class AdaDpalsConfig:
             InputError: a value is outside its range; the message names it.
         """
         _require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
+        _require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
         _require(self.rounds >= 1, "rounds", "a whole number >= 1", self.rounds)
         _require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
         _require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
@@ -197,6 +201,7 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
 
 
 __all__ = [
+    "LARGEST_RANK",
     "AdaDpalsConfig",
     "BudgetShares",
     "Feedback",

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.release import Adjacency
-from fedboard.common.tasks.adadpals_config import SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.adadpals_config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
 
 
 class Curvature(StrEnum):
@@ -125,7 +125,9 @@ class ResidualConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        for name in ("rank", "rounds", "count_cap"):
+        _require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
+        _require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
+        for name in ("rounds", "count_cap"):
             _require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
         _require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         for name in ("weight_exponent", "gauge_exponent"):

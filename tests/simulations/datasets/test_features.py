@@ -141,7 +141,8 @@ def test_a_problem_carries_features_in_the_order_of_its_catalogue(tmp_path: Path
     column = titled.item_features.names.index("genre: drama")
     is_drama = np.array([", drama)" in title for title in titled.catalogue.titles])
     np.testing.assert_array_equal(titled.feature_values[:, column] > 0, is_drama)
-    assert titled.statement.endswith(f"{len(titled.item_features.names)} public item features (titles)")
+    assert f"{len(titled.item_features.names)} public item features (titles, which desc" in titled.statement
+    assert "80 of the items" in titled.statement
 
 
 @pytest.mark.skipif(not DATA, reason="FEDBOARD_DATA is not set to a folder with ml-1m")
