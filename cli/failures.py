@@ -1,12 +1,14 @@
 """How a failure reaches the person at the keyboard: one sentence and an exit code, a traceback only on request."""
 
 import os
+import shlex
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -93,4 +95,25 @@ def _reader_left() -> int:
     return 1
 
 
-__all__ = ["UNEXPECTED", "InterruptedRunError", "guarded"]
+@contextmanager
+def resumable(command: str, place: Path, record: str) -> Iterator[None]:
+    """Turn Ctrl-C into a sentence that says how to go on, once there is something to go on with.
+
+    Args:
+        command: of ``fedboard``.
+        place: its directory.
+        record: the file there that ``--resume`` reads.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, with the command that goes on.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (place / record).exists():
+            raise
+        again = f"fedboard {command} --out {shlex.quote(str(place))} --resume"
+        raise InterruptedRunError(f"interrupted; go on with: {again}") from None
+
+
+__all__ = ["UNEXPECTED", "InterruptedRunError", "guarded", "resumable"]

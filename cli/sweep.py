@@ -1,7 +1,6 @@
 """``fedboard sweep``: a grid of runs and their privacy-utility frontier."""
 
 import json
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.configuration import configure, data_options, listed, model_options
-from fedboard.cli.failures import InterruptedRunError
+from fedboard.cli.failures import resumable
 from fedboard.cli.places import RUNS, fresh
 from fedboard.common.errors import InputError
 
@@ -104,13 +103,8 @@ def _run(record: "SweepRecord", place: Path, *, jobs: int, resume: bool) -> "Swe
         state = "failed" if outcome.error else "was finished" if outcome.was_finished else "finished"
         click.echo(f"cell {done}: {outcome.cell.name} {state}", err=True)
 
-    try:
+    with resumable("sweep", place, "sweep.json"):
         return run_sweep(record, place, jobs=jobs, resume=resume, on_done=told)
-    except KeyboardInterrupt:
-        if not (place / "sweep.json").exists():
-            raise
-        again = f"fedboard sweep --out {shlex.quote(str(place))} --resume"
-        raise InterruptedRunError(f"interrupted; go on with: {again}") from None
 
 
 def _summary(result: "SweepResult") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.configuration import configure, data_options, listed, model_options
-from fedboard.cli.failures import InterruptedRunError
+from fedboard.cli.failures import resumable
 from fedboard.cli.places import RUNS, fresh
 from fedboard.cli.tables import aligned
 from fedboard.common.errors import InputError
@@ -131,13 +131,8 @@ def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "Tune
         seen.append(trial.metrics[record.metric])
         click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}", err=True)
 
-    try:
+    with resumable("tune", place, "tune.json"):
         return run_tuning(record, place, jobs=jobs, resume=resume, on_trial=told)
-    except KeyboardInterrupt:
-        if not (place / "tune.json").exists():
-            raise
-        again = f"fedboard tune --out {shlex.quote(str(place))} --resume"
-        raise InterruptedRunError(f"interrupted; go on with: {again}") from None
 
 
 def _summary(result: "TuneResult") -> dict[str, Any]:

@@ -19,4 +19,11 @@ def unpack_symmetric(packed: FloatArray, *, rank: int) -> FloatArray:
     return full
 
 
-__all__ = ["packed_size", "unpack_symmetric"]
+def pack_symmetric(matrices: FloatArray) -> FloatArray:
+    """Packed upper triangles, shape (k, rank (rank + 1) / 2), of symmetric matrices, shape (k, rank, rank)."""
+    upper_row, upper_column = np.triu_indices(matrices.shape[1])
+    packed: FloatArray = matrices[:, upper_row, upper_column]
+    return packed
+
+
+__all__ = ["pack_symmetric", "packed_size", "unpack_symmetric"]

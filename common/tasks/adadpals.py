@@ -18,16 +18,24 @@ import msgspec
 import numpy as np
 
 from fedboard.common import kernels
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.kernels.packing import unpack_symmetric
 from fedboard.common.privacy.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.privacy.weights import entry_weights, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks import adadpals_requests
 from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, Feedback, needs_population
-from fedboard.common.tasks.preparation import capped_counts, capped_mean, head_of
+from fedboard.common.tasks.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
+from fedboard.common.tasks.preparation import (
+    capped_counts,
+    capped_mean,
+    head_of,
+    released_mean,
+    share_among_learnt,
+)
 from fedboard.common.tasks.preparation_requests import ONE_USER
 
 
@@ -79,7 +87,7 @@ class AdaDpals:
             return adadpals_requests.preparation(self.settings, n_items=n_items)
         if board.version > self.settings.rounds:
             return ()
-        t, clip_norm = board.version, self._clip_norm(board)
+        t, clip_norm = board.version, clip_norm_of(board, self.settings)
         return adadpals_requests.alternation(self.settings, t, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
@@ -105,38 +113,28 @@ class AdaDpals:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         if requests[0].source in (Source.TOTAL, Source.ITEM_COUNT):
             return self._contribute_preparation(cohort, requests)
-        vectors = self.fit_local(cohort, board)
+        vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
+
+        def norms() -> FloatArray:
+            found: FloatArray = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+            return found
+
         return Contribution(
             n_items=cohort.n_items,
             indptr=cohort.indptr,
             items=cohort.items,
             weights=quantise_weights(self.weigh(cohort, board)),
-            vectors=clip_vectors(vectors, self._clip_norm(board)),
+            vectors=clip_vectors(vectors, clip_norm),
             responses=clip_responses(self._labels(cohort, board), self.settings.label_bound),
-            totals=self._norm_rows(cohort, board, vectors),
+            totals=clip_rows(self.settings, board.version, cohort, norms, clip_norm),
         )
-
-    def _norm_rows(self, cohort: Cohort, board: Board, vectors: Float32Array) -> dict[str, IntArray]:
-        """Where each user's norm lies, for the rounds that release it; a user without ratings says nothing."""
-        moving = adadpals_requests.adaptive_clip(self.settings, board.version)
-        if moving is None:
-            return {}
-        norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
-        rows = moving.rows(norms, self._clip_norm(board))
-        rows[cohort.counts == 0] = 0
-        return {f"round-{board.version}/clip": rows}
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
         """How each user shares her budget among her items; float64, shape (n_ratings,). Private.
 
         Squares of a user's weights sum to at most 1; items that are not learnt get nothing.
         """
-        if np.all(board.arrays["learnt"]):
-            return self._share(cohort, board)
-        learnt = board.arrays["learnt"][cohort.items] != 0
-        weights = np.zeros(cohort.n_ratings)
-        weights[learnt] = self._share(cohort.where(learnt), board)
-        return weights
+        return share_among_learnt(cohort, board, lambda own: self._share(own, board))
 
     def _share(self, cohort: Cohort, board: Board) -> FloatArray:
         return entry_weights(
@@ -153,7 +151,7 @@ class AdaDpals:
         if board.version == 0:
             return self._update_preparation(board, released)
         names = {request.source: request.name for request in self.requests(board)}
-        clip_norm = self._clip_norm(board)
+        clip_norm = clip_norm_of(board, self.settings)
         solver = _ItemSolver(
             quadratic=names[Source.ITEM_QUADRATIC],
             linear=names[Source.ITEM_LINEAR],
@@ -166,16 +164,7 @@ class AdaDpals:
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
         arrays = {"item_factors": _unit_gauge(factors, board.arrays["item_counts"])}
-        moving = adadpals_requests.adaptive_clip(self.settings, board.version)
-        if moving is None:
-            return board.successor(**arrays)
-        moved = moving.update(clip_norm, released.array(names[Source.TOTAL]))
-        return board.successor(**arrays, clip_norm=np.array([moved]))
-
-    def _clip_norm(self, board: Board) -> float:
-        """Gamma of the round after this board."""
-        moved = board.arrays.get("clip_norm")
-        return self.settings.clip_norm if moved is None else float(moved[0])
+        return board.successor(**arrays, **next_clip_norm(board, released, self.settings, board.version))
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """The users' and the items' factors as they are."""
@@ -210,11 +199,7 @@ class AdaDpals:
 
     def _update_preparation(self, board: Board, released: ReleasedSums) -> Board:
         settings = self.settings
-        mean = 0.0
-        if settings.feedback is Feedback.EXPLICIT:
-            number = max(float(released.array("mean/number")[0, 0]), 1.0)
-            mean = settings.centre + float(released.array("mean/sum")[0, 0]) / number
-            mean = min(max(mean, settings.rating_low), settings.rating_high)
+        mean = released_mean(released, settings) if settings.feedback is Feedback.EXPLICIT else 0.0
         counts = np.maximum(released.array("counts")[:, 0], 1.0)
         omega = item_weights(
             settings.weights,
@@ -243,10 +228,7 @@ class AdaDpals:
     def _item_gram(self, names: Mapping[Source, str], released: ReleasedSums) -> FloatArray | None:
         if Source.QUADRATIC not in names:
             return None
-        packed = released.array(names[Source.QUADRATIC])[0]
-        gram = np.zeros((self.settings.rank, self.settings.rank))
-        gram[np.triu_indices(self.settings.rank)] = packed
-        gram = np.triu(gram) + np.triu(gram, 1).T
+        gram = unpack_symmetric(released.array(names[Source.QUADRATIC]), rank=self.settings.rank)[0]
         values, vectors = np.linalg.eigh(gram)
         weight = self.settings.item_unobserved_weight
         projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T

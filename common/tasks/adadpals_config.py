@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fedboard.common.errors import InputError
 from fedboard.common.privacy.release import Adjacency
 from fedboard.common.privacy.weights import WeightScheme
+from fedboard.common.tasks.adaptive_clipping import FARTHEST, adapts_clipping
+from fedboard.common.tasks.ranges import require
 
 LARGEST_RANK = 512
 """Beyond it, matrices per item would not fit in memory; found out before anything is released."""
@@ -83,15 +84,15 @@ class AdaDpalsConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        _require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
-        _require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
-        _require(self.rounds >= 1, "rounds", "a whole number >= 1", self.rounds)
-        _require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
-        _require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
-        _require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
-        _require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
+        require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
+        require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
+        require(self.rounds >= 1, "rounds", "a whole number >= 1", self.rounds)
+        require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
+        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
+        require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
+        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
         quantile = self.clip_quantile
-        _require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
         for name in (
             "mean_budget",
             "clip_norm",
@@ -102,9 +103,14 @@ class AdaDpalsConfig:
             "count_cap",
             "mean_cap",
         ):
-            _require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
         for name in ("unobserved_weight", "item_unobserved_weight"):
-            _require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
+            require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
+
+    @property
+    def largest_clip_norm(self) -> float:
+        """An adaptive clipping norm never rises above this."""
+        return self.clip_norm * FARTHEST
 
     @property
     def packed(self) -> int:
@@ -120,11 +126,6 @@ class AdaDpalsConfig:
     def half_range(self) -> float:
         """Half the width of the public rating range."""
         return (self.rating_high - self.rating_low) / 2
-
-
-def _require(holds: bool, name: str, rule: str, value: object) -> None:
-    if not holds:
-        raise InputError(f"{name} must be {rule}, got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +154,9 @@ class BudgetShares:
             InputError: a share is outside (0, 1).
         """
         for name in ("mean", "counts", "users", "clip", "gram", "quadratic"):
-            _require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
         apart = self.mean + self.counts + self.users + self.clip
-        _require(apart < 1.0, "shares.mean + shares.counts + shares.users + shares.clip", "< 1", apart)
-
-
-def adapts_clipping(config: AdaDpalsConfig, t: int) -> bool:
-    """Whether round t releases where the users' norms lie; the last round does not, since none follows."""
-    return config.clip_quantile is not None and 0 < t < config.rounds
+        require(apart < 1.0, "shares.mean + shares.counts + shares.users + shares.clip", "< 1", apart)
 
 
 def needs_population(config: AdaDpalsConfig) -> bool:
@@ -205,7 +201,6 @@ __all__ = [
     "AdaDpalsConfig",
     "BudgetShares",
     "Feedback",
-    "adapts_clipping",
     "needs_population",
     "shares_by_release",
 ]

@@ -2,22 +2,18 @@
 
 from fedboard.common.contribution import Request, Source
 from fedboard.common.privacy.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
-from fedboard.common.privacy.quantile import AdaptiveClip
 from fedboard.common.tasks.adadpals_config import (
     AdaDpalsConfig,
     Feedback,
-    adapts_clipping,
     needs_population,
 )
+from fedboard.common.tasks.adaptive_clipping import clip_requests
 from fedboard.common.tasks.preparation_requests import (
     calibrated_request,
     counts_request,
     mean_requests,
-    noise_multiplier,
     users_request,
 )
-
-_FARTHEST = 64.0  # an adaptive clipping norm stays within this factor of where it started
 
 
 def preparation(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, ...]:
@@ -63,29 +59,7 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
     requests: tuple[Request, ...] = (quadratic, linear)
     if settings.feedback is Feedback.IMPLICIT:
         requests = (*requests, _gram(settings, t, clip_norm))
-    return (*requests, *_clip(settings, t))
-
-
-def adaptive_clip(settings: AdaDpalsConfig, t: int) -> AdaptiveClip | None:
-    """What moves the clipping norm after round t, or None where it stays."""
-    if settings.clip_quantile is None or not adapts_clipping(settings, t):
-        return None
-    return AdaptiveClip(
-        target=settings.clip_quantile,
-        rate=settings.clip_rate,
-        initial=settings.clip_norm,
-        lower=settings.clip_norm / _FARTHEST,
-        upper=settings.clip_norm * _FARTHEST,
-    )
-
-
-def _clip(settings: AdaDpalsConfig, t: int) -> tuple[Request, ...]:
-    moving = adaptive_clip(settings, t)
-    if moving is None:
-        return ()
-    name = f"round-{t}/clip"
-    multiplier = noise_multiplier(settings, name)
-    return (moving.request(name, noise_multiplier=multiplier, adjacency=settings.adjacency),)
+    return (*requests, *clip_requests(settings, t))
 
 
 def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
@@ -102,4 +76,4 @@ def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
     )
 
 
-__all__ = ["adaptive_clip", "alternation", "preparation"]
+__all__ = ["alternation", "preparation"]

@@ -1,13 +1,16 @@
 """The preparation round that rating tasks share: the private mean and the private item counts."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import PrivacyError
+from fedboard.common.task import ReleasedSums
 
 _STEPS_PER_STAR = 1 << 16
 
@@ -88,6 +91,30 @@ def capped_counts(cohort: Cohort, count_cap: int) -> FloatArray:
     return np.repeat(per_user, cohort.counts)
 
 
+def released_mean(released: ReleasedSums, settings: MeanSettings) -> float:
+    """The private mean, clamped to the public range: post-processing of both its sums."""
+    number = max(float(released.array("mean/number")[0, 0]), 1.0)
+    mean = settings.centre + float(released.array("mean/sum")[0, 0]) / number
+    return min(max(mean, settings.rating_low), settings.rating_high)
+
+
+def share_among_learnt(cohort: Cohort, board: Board, share: Callable[[Cohort], FloatArray]) -> FloatArray:
+    """Each user's weights, her whole budget on the items that are learnt; float64, shape (n_ratings,). Private.
+
+    Args:
+        cohort: the users. Private.
+        board: says which items are learnt. Public.
+        share: the weights of a cohort that has none but such items.
+    """
+    learnt = np.asarray(board.arrays["learnt"]) != 0
+    if learnt.all():
+        return share(cohort)
+    kept = learnt[cohort.items]
+    weights = np.zeros(cohort.n_ratings)
+    weights[kept] = share(cohort.where(kept))
+    return weights
+
+
 def head_of(counts: FloatArray, fraction: float) -> NDArray[np.uint8]:
     """Mark the items with the largest private counts: post-processing of a release."""
     keep = np.zeros(counts.size, dtype=np.uint8)
@@ -100,4 +127,12 @@ def _on_grid(fraction_of_bound: FloatArray) -> IntArray:
     return np.clip(steps, -MEAN_BOUND, MEAN_BOUND)[:, None]
 
 
-__all__ = ["MEAN_BOUND", "MeanSettings", "capped_counts", "capped_mean", "head_of"]
+__all__ = [
+    "MEAN_BOUND",
+    "MeanSettings",
+    "capped_counts",
+    "capped_mean",
+    "head_of",
+    "released_mean",
+    "share_among_learnt",
+]

@@ -18,15 +18,16 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.clipping import quantise_weights
 from fedboard.common.privacy.weights import WeightScheme, entry_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks import residual_requests
-from fedboard.common.tasks.preparation import capped_counts, capped_mean
+from fedboard.common.tasks.adaptive_clipping import clip_norm_of, clip_rows
+from fedboard.common.tasks.preparation import capped_counts, capped_mean, share_among_learnt
 from fedboard.common.tasks.preparation_requests import ONE_USER
 from fedboard.common.tasks.residual_config import ResidualConfig, Stage, StageKind, stage_of
 from fedboard.common.tasks.residual_local import (
@@ -41,7 +42,6 @@ from fedboard.common.tasks.residual_rounds import (
     after_biases,
     after_pairs,
     after_preparation,
-    clip_norm_of,
 )
 from fedboard.common.tasks.residual_start import sketch_factors
 
@@ -126,7 +126,8 @@ class Residual:
         norms = part.norms()
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
         return replace(
-            part.clipped(norms, clip_norm), totals=self._clip_rows(cohort, requests, norms, clip_norm)
+            part.clipped(norms, clip_norm),
+            totals=clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm),
         )
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage) -> Unclipped:
@@ -148,28 +149,17 @@ class Residual:
             vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,
         )
 
-    def _clip_rows(
-        self, cohort: Cohort, requests: tuple[Request, ...], norms: FloatArray, clip_norm: float
-    ) -> dict[str, IntArray]:
-        clip = residual_requests.adaptive_clip(self.settings)
-        asked = [request.name for request in requests if request.source is Source.TOTAL]
-        if clip is None:
-            return {}
-        rows = clip.rows(norms, clip_norm) * (cohort.counts > 0)[:, None]
-        return dict.fromkeys(asked, rows)
-
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
         """How each user shares her budget among her items; float64, shape (n_ratings,). Private.
 
         Items that are not learnt get nothing.
         """
-        omega, learnt = np.asarray(board.arrays["item_weights"]), board.arrays["learnt"] != 0
-        if learnt.all():
-            return entry_weights(WeightScheme.ADAPTIVE, cohort, omega, backend=self.backend)
-        kept = learnt[cohort.items]
-        weights = np.zeros(cohort.n_ratings)
-        weights[kept] = entry_weights(WeightScheme.ADAPTIVE, cohort.where(kept), omega, backend=self.backend)
-        return weights
+        omega = np.asarray(board.arrays["item_weights"])
+        return share_among_learnt(
+            cohort,
+            board,
+            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
+        )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fedboard.common.errors import InputError
 from fedboard.common.privacy.release import Adjacency
 from fedboard.common.tasks.adadpals_config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.adaptive_clipping import adapts_clipping
+from fedboard.common.tasks.ranges import require
 
 
 class Curvature(StrEnum):
@@ -125,30 +126,30 @@ class ResidualConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        _require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
-        _require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
+        require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
+        require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
         for name in ("rounds", "count_cap"):
-            _require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
-        _require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
+            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         for name in ("weight_exponent", "gauge_exponent"):
-            _require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
-        _require(0.0 <= self.iterate_memory < 1.0, "iterate_memory", "in [0, 1)", self.iterate_memory)
+            require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
+        require(0.0 <= self.iterate_memory < 1.0, "iterate_memory", "in [0, 1)", self.iterate_memory)
         for name in _POSITIVE:
-            _require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
-        _require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
         for name in ("unobserved_weight", "item_unobserved_weight"):
-            _require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
+            require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
         final = self.final_user_ridge
-        _require(final is None or 0.0 < final < float("inf"), "final_user_ridge", "finite and > 0", final)
+        require(final is None or 0.0 < final < float("inf"), "final_user_ridge", "finite and > 0", final)
         quantile = self.clip_quantile
-        _require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
-        _require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
+        require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
         bounds = {"clip_norm": self.vector_bound}
         if self.has_biases:
             bounds["bias_clip_norm"] = self.bias_scale
         for name, bound in bounds.items():
             value, largest = getattr(self, name), self.residual_bound * bound
-            _require(value <= largest, name, f"at most {largest:g} (no contribution is larger)", value)
+            require(value <= largest, name, f"at most {largest:g} (no contribution is larger)", value)
 
     @property
     def centre(self) -> float:
@@ -164,6 +165,11 @@ class ResidualConfig:
     def residual_bound(self) -> float:
         """Bound on a residual: the width of the range, or of presence; larger ones are clipped."""
         return self.rating_high - self.rating_low if self.has_biases else 1.0
+
+    @property
+    def largest_clip_norm(self) -> float:
+        """An adaptive clipping norm never rises above this: no contribution is larger."""
+        return self.residual_bound * self.vector_bound
 
     @property
     def has_biases(self) -> bool:
@@ -191,11 +197,6 @@ _POSITIVE = (
     "step",
     "mean_cap",
 )
-
-
-def _require(holds: bool, name: str, rule: str, value: object) -> None:
-    if not holds:
-        raise InputError(f"{name} must be {rule}, got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,9 +242,9 @@ class ResidualShares:
             "curvature",
         )
         for name in names:
-            _require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
         before = sum(getattr(self, name) for name in names[:7])
-        _require(before < 1.0, "shares before the first round together", "< 1", before)
+        require(before < 1.0, "shares before the first round together", "< 1", before)
 
 
 def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[str, float]:
@@ -293,11 +294,6 @@ def stage_of(version: int, config: ResidualConfig) -> Stage:
     return Stage(StageKind.ALTERNATION, t) if t <= config.rounds else Stage(StageKind.DONE, t)
 
 
-def adapts_clipping(config: ResidualConfig, t: int) -> bool:
-    """Whether alternation t (from 1) releases the private quantile that the next clipping norm follows."""
-    return config.clip_quantile is not None and t < config.rounds
-
-
 def releases_curvature(config: ResidualConfig, t: int) -> bool:
     """Whether alternation t (from 1) releases a matrix per item.
 
@@ -316,7 +312,6 @@ __all__ = [
     "Stage",
     "StageKind",
     "Start",
-    "adapts_clipping",
     "releases_curvature",
     "shares_by_release",
     "stage_of",

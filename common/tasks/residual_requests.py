@@ -5,12 +5,11 @@ import math
 from fedboard.common.contribution import Request, Source
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.clipping import QUADRATIC_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
-from fedboard.common.privacy.quantile import AdaptiveClip
+from fedboard.common.tasks.adaptive_clipping import clip_requests
 from fedboard.common.tasks.preparation_requests import (
     calibrated_request,
     counts_request,
     mean_requests,
-    noise_multiplier,
     users_request,
 )
 from fedboard.common.tasks.residual_config import (
@@ -18,7 +17,6 @@ from fedboard.common.tasks.residual_config import (
     Stage,
     StageKind,
     Start,
-    adapts_clipping,
     releases_curvature,
 )
 
@@ -26,7 +24,6 @@ BIAS_ROUND = "bias"
 """Prefix of the releases of the round that learns item biases alone."""
 
 _MOST_ITEMS = 10_000
-_FARTHEST = 64.0  # an adaptive clipping norm stays within this factor of where it started
 
 
 def of_stage(
@@ -126,30 +123,7 @@ def alternation(
         bound=settings.vector_bound,
     )
     curvature = (_curvature(settings, t, n_items),) if releases_curvature(settings, t) else ()
-    return (*moments, *curvature, *_clip(settings, t))
-
-
-def adaptive_clip(settings: ResidualConfig) -> AdaptiveClip | None:
-    """How the clipping norm follows a private quantile of the users' norms; None where it is fixed."""
-    if settings.clip_quantile is None:
-        return None
-    return AdaptiveClip(
-        target=settings.clip_quantile,
-        rate=settings.clip_rate,
-        initial=settings.clip_norm,
-        lower=settings.clip_norm / _FARTHEST,
-        upper=settings.residual_bound * settings.vector_bound,
-    )
-
-
-def _clip(settings: ResidualConfig, t: int) -> tuple[Request, ...]:
-    clip = adaptive_clip(settings)
-    if clip is None or not adapts_clipping(settings, t):
-        return ()
-    name = f"round-{t}/clip"
-    return (
-        clip.request(name, noise_multiplier=noise_multiplier(settings, name), adjacency=settings.adjacency),
-    )
+    return (*moments, *curvature, *clip_requests(settings, t))
 
 
 def _moments(
@@ -208,7 +182,6 @@ def real_stddev(request: Request) -> float:
 
 __all__ = [
     "BIAS_ROUND",
-    "adaptive_clip",
     "alternation",
     "bias_round",
     "of_stage",

@@ -10,14 +10,16 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, Source
+from fedboard.common.kernels.packing import pack_symmetric, unpack_symmetric
 from fedboard.common.privacy.clipping import VECTOR_BOUND
 from fedboard.common.privacy.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.preparation import head_of
+from fedboard.common.tasks.adaptive_clipping import next_clip_norm
+from fedboard.common.tasks.preparation import head_of, released_mean
 from fedboard.common.tasks.preparation_requests import counts_request
-from fedboard.common.tasks.residual_config import Curvature, ResidualConfig, adapts_clipping, stage_of
+from fedboard.common.tasks.residual_config import Curvature, ResidualConfig, stage_of
 from fedboard.common.tasks.residual_curvature import credible_curvature
-from fedboard.common.tasks.residual_requests import adaptive_clip, real_stddev
+from fedboard.common.tasks.residual_requests import real_stddev
 from fedboard.common.tasks.residual_start import leading_factors
 from fedboard.common.tasks.residual_update import (
     ReleasedRound,
@@ -25,7 +27,6 @@ from fedboard.common.tasks.residual_update import (
     gauge,
     moment_matrix,
     new_coordinates,
-    unpacked,
 )
 
 Requests = Mapping[Source, Request]
@@ -35,18 +36,12 @@ def after_preparation(board: Board, released: ReleasedSums, settings: ResidualCo
     """Mean, counts, weights and the number of users."""
     counts = np.maximum(released.array("counts")[:, 0], 1.0)
     return board.successor(
-        mean=np.array([_mean(released, settings) if settings.has_biases else 0.0]),
+        mean=np.array([released_mean(released, settings) if settings.has_biases else 0.0]),
         population=np.maximum(released.array("users")[0], 1.0),
         item_counts=counts,
         item_weights=item_weights(WeightScheme.ADAPTIVE, counts, exponent=settings.weight_exponent),
         learnt=head_of(counts, settings.head_fraction),
     )
-
-
-def _mean(released: ReleasedSums, settings: ResidualConfig) -> float:
-    number = max(float(released.array("mean/number")[0, 0]), 1.0)
-    mean = settings.centre + float(released.array("mean/sum")[0, 0]) / number
-    return min(max(mean, settings.rating_low), settings.rating_high)
 
 
 def after_biases(
@@ -96,14 +91,15 @@ def after_alternation(
     evidence = _with_curvature(evidence, board, released, requests)
     start = _coordinates(board, settings)[rows]
     found = new_coordinates(start, evidence, _design(board, settings, features), settings)
-    if stage_of(board.version, settings).alternation > 1:
+    t = stage_of(board.version, settings).alternation
+    if t > 1:
         found += settings.iterate_memory * (start - found)
     change = _change(found, board.arrays["item_counts"][rows], evidence, settings)
     arrays = _item_arrays(found @ change, rows, board, settings)
     if settings.curvature is Curvature.ONCE and evidence.curvature is not None:
         back = np.linalg.inv(change)
-        arrays["item_curvature"] = _packed(back @ evidence.curvature @ back.T).astype(np.float32)
-    return board.successor(**arrays, **_next_clip_norm(board, released, settings))
+        arrays["item_curvature"] = pack_symmetric(back @ evidence.curvature @ back.T).astype(np.float32)
+    return board.successor(**arrays, **next_clip_norm(board, released, settings, t))
 
 
 def _item_arrays(moved: FloatArray, rows: IntArray, board: Board, settings: ResidualConfig) -> dict[str, Any]:
@@ -113,19 +109,6 @@ def _item_arrays(moved: FloatArray, rows: IntArray, board: Board, settings: Resi
         biases[rows] = moved[:, 0] * settings.bias_scale
     factors[rows] = moved[:, -settings.rank :]
     return {"item_biases": biases, "item_factors": factors}
-
-
-def clip_norm_of(board: Board, settings: ResidualConfig) -> float:
-    """C of the next alternation: the configured one, or the one that follows the private quantile."""
-    return float(board.arrays["clip_norm"][0]) if "clip_norm" in board.arrays else settings.clip_norm
-
-
-def _next_clip_norm(board: Board, released: ReleasedSums, settings: ResidualConfig) -> dict[str, Any]:
-    clip, t = adaptive_clip(settings), stage_of(board.version, settings).alternation
-    if clip is None or not adapts_clipping(settings, t):
-        return {}
-    moved = clip.update(clip_norm_of(board, settings), released.array(f"round-{t}/clip"))
-    return {"clip_norm": np.array([moved])}
 
 
 def _evidence(
@@ -166,14 +149,14 @@ def _with_curvature(
     width = evidence.linear.shape[1]
     if Source.ITEM_QUADRATIC in requests:
         request = requests[Source.ITEM_QUADRATIC]
-        noisy = unpacked(released.array(request.name)[_learnt(board)], width)
+        noisy = unpack_symmetric(released.array(request.name)[_learnt(board)], rank=width)
         stddev = real_stddev(request)
         return replace(
             evidence,
             curvature=credible_curvature(noisy, evidence.moment, evidence.weighted_counts, stddev),
         )
     if "item_curvature" in board.arrays:
-        kept = unpacked(np.asarray(board.arrays["item_curvature"], dtype=np.float64), width)
+        kept = unpack_symmetric(np.asarray(board.arrays["item_curvature"], dtype=np.float64), rank=width)
         return replace(evidence, curvature=kept)
     return evidence
 
@@ -210,12 +193,6 @@ def _change(
     return change
 
 
-def _packed(matrices: FloatArray) -> FloatArray:
-    rows, columns = np.triu_indices(matrices.shape[1])
-    packed: FloatArray = matrices[:, rows, columns]
-    return packed
-
-
 @dataclass(frozen=True, slots=True)
 class _Passed:
     """Hands a release on as it is, so that the runtime's workers do the summing."""
@@ -232,5 +209,4 @@ __all__ = [
     "after_biases",
     "after_pairs",
     "after_preparation",
-    "clip_norm_of",
 ]

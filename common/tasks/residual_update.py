@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.kernels.packing import unpack_symmetric
 from fedboard.common.tasks.residual_config import ResidualConfig, Shrinkage
 from fedboard.common.tasks.shrinkage import (
     Covariance,
@@ -81,7 +82,7 @@ def moment_matrix(packed: FloatArray, *, stddev: float, population: float, bound
         float64, shape (width, width), positive definite.
     """
     width = (int(np.sqrt(8 * packed.size + 1)) - 1) // 2
-    matrix, noise = unpacked(packed[None, :], width)[0] / population, stddev / population
+    matrix, noise = unpack_symmetric(packed[None, :], rank=width)[0] / population, stddev / population
     usual = _USUAL * bound**2 / width
     level = _pulled(float(np.trace(matrix)) / width, usual, noise / np.sqrt(width))
     level = max(level, _LEAST_LEVEL * usual)
@@ -98,15 +99,6 @@ def _pulled(value: float, usual: float, stddev: float) -> float:
     """A noisy number pulled to where it usually is, which is known to within half of itself."""
     believed = (usual / 2) ** 2
     return usual + believed / (believed + stddev**2) * (value - usual)
-
-
-def unpacked(packed: FloatArray, width: int) -> FloatArray:
-    """Symmetric matrices from packed upper triangles, row-major; float64, shape (k, width, width)."""
-    matrices = np.zeros((packed.shape[0], width, width))
-    rows, columns = np.triu_indices(width)
-    matrices[:, rows, columns] = packed
-    matrices[:, columns, rows] = packed
-    return matrices
 
 
 def credible_weighted_counts(
@@ -228,5 +220,4 @@ __all__ = [
     "gauge",
     "moment_matrix",
     "new_coordinates",
-    "unpacked",
 ]

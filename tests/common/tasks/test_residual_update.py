@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedboard.common.kernels.packing import unpack_symmetric
 from fedboard.common.tasks.residual_config import ResidualConfig
 from fedboard.common.tasks.residual_curvature import credible_curvature
 from fedboard.common.tasks.residual_update import (
@@ -13,7 +14,6 @@ from fedboard.common.tasks.residual_update import (
     gauge,
     moment_matrix,
     new_coordinates,
-    unpacked,
 )
 
 RANK, N_ITEMS, N_USERS = 4, 60, 500
@@ -116,7 +116,7 @@ def test_uncertain_plain_counts_are_believed_less() -> None:
 
 
 def test_packed_matrices_are_symmetric_row_by_row() -> None:
-    (first, second) = unpacked(np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.arange(6.0)]), 3)
+    (first, second) = unpack_symmetric(np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.arange(6.0)]), rank=3)
 
     np.testing.assert_array_equal(first, [[1, 2, 3], [2, 4, 5], [3, 5, 6]])
     np.testing.assert_array_equal(second, second.T)
