@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.client.device_task import device_task
 from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.rebuilding import rebuild_task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Recommendation:
 
 def rating_range_of(board: Board) -> tuple[float, float] | None:
     """The public range of ratings, inclusive; None for a board made from implicit feedback."""
-    settings = device_task(board).settings
+    settings = rebuild_task(board).settings
     return (settings.rating_low, settings.rating_high) if settings.feedback is Feedback.EXPLICIT else None
 
 
@@ -48,7 +48,7 @@ def recommend(own: Cohort, board: Board, *, k: int) -> list[Recommendation]:
     """
     if own.n_users != 1:
         raise InputError(f"recommendations are made for one person at a time, got {own.n_users}")
-    task = device_task(board)
+    task = rebuild_task(board)
     local = task.fit_local(own, board)
     not_learnt = np.flatnonzero(np.asarray(board.arrays["learnt"]) == 0)
     excluded = np.union1d(own.items, not_learnt).astype(np.int32)

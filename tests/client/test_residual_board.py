@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.device_task import device_task
 from fedboard.client.neighbours import nearest_items
 from fedboard.client.recommend import rating_range_of, recommend
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.rebuilding import rebuild_task
 from fedboard.common.tasks.residual import Residual
 from fedboard.common.tasks.residual_config import Curvature, ResidualConfig, Start
 
@@ -57,7 +57,7 @@ def expected_scores(items: list[int], ratings: list[float]) -> np.ndarray:
 def test_the_task_is_rebuilt_from_the_board() -> None:
     board = a_board(curvature=Curvature.ONCE, start=Start.SPECTRAL, clip_quantile=0.6)
 
-    task = device_task(board)
+    task = rebuild_task(board)
 
     assert isinstance(task, Residual)
     assert task.settings == ResidualConfig(
@@ -137,9 +137,9 @@ def test_a_configuration_that_is_not_known_is_refused() -> None:
     board = a_board()
     for wrong in ({"rank": "two"}, {"curvature": "perhaps"}, {"start": "warm"}):
         with pytest.raises(InputError, match="not one that this version of fedboard knows"):
-            device_task(replace(board, config={**board.config, **wrong}))
+            rebuild_task(replace(board, config={**board.config, **wrong}))
 
 
 def test_a_configuration_out_of_range_is_refused() -> None:
     with pytest.raises(InputError, match="rank"):
-        device_task(replace(a_board(), config={**a_board().config, "rank": 0}))
+        rebuild_task(replace(a_board(), config={**a_board().config, "rank": 0}))
