@@ -102,6 +102,22 @@ class Board:
         """Write the file atomically: it is complete under its name or not there at all."""
         write_atomically(path, _serialise(self))
 
+    def to_bytes(self) -> bytes:
+        """The content of the board's file."""
+        return _serialise(self)
+
+    @staticmethod
+    def from_bytes(content: NDArray[np.uint8]) -> "Board":
+        """Read a board that came as bytes, uint8, shape (n_bytes,); its arrays are views of them.
+
+        Raises:
+            InputError: not a complete board.
+        """
+        try:
+            return _parse(content)
+        except (KeyError, ValueError, TypeError, RecursionError, AttributeError) as error:
+            raise InputError(f"not a complete fedboard board ({error})") from error
+
     @staticmethod
     def load(path: Path) -> "Board":
         """Map a board file.

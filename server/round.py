@@ -69,6 +69,23 @@ def run_round(
     )
 
 
+def book_lost(
+    task: Task,
+    board: Board,
+    *,
+    ledger: Ledger,
+    noise: NoiseSource,
+    participation: Participation = _EVERYBODY,
+) -> None:
+    """Pay for a round that is given up: its clients have booked it, so nothing may ever be released in its name.
+
+    Raises:
+        BudgetExceededError: the round does not fit in what is left of the budget.
+    """
+    attendance = Attendance(participation=participation, name=round_name(board.version), noise=noise)
+    _book(attendance.mark(task.requests(board)), ledger, noise, reissue=True)
+
+
 def _book(
     requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool
 ) -> dict[str, BookedRelease]:
@@ -84,11 +101,11 @@ def _book(
 
 
 def lost_round(board: Board) -> Board:
-    """The board after a round whose budget is spent but whose outcome was never published.
+    """The board after a round whose budget is spent but which was given up, or never published.
 
     Private noise cannot be drawn again, so the round is skipped: the same content, one version up.
     """
     return board.successor()
 
 
-__all__ = ["RoundResult", "lost_round", "run_round"]
+__all__ = ["RoundResult", "book_lost", "lost_round", "run_round"]

@@ -9,12 +9,17 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.participation import Attendance
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums
 
 _NUMBERS_PER_BLOCK = 1 << 20
+
+
+class TooFewAnswersError(FedboardError):
+    """Fewer clients than the quorum answered in time; nothing was released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class Runtime(Protocol):
 
         Raises:
             PrivacyError: the requests state who takes part and there is no attendance (``require_unsampled``).
+            TooFewAnswersError: too few answered for a release.
         """
         ...
 
@@ -105,4 +111,12 @@ def noised_block(
     return solver(start, noised)
 
 
-__all__ = ["Gathered", "NoisedSums", "Runtime", "Traffic", "item_blocks", "noised_block"]
+__all__ = [
+    "Gathered",
+    "NoisedSums",
+    "Runtime",
+    "TooFewAnswersError",
+    "Traffic",
+    "item_blocks",
+    "noised_block",
+]

@@ -1,6 +1,5 @@
 """One simulation from ratings to board, certificate and report; interrupted anywhere, it goes on from there."""
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -10,11 +9,12 @@ from typing import Any, Protocol
 
 from fedboard.common.board import Board, write_atomically
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import FedboardError, InputError, PrivacyError
+from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.privacy.participation import Participation
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.publication import BoardStore, require_same_history
-from fedboard.server.round import RoundResult, lost_round, run_round
+from fedboard.server.publication import BoardStore
+from fedboard.server.training import FinishedRound, Training
 from fedboard.simulations.algorithms import CalibratedTask, build_task
 from fedboard.simulations.comparison import compare_with_baselines
 from fedboard.simulations.config import SimulationConfig, with_kernels
@@ -141,9 +141,8 @@ class _Session:
         self.config, self.run, self.problem, self.listener = config, run, problem, listener
         self.task, self.backend = calibrated.task, backend
         self.protocol = Trusted(form=config.run.wire, backend=backend)
-        self.noise = _noise(config)
-        self.participation = participation_of(config.privacy.participation)
-        self.ledger = open_ledger(run, config, plan_of(self.task, self.participation), stack)
+        participation = participation_of(config.privacy.participation)
+        self.ledger = open_ledger(run, config, plan_of(self.task, participation), stack)
         self.pool = stack.enter_context(WorkerPool(config.run.workers))
         self.engine = stack.enter_context(
             Engine(
@@ -157,90 +156,57 @@ class _Session:
                 ),
             )
         )
-        self.store = BoardStore(run.boards)
-        self.board = self._last_board()
+        self.training = Training(
+            task=self.task,
+            store=BoardStore(run.boards),
+            ledger=self.ledger,
+            runtime=self.engine,
+            noise=_noise(config),
+            trust=self.protocol.trust,
+            dataset=problem.statement,
+            assumptions=self._assumptions(participation),
+            participation=participation,
+        )
+        self.board = self.training.start(self.task.first_board(problem.catalogue))
         self.run.keep_lines(
             [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
         )
         listener.planned(problem, len(self.task.plan()))
 
-    def _last_board(self) -> Board:
-        if self.store.versions():
-            board = self.store.latest()
-            if board.config != json.loads(json.dumps(dict(self.task.config))):
-                raise InputError(
-                    f"{self.run.path}: its boards were made with other settings; start a new run"
-                )
-            require_same_history(board, self.ledger)
-            return board
-        return self._publish(self.task.first_board(self.problem.catalogue))
-
-    def _publish(self, board: Board) -> Board:
-        return self.store.publish(
-            board,
-            self.ledger,
-            trust=self.protocol.trust,
-            dataset=self.problem.statement,
-            assumptions=self._assumptions(),
-        )
-
-    def _assumptions(self) -> list[str]:
+    def _assumptions(self, participation: Participation) -> list[str]:
         tuned = self.config.tuned
         found = [] if tuned is None else [tuned.assumption]
-        return [*found, *assumptions_of(self.config.privacy, self.participation)]
+        return [*found, *assumptions_of(self.config.privacy, participation)]
 
     def run_rounds(self) -> None:
         """Rounds until the task asks for nothing more; each ends with a published board and a record."""
         for line in self.run.lines():
             self.listener.round_finished(line)
         self._record_missing_line()
-        while self.task.requests(self.board):
-            began = time.monotonic()
-            result = self._round()
-            self.board = self._publish(result.board)
-            self._record(result, time.monotonic() - began)
-        self.ledger.finish()
-
-    def _round(self) -> RoundResult:
-        requests = self.task.requests(self.board)
-        booked = {str(event["name"]) for event in self.ledger.events()}
-        lost = self.noise.private and any(request.name in booked for request in requests)
-        if not lost:
-            return run_round(
-                self.task,
-                self.board,
-                runtime=self.engine,
-                ledger=self.ledger,
-                noise=self.noise,
-                participation=self.participation,
-                reissue=not self.noise.private,
-            )
-        if self.board.version == 0:
-            self.ledger.finish()
-            raise PrivacyError(
-                f"{self.run.path}: the preparation round was paid for but never published, and secure noise "
-                "cannot be drawn again; its budget is lost. Start a new run with another --out"
-            )
-        return RoundResult(board=lost_round(self.board), requests=(), rejected_rows=0, traffic=None)
+        for finished in self.training.rounds(self.board):
+            self.board = finished.board
+            self._record(finished)
 
     def _record_missing_line(self) -> None:
         """A crash between publishing and recording: the board is there, its record is made now."""
         recorded = {line["round"] for line in self.run.lines()}
         if self.board.version > 0 and self.board.version - 1 not in recorded:
-            self._record(RoundResult(board=self.board, requests=(), rejected_rows=0, traffic=None), 0.0)
+            self._record(
+                FinishedRound(board=self.board, requests=(), rejected_rows=0, traffic=None, seconds=0.0)
+            )
 
-    def _record(self, result: RoundResult, seconds: float) -> None:
+    def _record(self, finished: FinishedRound) -> None:
         spent = self.ledger.spent()
-        traffic = result.traffic
+        traffic = finished.traffic
         line: dict[str, Any] = {
             "event": "round",
             "round": self.board.version - 1,
             "stage": "preparation" if self.board.version == 1 else "items",
-            "seconds": seconds,
+            "seconds": finished.seconds,
             "epsilon_spent": spent.epsilon,
             "delta": spent.delta,
-            "releases": [request.name for request in result.requests],
-            "rejected_rows": result.rejected_rows,
+            "releases": [request.name for request in finished.requests],
+            "rejected_rows": finished.rejected_rows,
             "metrics": self._round_metrics(),
         }
         if traffic is not None:

@@ -22,6 +22,7 @@ from fedboard.common.privacy.clipping import (
     check_rows,
 )
 from fedboard.common.protocol import ExactSums, NoiseAt, Trust
+from fedboard.common.protocols.joining import joined, only_rows
 from fedboard.common.protocols.sums import DenseSums, FactoredSums, whole_sums
 
 
@@ -41,12 +42,19 @@ class DenseMessage:
 
 TrustedMessage = FactoredMessage | DenseMessage
 
+_OF_WEIGHTS = {Source.ITEM_COUNT, Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}
+_OF_RESPONSES = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC, Source.ITEM_PAIRS}
+_OF_VECTORS = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC, Source.QUADRATIC}
+_OF_ITEMS = _OF_WEIGHTS | {Source.ITEM_PAIRS}
+"""Which sums need which arrays; see ``FactoredSums``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trusted:
     """The protocol. ``form`` picks the wire form; ``backend`` the kernels, never the result."""
 
     NAME: ClassVar[str] = "trusted"
+    FORMS: ClassVar[tuple[str, ...]] = ("factored", "dense")
     form: str = "factored"
     backend: str = "numpy"
 
@@ -56,7 +64,7 @@ class Trusted:
         Raises:
             InputError: an unknown form.
         """
-        if self.form not in ("factored", "dense"):
+        if self.form not in self.FORMS:
             raise InputError(f"the trusted protocol's form is 'factored' or 'dense', got {self.form!r}")
 
     @property
@@ -100,29 +108,58 @@ class Trusted:
         return DenseMessage(whole_sums(whole, requests))
 
     def combine(self, messages: Iterable[TrustedMessage], requests: Sequence[Request]) -> ExactSums:
-        """Drop rows that break a bound and messages that do not fit, then sum exactly, in any order."""
-        parts = list(messages)
-        dense = [part.sums for part in parts if isinstance(part, DenseMessage)]
-        members: list[ExactSums] = [
-            self._checked(part.contribution, requests) for part in parts if isinstance(part, FactoredMessage)
-        ]
-        if dense or not members:
-            members.append(DenseSums.total(dense, requests))
-        return members[0] if len(members) == 1 else DenseSums.total_of(members, requests)
+        """Drop rows that break a bound and messages that do not fit, then sum exactly, in any order.
 
-    def _checked(self, contribution: Contribution, requests: Sequence[Request]) -> ExactSums:
-        try:
-            keep = rows_within_bounds(contribution, requests)
-        except InputError:  # no row of it can be told, so all of them count as refused
-            nothing = DenseSums.total((), requests)
-            return replace(nothing, rejected_rows=contribution.n_users)
-        return FactoredSums.of(contribution, keep=keep, backend=self.backend)
+        Messages are taken one at a time; the rows of all of them are held until the sums are formed.
+        """
+        parts: list[Contribution] = []
+        dense: DenseSums | None = None
+        rejected = 0
+        for message in messages:
+            if isinstance(message, DenseMessage):
+                before = () if dense is None else (dense.sums,)
+                dense = DenseSums.total((*before, message.sums), requests)
+                continue
+            kept = _kept(message.contribution, requests)
+            rejected += message.contribution.n_users - (0 if kept is None else kept.n_users)
+            if kept is not None and kept.n_users:
+                parts.append(kept)
+        if not parts:
+            return replace(dense or DenseSums.total((), requests), rejected_rows=rejected)
+        factored = FactoredSums.of(joined(parts), backend=self.backend)
+        if dense is None:
+            return replace(factored, rejected_rows=rejected)
+        return replace(DenseSums.total_of((dense, factored), requests), rejected_rows=rejected)
 
     def message_bytes(self, message: TrustedMessage) -> int:
         """Payload bytes; framing not counted."""
         if isinstance(message, DenseMessage):
             return sum(value.nbytes for value in message.sums.values())
         return int(np.sum(factored_bytes(message.contribution)))
+
+
+def _kept(contribution: Contribution, requests: Sequence[Request]) -> Contribution | None:
+    """The rows that keep their bounds, with what was asked for and nothing else; None where no row can be told."""
+    try:
+        keep = rows_within_bounds(contribution, requests)
+    except InputError:
+        return None
+    return _asked(contribution if keep.all() else only_rows(contribution, keep), requests)
+
+
+def _asked(contribution: Contribution, requests: Sequence[Request]) -> Contribution:
+    """Without the arrays that nobody asked for, whose shapes nobody has checked."""
+    sources = {request.source for request in requests}
+    totals = {r.name: contribution.totals[r.name] for r in requests if r.source is Source.TOTAL}
+    vectors = contribution.vectors if sources & _OF_VECTORS else None
+    if not sources & _OF_ITEMS:
+        nothing = np.zeros_like(contribution.indptr)
+        return Contribution(
+            n_items=0, indptr=nothing, items=contribution.items[:0], vectors=vectors, totals=totals
+        )
+    weights = contribution.weights if sources & _OF_WEIGHTS else None
+    responses = contribution.responses if sources & _OF_RESPONSES else None
+    return replace(contribution, weights=weights, responses=responses, vectors=vectors, totals=totals)
 
 
 def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
@@ -135,13 +172,9 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
         return False
     if per_item and contribution.weights is None:
         return False
-    ranks = [r.release.width for r in requests if r.source is Source.ITEM_LINEAR]
-    asks_responses = ranks or any(r.source is Source.ITEM_PAIRS for r in requests)
-    if asks_responses and contribution.responses is None:
+    if contribution.responses is None and any(r.source in _OF_RESPONSES for r in requests):
         return False
-    if ranks and (
-        contribution.vectors is None or contribution.vectors.shape != (contribution.n_users, ranks[0])
-    ):
+    if any(r.source in _OF_VECTORS and not _has_rank_of(contribution, r) for r in requests):
         return False
     for request in requests:
         if request.source is Source.TOTAL:
@@ -150,6 +183,14 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
             if rows is None or rows.dtype != np.int64 or rows.shape != shape:
                 return False
     return True
+
+
+def _has_rank_of(contribution: Contribution, request: Request) -> bool:
+    vectors = contribution.vectors
+    if vectors is None or vectors.ndim != 2 or len(vectors) != contribution.n_users:
+        return False
+    rank = vectors.shape[1]
+    return request.release.width == (rank if request.source is Source.ITEM_LINEAR else rank * (rank + 1) // 2)
 
 
 _IMPLIED = {
@@ -198,10 +239,7 @@ def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) 
     )
     for request in requests:
         if request.source is Source.TOTAL:
-            rows = contribution.totals[request.name].astype(np.float64)
-            keep &= np.sqrt(np.einsum("jw,jw->j", rows, rows)) <= request.release.l2_bound
-            if request.release.same_sign:  # the smaller factor of ``replace`` relies on it
-                keep &= np.all(rows >= 0, axis=1)
+            keep &= request.release.keeps_bound(contribution.totals[request.name])
     return keep
 
 

@@ -1,0 +1,68 @@
+"""Why a message is not taken: fixed codes, so that no text from a device or a hostile peer travels on."""
+
+from enum import StrEnum
+
+from fedboard.common.errors import FedboardError
+
+
+class Refusal(StrEnum):
+    """The code of a refusal; all that is ever said, counted or logged of it."""
+
+    MALFORMED = "malformed"
+    """The bytes are not a message of this kind."""
+    TOO_LARGE = "too-large"
+    """More bytes, rows or entries than are taken."""
+    WRONG_VERSION = "wrong-version"
+    """A message format that this version does not read."""
+    WRONG_RUN = "wrong-run"
+    WRONG_ROUND = "wrong-round"
+    WRONG_BOARD = "wrong-board"
+    """Made from another board than the one that was asked about."""
+    WRONG_FORM = "wrong-form"
+    """Another protocol or wire form than was asked for."""
+    TOO_MANY_USERS = "too-many-users"
+    """More rows than the node was admitted for."""
+    OUT_OF_BOUNDS = "out-of-bounds"
+    """Numbers that break the bounds of the releases."""
+    UNKNOWN_NODE = "unknown-node"
+    DUPLICATE = "duplicate"
+    """A second answer of one node to one round."""
+    LATE = "late"
+    """An answer to a round that is over."""
+    UNREACHABLE = "unreachable"
+    """The transport reports a failure in the place of an answer."""
+
+    BAD_BOARD = "bad-board"
+    """The board is damaged, of an unknown task, or its certificate does not hold."""
+    OTHER_HISTORY = "other-history"
+    """The board does not continue the one that was answered before."""
+    NOT_ALLOWED = "not-allowed"
+    """The user's policy does not allow this run."""
+    OTHER_ADJACENCY = "other-adjacency"
+    """Its guarantee is for another adjacency than the user's limit."""
+    NOT_PRIVATE = "not-private"
+    """Its noise can be reproduced from a seed, or a release has less of it than the user asks for."""
+    SINGLES_OUT = "singles-out"
+    """A catalogue that is too small, names an item twice, or is not one that the user agreed to."""
+    NOT_PUBLISHED = "not-published"
+    """The board is not among those that were published to everybody."""
+    OVER_LIMIT = "over-limit"
+    """It would take the user beyond her own limit."""
+    ANSWERED_BEFORE = "answered-before"
+    """This release was answered already and the answer is no longer kept."""
+    NO_RATINGS = "no-ratings"
+    """There is nothing to answer from."""
+    INTERNAL = "internal"
+    """The client failed; the reason stays with it."""
+
+
+class RefusedError(FedboardError):
+    """A message was not taken, for a reason that is a code and nothing more."""
+
+    def __init__(self, code: Refusal) -> None:
+        """Say the code alone."""
+        super().__init__(code.value)
+        self.code = code
+
+
+__all__ = ["Refusal", "RefusedError"]

@@ -1,0 +1,132 @@
+"""A run on the server: round after round from the last published board on, whatever interrupted it before."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.participation import FullParticipation, Participation
+from fedboard.common.protocol import Trust
+from fedboard.common.task import Task
+from fedboard.server.publication import BoardStore, require_same_history
+from fedboard.server.round import RoundResult, book_lost, lost_round, run_round
+from fedboard.server.runtime import Runtime, TooFewAnswersError, Traffic
+
+_EVERYBODY = FullParticipation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRound:
+    """A round whose board is published, or that was given up."""
+
+    board: Board
+    """Published."""
+    requests: tuple[Request, ...]
+    """Whose releases made the board; none for a round that was given up."""
+    rejected_rows: int
+    traffic: Traffic | None
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Training:
+    """One run: its task, its clients, its ledger and its boards.
+
+    Guarantee: a board is published only when all that it is made of is booked; a round that was booked and not
+    published is never drawn again with private noise, but skipped (``lost_round``).
+    """
+
+    task: Task
+    store: BoardStore
+    ledger: Ledger
+    runtime: Runtime
+    noise: NoiseSource
+    trust: Trust
+    dataset: str
+    """Public description of the data."""
+    assumptions: Sequence[str] = ()
+    """What this run takes for granted beyond every run's; public facts."""
+    participation: Participation = _EVERYBODY
+
+    def start(self, first_board: Board) -> Board:
+        """The last published board; where there is none, ``first_board`` is published.
+
+        Raises:
+            InputError: the boards that are there were made with other settings.
+            PrivacyError: the ledger is not the one that paid for them.
+        """
+        if not self.store.versions():
+            return self._publish(first_board)
+        board = self.store.latest()
+        if board.config != json.loads(json.dumps(dict(self.task.config))):
+            raise InputError(
+                f"{self.store.folder.parent}: its boards were made with other settings; start a new run"
+            )
+        require_same_history(board, self.ledger)
+        return board
+
+    def rounds(self, board: Board) -> Iterator[FinishedRound]:
+        """Run the rounds that follow ``board`` until the task asks for nothing more.
+
+        Raises:
+            PrivacyError: the preparation round was paid for but never published; its noise cannot be drawn again.
+            TooFewAnswersError: too few clients answered the preparation round; nothing was booked.
+        """
+        while self.task.requests(board):
+            began = time.monotonic()
+            result = self._round(board)
+            board = self._publish(result.board)
+            yield FinishedRound(
+                board=board,
+                requests=result.requests,
+                rejected_rows=result.rejected_rows,
+                traffic=result.traffic,
+                seconds=time.monotonic() - began,
+            )
+        self.ledger.finish()
+
+    def _publish(self, board: Board) -> Board:
+        return self.store.publish(
+            board, self.ledger, trust=self.trust, dataset=self.dataset, assumptions=self.assumptions
+        )
+
+    def _round(self, board: Board) -> RoundResult:
+        booked = {str(event["name"]) for event in self.ledger.events()}
+        if self.noise.private and any(request.name in booked for request in self.task.requests(board)):
+            return self._skipped(board)
+        try:
+            return run_round(
+                self.task,
+                board,
+                runtime=self.runtime,
+                ledger=self.ledger,
+                noise=self.noise,
+                participation=self.participation,
+                reissue=not self.noise.private,
+            )
+        except TooFewAnswersError:
+            if (
+                board.version == 0
+            ):  # nothing can be learnt without it, so it is asked again by whoever resumes
+                raise
+            book_lost(
+                self.task, board, ledger=self.ledger, noise=self.noise, participation=self.participation
+            )
+            return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
+
+    def _skipped(self, board: Board) -> RoundResult:
+        if board.version == 0:
+            self.ledger.finish()
+            raise PrivacyError(
+                f"{self.store.folder.parent}: the preparation round was paid for but never published, and secure "
+                "noise cannot be drawn again; its budget is lost. Start a new run with another --out"
+            )
+        return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
+
+
+__all__ = ["FinishedRound", "Training"]
