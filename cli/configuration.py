@@ -33,6 +33,8 @@ _KEYS = {
     "rounds": "settings.rounds",
     "seed": "seed",
     "workers": "run.workers",
+    "runtime": "run.runtime",
+    "nodes": "run.nodes",
     "kernels": "run.kernels",
     "baselines": "run.baselines",
 }

@@ -48,6 +48,13 @@ _ALGORITHMS = (
 )
 @click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
 @click.option("--workers", type=int, help="Worker processes; never changes the result.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["engine", "in-process", "flower"]),
+    help="Where clients run: the engine's processes, a Flower grid in this process, or Flower's simulation on "
+    "Ray; never changes the result.  [default: engine]",
+)
+@click.option("--nodes", type=int, help="Flower nodes, each with a cohort of users.  [default: 4]")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
 @click.option("--name", help="Short for --out runs/NAME.")
 @click.option("--resume", is_flag=True, help="Go on with the run that is there.")

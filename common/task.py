@@ -29,8 +29,8 @@ class ReleasedSums(Protocol):
         ...
 
 
-class Task(Protocol):
-    """One algorithm in the billboard model.
+class RoundTask(Protocol):
+    """What the round loop needs of an algorithm, whatever its clients hold: questions, and what follows from answers.
 
     Guarantee: everything that depends on data and reaches ``update`` has passed a request's release, so the
     board is exactly as private as the composition of the requests.
@@ -58,16 +58,20 @@ class Task(Protocol):
         """What to ask next, given the board; empty when the run is complete."""
         ...
 
+    def update(self, board: Board, released: ReleasedSums) -> Board:
+        """The next board from this one and the noised sums. Pure post-processing."""
+        ...
+
+
+class Task(RoundTask, Protocol):
+    """One algorithm in the billboard model whose clients hold ratings."""
+
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """The users' own models from their rows and the board, float32, shape (n_users, rank). Private."""
         ...
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """The answer of a cohort to the requests, on the integer grid, within every declared bound."""
-        ...
-
-    def update(self, board: Board, released: ReleasedSums) -> Board:
-        """The next board from this one and the noised sums. Pure post-processing."""
         ...
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
@@ -82,4 +86,4 @@ class Task(Protocol):
         ...
 
 
-__all__ = ["ItemBlockSolver", "ReleasedSums", "Task"]
+__all__ = ["ItemBlockSolver", "ReleasedSums", "RoundTask", "Task"]

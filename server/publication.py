@@ -38,6 +38,14 @@ class BoardStore:
         """Published versions, ascending."""
         return sorted(int(path.stem.removeprefix("board-")) for path in self.folder.glob("board-*.board"))
 
+    def load(self, version: int) -> Board:
+        """The published board of this version.
+
+        Raises:
+            InputError: there is none.
+        """
+        return Board.load(self.path(version))
+
     def latest(self) -> Board:
         """The last published board.
 
@@ -47,7 +55,7 @@ class BoardStore:
         versions = self.versions()
         if not versions:
             raise InputError(f"{self.folder}: no board was published there yet")
-        return Board.load(self.path(versions[-1]))
+        return self.load(versions[-1])
 
     def publish(
         self, board: Board, ledger: Ledger, *, trust: Trust, dataset: str, assumptions: Sequence[str] = ()

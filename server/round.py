@@ -9,7 +9,7 @@ from fedboard.common.privacy.ledger import Ledger
 from fedboard.common.privacy.noise import NoiseSource
 from fedboard.common.privacy.participation import Attendance, FullParticipation, Participation, round_name
 from fedboard.common.privacy.release import BookedRelease
-from fedboard.common.task import Task
+from fedboard.common.task import RoundTask
 from fedboard.server.runtime import Runtime, Traffic
 
 _EVERYBODY = FullParticipation()
@@ -26,7 +26,7 @@ class RoundResult:
 
 
 def run_round(
-    task: Task,
+    task: RoundTask,
     board: Board,
     *,
     runtime: Runtime,
@@ -70,7 +70,7 @@ def run_round(
 
 
 def book_lost(
-    task: Task,
+    task: RoundTask,
     board: Board,
     *,
     ledger: Ledger,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError
@@ -31,6 +31,29 @@ class Traffic:
     up_95: float
     up_max: float
     down: int
+
+    @staticmethod
+    def from_dict(up: Mapping[str, float], down: int) -> "Traffic":
+        """What ``to_dict`` gave."""
+        return Traffic(up_mean=up["mean"], up_median=up["p50"], up_95=up["p95"], up_max=up["max"], down=down)
+
+    def to_dict(self) -> dict[str, float]:
+        """What clients sent, bytes."""
+        return {"mean": self.up_mean, "p50": self.up_median, "p95": self.up_95, "max": self.up_max}
+
+    @staticmethod
+    def of(sizes: IntArray, down: int) -> "Traffic | None":
+        """What clients sent (bytes, int64, shape (n_users,)) and got; None where nobody took part."""
+        if not sizes.size:
+            return None
+        median, high = np.quantile(sizes, [0.5, 0.95])
+        return Traffic(
+            up_mean=float(sizes.mean()),
+            up_median=float(median),
+            up_95=float(high),
+            up_max=float(sizes.max()),
+            down=down,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

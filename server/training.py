@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedboard.common.board import Board
-from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.guarantee import Guarantee
 from fedboard.common.privacy.ledger import Ledger
 from fedboard.common.privacy.noise import NoiseSource
 from fedboard.common.privacy.participation import FullParticipation, Participation
@@ -26,11 +26,13 @@ class FinishedRound:
 
     board: Board
     """Published."""
-    requests: tuple[Request, ...]
-    """Whose releases made the board; none for a round that was given up."""
+    releases: tuple[str, ...]
+    """Names of those that made the board; none for a round that was given up."""
     rejected_rows: int
     traffic: Traffic | None
     seconds: float
+    spent: Guarantee
+    """By this run so far."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,10 +85,11 @@ class Training:
             board = self._publish(result.board)
             yield FinishedRound(
                 board=board,
-                requests=result.requests,
+                releases=tuple(request.name for request in result.requests),
                 rejected_rows=result.rejected_rows,
                 traffic=result.traffic,
                 seconds=time.monotonic() - began,
+                spent=self.ledger.spent(),
             )
         self.ledger.finish()
 

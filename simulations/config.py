@@ -147,6 +147,10 @@ class RunConfig(_Section, frozen=True, kw_only=True):
     workers: int = 1
     kernels: Literal["auto", "numpy", "plain", "blocked"] = "auto"
     """Which code computes; versions agree to rounding, so resume with the same."""
+    runtime: Literal["engine", "in-process", "flower"] = "engine"
+    """Where clients run: the multi-process engine, a Flower grid in this process, or Flower's simulation on Ray."""
+    nodes: int = 4
+    """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
     wire: Literal["factored", "dense"] = "factored"
     evaluate_rounds: bool = True
     """Metrics after each round, not only at the end."""
@@ -225,8 +229,9 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
                 "secure noise needs a catalogue that does not depend on the ratings: set data.catalogue to "
                 "'listed' (every item of the titles file), or to 'declared' if the list of rated items is public"
             )
-        if self.run.workers < 1:
-            raise ValueError(f"run.workers must be a whole number >= 1, got {self.run.workers}")
+        for name in ("workers", "nodes"):
+            if getattr(self.run, name) < 1:
+                raise ValueError(f"run.{name} must be a whole number >= 1, got {getattr(self.run, name)}")
 
     @property
     def split_kind(self) -> str:

@@ -8,13 +8,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.noise import NoiseStream
-from fedboard.common.privacy.participation import (
-    FixedSizeCohort,
-    FullParticipation,
-    Participation,
-    PoissonParticipation,
-    ShuffledCohorts,
-)
+from fedboard.common.privacy.participation import Participation, participation_with
 from fedboard.common.privacy.personal import plan_scale
 from fedboard.common.task import Task
 from fedboard.simulations.config import ParticipationConfig, PrivacyConfig
@@ -22,13 +16,7 @@ from fedboard.simulations.config import ParticipationConfig, PrivacyConfig
 
 def participation_of(config: ParticipationConfig) -> Participation:
     """The participation that a configuration names."""
-    if config.probability is not None:
-        return PoissonParticipation(config.probability)
-    if config.size is not None:
-        return FixedSizeCohort(config.size)
-    if config.cohorts is not None:
-        return ShuffledCohorts(config.cohorts)
-    return FullParticipation()
+    return participation_with(probability=config.probability, size=config.size, cohorts=config.cohorts)
 
 
 def personal_scales(privacy: PrivacyConfig, task: Task, *, n_users: int, seed: int) -> FloatArray | None:

@@ -5,41 +5,24 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fedboard.common.board import Board, write_atomically
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from fedboard.common.privacy.participation import Participation
-from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.publication import BoardStore
-from fedboard.server.training import FinishedRound, Training
+from fedboard.server.training import FinishedRound
 from fedboard.simulations.algorithms import CalibratedTask, build_task
 from fedboard.simulations.comparison import compare_with_baselines
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.distributions import distributions
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging import judge_board
 from fedboard.simulations.kernel_choice import backend_of
-from fedboard.simulations.participants import assumptions_of, participation_of, personal_scales
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
 from fedboard.simulations.run_directory import RunDirectory
-from fedboard.simulations.run_ledger import give_back, open_ledger, plan_of
-
-
-class Listener(Protocol):
-    """Who wants to know how a simulation is getting on."""
-
-    def planned(self, problem: Problem, n_rounds: int) -> None:
-        """Data is loaded, the run is affordable; ``n_rounds`` with preparation."""
-
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """``done`` of ``total`` parts of this phase are done."""
-
-    def round_finished(self, line: Mapping[str, Any]) -> None:
-        """A board is published; ``line`` is the record in metrics.jsonl."""
+from fedboard.simulations.run_ledger import give_back
+from fedboard.simulations.trainer import EngineTrainer, Listener, Simulated, Trainer
 
 
 class Silent:
@@ -140,82 +123,70 @@ class _Session:
     ) -> None:
         self.config, self.run, self.problem, self.listener = config, run, problem, listener
         self.task, self.backend = calibrated.task, backend
-        self.protocol = Trusted(form=config.run.wire, backend=backend)
-        participation = participation_of(config.privacy.participation)
-        self.ledger = open_ledger(run, config, plan_of(self.task, participation), stack)
         self.pool = stack.enter_context(WorkerPool(config.run.workers))
-        self.engine = stack.enter_context(
-            Engine(
-                self.task,
-                problem.train,
-                protocol=self.protocol,
-                pool=self.pool,
-                on_progress=listener.progress,
-                scales=personal_scales(
-                    config.privacy, self.task, n_users=problem.train.n_users, seed=config.seed
-                ),
-            )
-        )
-        self.training = Training(
-            task=self.task,
-            store=BoardStore(run.boards),
-            ledger=self.ledger,
-            runtime=self.engine,
-            noise=_noise(config),
-            trust=self.protocol.trust,
-            dataset=problem.statement,
-            assumptions=self._assumptions(participation),
-            participation=participation,
-        )
-        self.board = self.training.start(self.task.first_board(problem.catalogue))
+        self.trainer = self._trainer(stack)
+        self.board = self.trainer.start()
         self.run.keep_lines(
             [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
         )
         listener.planned(problem, len(self.task.plan()))
 
-    def _assumptions(self, participation: Participation) -> list[str]:
-        tuned = self.config.tuned
-        found = [] if tuned is None else [tuned.assumption]
-        return [*found, *assumptions_of(self.config.privacy, participation)]
+    def _trainer(self, stack: ExitStack) -> Trainer:
+        simulated = Simulated(
+            config=self.config,
+            run=self.run,
+            problem=self.problem,
+            task=self.task,
+            backend=self.backend,
+            listener=self.listener,
+        )
+        if self.config.run.runtime == "engine":
+            return EngineTrainer(simulated, pool=self.pool, stack=stack)
+        from fedboard.simulations.flower.training import FleetTrainer
+
+        return FleetTrainer(simulated, self.config.run.runtime, stack)
 
     def run_rounds(self) -> None:
         """Rounds until the task asks for nothing more; each ends with a published board and a record."""
         for line in self.run.lines():
             self.listener.round_finished(line)
         self._record_missing_line()
-        for finished in self.training.rounds(self.board):
-            self.board = finished.board
-            self._record(finished)
+        self.trainer.run(self.board, self._take)
+
+    def _take(self, finished: FinishedRound) -> None:
+        self.board = finished.board
+        self._record(finished)
 
     def _record_missing_line(self) -> None:
         """A crash between publishing and recording: the board is there, its record is made now."""
         recorded = {line["round"] for line in self.run.lines()}
         if self.board.version > 0 and self.board.version - 1 not in recorded:
             self._record(
-                FinishedRound(board=self.board, requests=(), rejected_rows=0, traffic=None, seconds=0.0)
+                FinishedRound(
+                    board=self.board,
+                    releases=(),
+                    rejected_rows=0,
+                    traffic=None,
+                    seconds=0.0,
+                    spent=Certificate.from_dict(dict(self.board.certificate or {})).claim,
+                )
             )
 
     def _record(self, finished: FinishedRound) -> None:
-        spent = self.ledger.spent()
         traffic = finished.traffic
         line: dict[str, Any] = {
             "event": "round",
             "round": self.board.version - 1,
             "stage": "preparation" if self.board.version == 1 else "items",
             "seconds": finished.seconds,
-            "epsilon_spent": spent.epsilon,
-            "delta": spent.delta,
-            "releases": [request.name for request in finished.requests],
+            "epsilon_spent": finished.spent.epsilon,
+            "delta": finished.spent.delta,
+            "releases": list(finished.releases),
             "rejected_rows": finished.rejected_rows,
             "metrics": self._round_metrics(),
         }
         if traffic is not None:
-            line["bytes_up_per_client"] = {
-                "mean": traffic.up_mean,
-                "p50": traffic.up_median,
-                "p95": traffic.up_95,
-                "max": traffic.up_max,
-            }
+            line["bytes_up_per_client"] = traffic.to_dict()
             line["bytes_down_per_client"] = traffic.down
         self.run.append(line)
         self.listener.round_finished(line)
@@ -257,10 +228,6 @@ class _Session:
         write_atomically(self.run.certificate, certificate.to_json().encode())
         self.listener.progress("judging", 1, 1)
         return line
-
-
-def _noise(config: SimulationConfig) -> NoiseSource:
-    return SecureNoise() if config.privacy.noise == "secure" else SeededNoise(config.seed)
 
 
 __all__ = ["Listener", "RunResult", "Silent", "simulate"]

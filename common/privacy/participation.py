@@ -165,7 +165,7 @@ class ShuffledCohorts:
 
     def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray:
         """The cohort whose turn it is."""
-        shuffle, turn = divmod(_round_number(name), self.cohorts)
+        shuffle, turn = divmod(round_number(name), self.cohorts)
         if shuffle not in self._shuffles:
             self._shuffles[shuffle] = noise.stream(f"shuffle {shuffle} of all users")
         order = np.argsort(self._shuffles[shuffle].bits(0, n_users), kind="stable")
@@ -173,6 +173,19 @@ class ShuffledCohorts:
         present = np.zeros(n_users, dtype=np.bool_)
         present[order[first:last]] = True
         return present
+
+
+def participation_with(
+    *, probability: float | None = None, size: int | None = None, cohorts: int | None = None
+) -> Participation:
+    """The participation that has this one number; everybody where there is none."""
+    if probability is not None:
+        return PoissonParticipation(probability)
+    if size is not None:
+        return FixedSizeCohort(size)
+    if cohorts is not None:
+        return ShuffledCohorts(cohorts)
+    return FullParticipation()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -261,7 +274,12 @@ def _words(noise: NoiseSource, name: str, n_users: int) -> BitArray:
     return noise.stream(f"who takes part in {name}").bits(0, n_users)
 
 
-def _round_number(name: str) -> int:
+def round_number(name: str) -> int:
+    """The inverse of ``round_name``.
+
+    Raises:
+        InputError: not the name of a round.
+    """
     number = name.removeprefix(_ROUND)
     if name == _PREPARATION:
         return 0
@@ -282,7 +300,9 @@ __all__ = [
     "Participation",
     "PoissonParticipation",
     "ShuffledCohorts",
+    "participation_with",
     "require_unsampled",
     "round_name",
+    "round_number",
     "stated_by_release",
 ]

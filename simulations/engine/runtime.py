@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IntArray
+from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
@@ -147,7 +147,7 @@ class Engine:
             backend=self._protocol.backend,
         )
         sizes = np.concatenate([part.sizes for part in done])
-        return Gathered(sums=sums, traffic=_traffic(sizes, Path(work.board_path).stat().st_size))
+        return Gathered(sums=sums, traffic=Traffic.of(sizes, Path(work.board_path).stat().st_size))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -206,20 +206,6 @@ class _SpreadSums:
             work.append(partial(jobs.solved_block, self._here.sums, requests, parts, solver, start, stop))
         blocks = self._run("items", work)
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
-
-
-def _traffic(sizes: IntArray, down: int) -> Traffic | None:
-    """What the users who took part sent and got; None where nobody did."""
-    if not sizes.size:
-        return None
-    median, high = np.quantile(sizes, [0.5, 0.95])
-    return Traffic(
-        up_mean=float(sizes.mean()),
-        up_median=float(median),
-        up_95=float(high),
-        up_max=float(sizes.max()),
-        down=down,
-    )
 
 
 __all__ = ["Engine", "OnProgress"]

@@ -1,0 +1,91 @@
+"""Which answers count: of a known node, to this question, once, no larger than agreed, and of sane shape."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedboard.common.contribution import Request
+from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
+from fedboard.common.wire.answer import Answer
+from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+_SLACK_BYTES = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Admission:
+    """The answers of one round, by node."""
+
+    question: Question
+    requests: tuple[Request, ...]
+    refused: Counter[Refusal]
+    """How often an answer was not taken, by code."""
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """By node. Private."""
+
+    def take(self, node: str, content: bytes, *, max_users: int) -> None:
+        """Take the answer of a node.
+
+        Args:
+            node: its authenticated identity.
+            content: what it sent.
+            max_users: most users that it may host.
+
+        Raises:
+            RefusedError: the answer does not count; nothing has changed.
+        """
+        if node in self.answers:
+            raise RefusedError(Refusal.DUPLICATE)
+        answer = Answer.from_bytes(content, limit=self._largest(max_users))
+        if answer.run != self.question.run:
+            raise RefusedError(Refusal.WRONG_RUN)
+        if answer.round != self.question.round:
+            raise RefusedError(Refusal.WRONG_ROUND)
+        if answer.board_digest != self.question.board.digest:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        if answer.n_users > max_users:
+            raise RefusedError(Refusal.TOO_MANY_USERS)
+        self._require_fitting(answer)
+        self.answers[node] = answer
+
+    def _require_fitting(self, answer: Answer) -> None:
+        message = answer.message
+        if isinstance(message, FactoredMessage) != (self.question.form == "factored"):
+            raise RefusedError(Refusal.WRONG_FORM)
+        if isinstance(message, DenseMessage):
+            self._require_plausible(message, answer.n_users)
+        elif message.contribution.n_items != self.question.board.catalogue.n_items:
+            raise RefusedError(Refusal.WRONG_BOARD)
+
+    def _require_plausible(self, message: DenseMessage, n_users: int) -> None:
+        """No sum of so many rows within their bounds is larger than this; more cannot be told of a sum."""
+        if set(message.sums) != {request.name for request in self.requests}:
+            raise RefusedError(Refusal.MALFORMED)
+        for request in self.requests:
+            sums, release = message.sums[request.name], request.release
+            if sums.shape != (release.rows, release.width):
+                raise RefusedError(Refusal.MALFORMED)
+            limit = n_users * release.l2_bound
+            if sums.size and not -limit <= int(sums.min()) <= int(sums.max()) <= limit:
+                raise RefusedError(Refusal.OUT_OF_BOUNDS)
+
+    def _largest(self, max_users: int) -> int:
+        """Most bytes of an answer of so many users who rated every item."""
+        n_items = self.question.board.catalogue.n_items
+        numbers = sum(r.release.rows * r.release.width for r in self.requests)
+        if self.question.form == "dense":
+            return 8 * numbers + _SLACK_BYTES
+        per_row = (
+            16 * n_items + 8 * sum(r.release.width for r in self.requests if not r.source.per_item) + 2048
+        )
+        return max_users * per_row + _SLACK_BYTES
+
+    @property
+    def n_users(self) -> int:
+        """Rows behind the answers. Private."""
+        return int(np.sum([answer.n_users for answer in self.answers.values()], dtype=np.int64))
+
+
+__all__ = ["Admission"]

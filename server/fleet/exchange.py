@@ -1,0 +1,85 @@
+"""Asking nodes over a Flower grid, so that one bad reply is one bad reply and nothing more."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
+from fedboard.common.wire.refusals import Refusal
+
+_PULLED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back from a node: our bytes, or why there are none."""
+
+    node_id: int
+    content: bytes | None
+    failure: Refusal | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Messages under way. Flower's own ``send_and_receive`` waits three seconds between looks."""
+
+    grid: Grid
+    _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Message id -> node and when it was asked."""
+
+    def ask(self, node_ids: list[int], question: bytes, *, group: str, seconds: float) -> None:
+        """Send one question to these nodes; its answer is worthless after so many seconds."""
+        content = record_of(question)
+        messages = [Message(content, node, ROUND, ttl=seconds, group_id=group) for node in node_ids]
+        now = time.monotonic()
+        for node, message_id in zip(node_ids, self.grid.push_messages(messages), strict=False):
+            if message_id:
+                self._waiting[message_id] = (node, now)
+
+    def waiting_for(self, *, since: float = 0.0) -> set[int]:
+        """Nodes that were asked at ``since`` (``time.monotonic``) or later and have not replied."""
+        return {node for node, asked in self._waiting.values() if asked >= since}
+
+    def replies(self) -> Iterator[Reply]:
+        """What has come since the last look."""
+        ids = list(self._waiting)
+        for start in range(0, len(ids), _PULLED_AT_ONCE):
+            yield from self._pulled(ids[start : start + _PULLED_AT_ONCE])
+
+    def forget(self) -> None:
+        """Stop waiting; what comes later is never looked at."""
+        self._waiting.clear()
+
+    def _pulled(self, ids: list[str]) -> Iterator[Reply]:
+        try:
+            messages = list(self.grid.pull_messages(ids))
+        except (OSError, httpx.TransportError):
+            return  # the link is down; it is looked at again
+        except Exception:  # something in a reply that Flower cannot read
+            if len(ids) > 1:
+                for one in ids:
+                    yield from self._pulled([one])
+                return
+            node, _ = self._waiting.pop(ids[0])
+            yield Reply(node, None, Refusal.MALFORMED)
+            return
+        for message in messages:
+            node, _ = self._waiting.pop(message.metadata.reply_to_message_id, (None, 0.0))
+            if node is not None:
+                yield _reply(node, message)
+
+
+def _reply(node_id: int, message: Message) -> Reply:
+    if message.has_error():  # its text comes from the other side and goes nowhere
+        return Reply(node_id, None, Refusal.UNREACHABLE)
+    if message.metadata.src_node_id != node_id:
+        return Reply(node_id, None, Refusal.UNKNOWN_NODE)
+    content = frame_of(message.content)
+    return Reply(node_id, content, None if content is not None else Refusal.MALFORMED)
+
+
+__all__ = ["Exchange", "Reply"]

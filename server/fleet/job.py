@@ -1,0 +1,108 @@
+"""A job: everything that the server's app needs to run a fleet, in one JSON file that its host writes."""
+
+from pathlib import Path
+
+import msgspec
+
+from fedboard.common.board import write_atomically
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.adjacency import Adjacency
+
+_MOST_USERS = 1 << 24
+"""So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is trained, what it may cost, whom to ask and how long to wait."""
+
+    folder: str
+    """Where ledger, boards, certificate and the log of rounds are; made if need be."""
+    first_board: str
+    """File of the board of version 0: the task with all that it will ask, and the catalogue."""
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise: str = "secure"
+    """``secure``, or ``seeded`` for simulations, which protects nobody."""
+    seed: int = 0
+    """Of seeded noise."""
+    dataset: str = "the ratings on the devices of this fleet"
+    """Public description."""
+    assumptions: tuple[str, ...] = ()
+    """Beyond those of every run; public facts."""
+    population: str | None = None
+    """Account file of the users, if one is kept."""
+    lineage: str | None = None
+    probability: float | None = None
+    """Each user's coin, where participation is Poisson."""
+    size: int | None = None
+    """Users per round, where their number is fixed."""
+    cohorts: int | None = None
+    """Number of shuffled cohorts, where they take turns."""
+    form: str = "factored"
+    """Wire form of the answers."""
+    backend: str = "numpy"
+    """Kernels of the server."""
+    features: str | None = None
+    """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
+    nodes: dict[str, int] | None = None
+    """Public key (PEM) of each admitted node -> most users that it may host; None in simulations."""
+    expected_nodes: int
+    """How many nodes are waited for before a round is asked, and after which it is complete."""
+    quorum: int
+    """Fewest nodes whose answers make a round."""
+    deadline_seconds: float = 600.0
+    """Of a round, from the moment when enough nodes are there."""
+    grace_seconds: float = 30.0
+    """How long a round that has its quorum waits for expected nodes that are not there."""
+    resend_seconds: float = 30.0
+    """A node that has not answered for so long is asked again; it answers with the same bytes."""
+    poll_seconds: float = 0.2
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: names the field.
+        """
+        if not 1 <= self.quorum <= self.expected_nodes:
+            raise ValueError(
+                f"quorum must be in 1..{self.expected_nodes} (expected_nodes), got {self.quorum}"
+            )
+        for name in ("deadline_seconds", "grace_seconds", "resend_seconds", "poll_seconds"):
+            if not 0 < getattr(self, name) < 1e6:
+                raise ValueError(f"{name} must be in (0, 1000000), got {getattr(self, name)}")
+        if self.noise not in ("secure", "seeded"):
+            raise ValueError(f"noise must be 'secure' or 'seeded', got {self.noise!r}")
+        if self.nodes is None:
+            return
+        if len(self.nodes) < self.expected_nodes:
+            raise ValueError(f"{self.expected_nodes} nodes are expected but only {len(self.nodes)} admitted")
+        if min(self.nodes.values()) < 1 or sum(self.nodes.values()) > _MOST_USERS:
+            raise ValueError(f"users per node must be >= 1 and {_MOST_USERS} in all at most")
+
+    @property
+    def largest_cohort(self) -> int:
+        """Most users of a node that has no limit of its own."""
+        return _MOST_USERS // self.expected_nodes
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(self)))
+
+    @staticmethod
+    def load(path: Path) -> "Job":
+        """Read a job.
+
+        Raises:
+            InputError: no such file, or not a job.
+        """
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Job)
+        except OSError as error:
+            raise InputError(f"{path}: no job can be read there ({error.strerror})") from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+__all__ = ["Job"]

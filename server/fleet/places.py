@@ -1,0 +1,59 @@
+"""Where a fleet's server keeps what must survive it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFolder:
+    """The files under ``state``; nothing outside it is written."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one server that works on this folder."""
+        return self.path / "server.lock"
+
+    @property
+    def job(self) -> Path:
+        """What the ServerApp is to do, JSON."""
+        return self.path / "job.json"
+
+    @property
+    def first_board(self) -> Path:
+        """Board 0: the task and its catalogue, no data."""
+        return self.path / "first.board"
+
+    @property
+    def run(self) -> Path:
+        """The training: ledger, boards, certificate, record of the rounds."""
+        return self.path / "run"
+
+    @property
+    def database(self) -> Path:
+        """SuperLink's: nodes, runs, messages in flight."""
+        return self.path / "superlink.db"
+
+    @property
+    def flower(self) -> Path:
+        """Flower's home."""
+        return self.path / "flower"
+
+    @property
+    def counts(self) -> Path:
+        """Folder of what the parts count, one JSON file each, for the metrics."""
+        return self.path / "counts"
+
+    def log(self, name: str) -> Path:
+        """The log of one process."""
+        return self.path / "logs" / f"{name}.log"
+
+    def make(self) -> None:
+        """Create the folders; readable by their owner only."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (self.run, self.flower, self.counts, self.path / "logs"):
+            folder.mkdir(exist_ok=True, mode=0o700)
+
+
+__all__ = ["StateFolder"]

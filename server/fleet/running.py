@@ -1,0 +1,131 @@
+"""Running a job over a grid: from its first board, or from where it was interrupted, to its last."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Board, write_atomically
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.ledger import Budget, Ledger
+from fedboard.common.privacy.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.participation import participation_with
+from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.task import Task
+from fedboard.common.tasks.rebuilding import rebuild_task
+from fedboard.server.fleet.gathering import FleetRuntime, OnProgress
+from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.round_log import RoundLog
+from fedboard.server.publication import BoardStore
+from fedboard.server.run_ledger import open_run_ledger, plan_of
+from fedboard.server.training import FinishedRound, Training
+
+OnRound = Callable[[FinishedRound], None]
+
+
+def run_job(
+    grid: Grid, job: Job, *, on_round: OnRound | None = None, on_progress: OnProgress | None = None
+) -> Board:
+    """Train over the nodes of a grid until the task asks for nothing more.
+
+    Everything is on disk after each round, so a job that is run again goes on from its last published board:
+    ``boards/``, ``ledger.sqlite``, ``rounds.jsonl``, and ``certificate.json`` of the last board.
+
+    Args:
+        grid: in-process, simulated or deployed.
+        job: what to do.
+        on_round: is told of each finished round.
+        on_progress: is told of nodes that have answered.
+
+    Returns:
+        The last board, published.
+
+    Raises:
+        InputError: the job's files cannot be used, or its folder holds another run.
+        PrivacyError: the ledger does not belong to the boards, or the preparation round was paid for and lost.
+        TooFewAnswersError: too few nodes answered the preparation round; run the job again.
+    """
+    folder = Path(job.folder)
+    (folder / "boards").mkdir(parents=True, exist_ok=True)
+    first = Board.load(Path(job.first_board))
+    task = rebuild_task(first, backend=job.backend, features=_features(job))
+    log = RoundLog(folder / "rounds.jsonl")
+    with ExitStack() as stack:
+        training, runtime = _training(grid, job, task, stack, on_progress)
+        board = training.start(first)
+        for finished in training.rounds(board):
+            board = finished.board
+            _write_certificate(folder, board)
+            log.append(finished, _told(runtime))
+            if on_round is not None:
+                on_round(finished)
+        _write_certificate(folder, board)
+    return board
+
+
+def _training(
+    grid: Grid, job: Job, task: Task, stack: ExitStack, on_progress: OnProgress | None
+) -> tuple[Training, FleetRuntime]:
+    store = BoardStore(Path(job.folder) / "boards")
+    participation = participation_with(probability=job.probability, size=job.size, cohorts=job.cohorts)
+    ledger = open_run_ledger(
+        Path(job.folder) / "ledger.sqlite",
+        budget=Budget(epsilon=job.epsilon, delta=job.delta, adjacency=job.adjacency),
+        plan=plan_of(task, participation),
+        store=store,
+        stack=stack,
+        population=job.population,
+        lineage=job.lineage,
+    )
+    protocol = Trusted(form=job.form, backend=job.backend)
+    runtime = FleetRuntime(
+        grid=grid, job=job, run=run_name(ledger), protocol=protocol, on_progress=on_progress
+    )
+    training = Training(
+        task=task,
+        store=store,
+        ledger=ledger,
+        runtime=runtime,
+        noise=SecureNoise() if job.noise == "secure" else SeededNoise(job.seed),
+        trust=protocol.trust,
+        dataset=job.dataset,
+        assumptions=job.assumptions,
+        participation=participation,
+    )
+    return training, runtime
+
+
+def run_name(ledger: Ledger) -> str:
+    """The name by which devices know a run: no two ledgers share it."""
+    return f"{ledger.run}-{ledger.id}"
+
+
+def _features(job: Job) -> FloatArray | None:
+    if job.features is None:
+        return None
+    try:
+        return np.asarray(np.load(job.features, allow_pickle=False), dtype=np.float64)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{job.features}: no item features can be read there ({error})") from error
+
+
+def _write_certificate(folder: Path, board: Board) -> None:
+    certificate = Certificate.from_dict(dict(board.certificate or {}))
+    write_atomically(folder / "certificate.json", certificate.to_json().encode())
+
+
+def _told(runtime: FleetRuntime) -> dict[str, Any]:
+    return {
+        "answers": runtime.n_answers,
+        "refused": {code.value: count for code, count in sorted(runtime.refused.items()) if count},
+        "bytes_up": runtime.bytes_up,
+        "bytes_down": runtime.bytes_down,
+    }
+
+
+__all__ = ["run_job", "run_name"]

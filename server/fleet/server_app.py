@@ -1,0 +1,20 @@
+"""The Flower side of the server: the job that the run's configuration names, over the grid that Flower gives."""
+
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.running import run_job
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the job in the file that ``job`` names."""
+    run_job(grid, Job.load(Path(str(context.run_config["job"]))))
+
+
+__all__ = ["app"]

@@ -1,0 +1,1 @@
+"""Simulations on Flower: the apps of a deployment, with cohorts of simulated users as their nodes."""

@@ -1,0 +1,84 @@
+"""The users of a simulation, cut into cohorts on disk: each node maps its own and copies nothing."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.client.answering import Scale
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.wire.question import Question
+
+
+def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:
+    """Cut users into cohorts of about one size.
+
+    Args:
+        folder: exists. Whoever can read it can read all ratings.
+        users: all of them. Private.
+        n_cohorts: >= 1.
+        scales: personal levels, float64, shape (n_users,), see ``fedboard.common.privacy.personal``.
+
+    Raises:
+        InputError: fewer users than cohorts.
+    """
+    if not 1 <= n_cohorts <= users.n_users:
+        raise InputError(f"cohorts must be in 1..{users.n_users} (the number of users), got {n_cohorts}")
+    for number in range(n_cohorts):
+        start, stop = (users.n_users * k // n_cohorts for k in (number, number + 1))
+        rows, place = users.rows(start, stop), _place(folder, number)
+        place.mkdir(parents=True, exist_ok=True)
+        np.save(place / "indptr.npy", rows.indptr)
+        np.save(place / "items.npy", rows.items)
+        np.save(place / "ratings.npy", rows.ratings)
+        np.save(place / "numbers.npy", np.array([rows.n_items, rows.first_row], dtype=np.int64))
+        if scales is not None:
+            np.save(place / "scales.npy", scales[start:stop])
+
+
+def _place(folder: Path, number: int) -> Path:
+    return folder / f"cohort-{number:06d}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCohort:
+    """One cohort as ``write_cohorts`` left it; a simulated user answers everything that she is asked."""
+
+    place: Path
+
+    def cohort(self, board: Board) -> Cohort:
+        """Its rows; ratings are mapped."""
+        n_items, first_row = (int(number) for number in np.load(self.place / "numbers.npy"))
+        return Cohort(
+            indptr=np.load(self.place / "indptr.npy"),
+            items=np.load(self.place / "items.npy", mmap_mode="r"),
+            ratings=np.load(self.place / "ratings.npy", mmap_mode="r"),
+            n_items=n_items,
+            first_row=first_row,
+        )
+
+    def recall(self, question: Question) -> bytes | None:
+        """Nothing is kept: what is asked again is worked out again, to the same bytes."""
+        return None
+
+    def admit(self, question: Question, board: Board, requests: tuple[Request, ...]) -> Scale:
+        """The users' personal levels, or all of everything."""
+        scales = self.place / "scales.npy"
+        return np.asarray(np.load(scales), dtype=np.float64) if scales.exists() else 1.0
+
+    def commit(self, question: Question, requests: tuple[Request, ...], scale: Scale, answer: bytes) -> None:
+        """Nothing to book: the run's ledger counts for all."""
+
+
+def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[StoredCohort, StoredCohort]]:
+    """The ratings and the gate of one simulated node."""
+    stored = StoredCohort(_place(folder, number))
+    return nullcontext((stored, stored))
+
+
+__all__ = ["StoredCohort", "open_stored", "write_cohorts"]

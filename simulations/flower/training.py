@@ -1,0 +1,105 @@
+"""The rounds of a simulation over Flower: the deployment's apps and a job, with cohorts of users as nodes."""
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.board import Board
+from fedboard.server.fleet.job import Job
+from fedboard.server.publication import BoardStore
+from fedboard.simulations.flower.cohorts import write_cohorts
+from fedboard.simulations.participants import personal_scales
+from fedboard.simulations.trainer import OnRound, Simulated
+
+
+class FleetFiles:
+    """What the apps of a simulated fleet read: the job, board 0, and a folder of cohorts."""
+
+    def __init__(self, simulated: Simulated, folder: Path) -> None:
+        """Write them.
+
+        Args:
+            simulated: what is trained.
+            folder: exists; it holds all ratings, so it is for this run only.
+        """
+        config, problem, task = simulated.config, simulated.problem, simulated.task
+        self.n_nodes, self.cohorts, self.kernels = config.run.nodes, folder / "cohorts", simulated.backend
+        self.workers, self.job_path, self.simulated = config.run.workers, folder / "job.json", simulated
+        scales = personal_scales(config.privacy, task, n_users=problem.train.n_users, seed=config.seed)
+        write_cohorts(self.cohorts, problem.train, self.n_nodes, scales)
+        first = folder / "first.board"
+        task.first_board(problem.catalogue).save(first)
+        features = None
+        if problem.feature_values is not None:
+            features = folder / "features.npy"
+            np.save(features, problem.feature_values)
+        self.job = _job(simulated, first, features)
+        self.job.save(self.job_path)
+
+    @property
+    def run_config(self) -> dict[str, Any]:
+        """What the apps find as their run's configuration."""
+        return {"job": str(self.job_path), "cohorts": str(self.cohorts), "kernels": self.kernels}
+
+
+def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
+    config, privacy = simulated.config, simulated.config.privacy
+    present = privacy.participation
+    return Job(
+        folder=str(simulated.run.path),
+        first_board=str(first),
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+        noise=privacy.noise,
+        seed=config.seed,
+        dataset=simulated.problem.statement,
+        assumptions=tuple(simulated.assumptions),
+        population=privacy.population,
+        lineage=privacy.lineage,
+        probability=present.probability,
+        size=present.size,
+        cohorts=present.cohorts,
+        form=config.run.wire,
+        backend=simulated.backend,
+        features=None if features is None else str(features),
+        expected_nodes=config.run.nodes,
+        quorum=config.run.nodes,
+        poll_seconds=0.05,
+    )
+
+
+class FleetTrainer:
+    """Rounds over Flower, in this process or in Flower's simulation."""
+
+    def __init__(self, simulated: Simulated, runtime: str, stack: ExitStack) -> None:
+        """Write what the apps read, to a folder that the stack removes."""
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedboard-fleet-"))
+        self._simulated, self._runtime = simulated, runtime
+        self._files = FleetFiles(simulated, Path(scratch))
+
+    def start(self) -> Board:
+        """The last published board; the job holds it against its ledger."""
+        store = BoardStore(self._simulated.run.boards)
+        if store.versions():
+            return store.latest()
+        return Board.load(Path(self._files.job.first_board))
+
+    def run(self, board: Board, on_round: OnRound) -> None:
+        """Run what follows."""
+        if not self._simulated.task.requests(board):
+            return
+        if self._runtime == "in-process":
+            from fedboard.simulations.flower.in_process import run_in_process
+
+            run_in_process(self._files, on_round)
+        else:
+            from fedboard.simulations.flower.on_ray import run_on_ray
+
+            run_on_ray(self._files, on_round)
+
+
+__all__ = ["FleetFiles", "FleetTrainer"]
