@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from fedboard.common.arrays import IndexArray, IntArray
 
@@ -26,6 +25,8 @@ def index_by_item(indptr: IntArray, items: IndexArray, n_items: int) -> ItemInde
     scipy's conversion is a counting sort that keeps the order of users within an item; of a matrix whose values
     are the places of the entries it gives both arrays at once.
     """
+    from scipy.sparse import csr_array  # slow to import, and a device that sends its rows never needs it
+
     entries = np.arange(items.size, dtype=np.int64)
     # With bounds of the type of the items scipy does not widen the items.
     bounds = indptr.astype(items.dtype) if items.size <= np.iinfo(items.dtype).max else indptr

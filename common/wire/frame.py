@@ -22,6 +22,8 @@ _PREFIX = len(_MAGIC) + 4
 _ALIGNMENT = 8
 _MAX_HEADER = 1 << 20
 _MAX_DIMENSIONS = 2
+_LONGEST_SIDE = 1 << 40
+"""Longer than any: so that the shape of an array without elements stays in range too."""
 _DTYPES = {name: np.dtype(f"<{name}") for name in ("i2", "i4", "i8")} | {"u1": np.dtype("u1")}
 
 Fields = TypeVar("Fields")
@@ -116,8 +118,9 @@ def unpack_frame(content: bytes | memoryview, *, kinds: tuple[str, ...], limit: 
 
 
 def _header(content: memoryview) -> tuple[_Header, int]:
-    if bytes(content[: len(_MAGIC)]) != _MAGIC:
-        known = bytes(content[: len(_MAGIC) - 1]) == _MAGIC[:-1]
+    magic = bytes(content[: len(_MAGIC)])
+    if magic != _MAGIC:
+        known = len(magic) == len(_MAGIC) and magic[:-1] == _MAGIC[:-1]
         raise RefusedError(Refusal.WRONG_VERSION if known else Refusal.MALFORMED)
     length = int.from_bytes(content[len(_MAGIC) : _PREFIX], "little")
     start = _PREFIX + length
@@ -132,7 +135,9 @@ def _header(content: memoryview) -> tuple[_Header, int]:
 def _size(described: _Described) -> tuple[np.dtype[Any], int]:
     """Dtype and number of elements that an array announces; Python's whole numbers do not overflow."""
     dtype, shape = _DTYPES.get(described.dtype), described.shape
-    if dtype is None or not 1 <= len(shape) <= _MAX_DIMENSIONS or any(side < 0 for side in shape):
+    if dtype is None or not 1 <= len(shape) <= _MAX_DIMENSIONS:
+        raise RefusedError(Refusal.MALFORMED)
+    if any(not 0 <= side <= _LONGEST_SIDE for side in shape):
         raise RefusedError(Refusal.MALFORMED)
     return dtype, math.prod(shape)
 

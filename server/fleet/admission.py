@@ -1,11 +1,10 @@
 """Which answers count: of a known node, to this question, once, no larger than agreed, and of sane shape."""
 
-from collections import Counter
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.row_bounds import asked_rows
 from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
@@ -16,16 +15,14 @@ _SLACK_BYTES = 1 << 16
 
 @dataclass(slots=True, kw_only=True)
 class Admission:
-    """The answers of one round, by node."""
+    """Which answers of one round were taken, by node."""
 
     question: Question
     requests: tuple[Request, ...]
-    refused: Counter[Refusal]
-    """How often an answer was not taken, by code."""
-    answers: dict[str, Answer] = field(default_factory=dict)
-    """By node. Private."""
+    users: dict[str, int] = field(default_factory=dict)
+    """Rows behind the answer of each node that was taken. Private."""
 
-    def take(self, node: str, content: bytes, *, max_users: int) -> None:
+    def take(self, node: str, content: bytes, *, max_users: int) -> Answer:
         """Take the answer of a node.
 
         Args:
@@ -33,10 +30,13 @@ class Admission:
             content: what it sent.
             max_users: most users that it may host.
 
+        Returns:
+            The answer. Private.
+
         Raises:
             RefusedError: the answer does not count; nothing has changed.
         """
-        if node in self.answers:
+        if node in self.users:
             raise RefusedError(Refusal.DUPLICATE)
         answer = Answer.from_bytes(content, limit=self._largest(max_users))
         if answer.run != self.question.run:
@@ -47,17 +47,25 @@ class Admission:
             raise RefusedError(Refusal.WRONG_BOARD)
         if answer.n_users > max_users:
             raise RefusedError(Refusal.TOO_MANY_USERS)
-        self._require_fitting(answer)
-        self.answers[node] = answer
+        answer = self._fitting(answer)
+        self.users[node] = answer.n_users
+        return answer
 
-    def _require_fitting(self, answer: Answer) -> None:
+    def _fitting(self, answer: Answer) -> Answer:
+        """The answer with what was asked for and nothing else, in the shapes that were asked for."""
         message = answer.message
         if isinstance(message, FactoredMessage) != (self.question.form == "factored"):
             raise RefusedError(Refusal.WRONG_FORM)
         if isinstance(message, DenseMessage):
             self._require_plausible(message, answer.n_users)
-        elif message.contribution.n_items != self.question.board.catalogue.n_items:
+            return answer
+        if message.contribution.n_items != self.question.board.catalogue.n_items:
             raise RefusedError(Refusal.WRONG_BOARD)
+        try:
+            rows = asked_rows(message.contribution, self.requests)
+        except InputError:
+            raise RefusedError(Refusal.MALFORMED) from None
+        return replace(answer, message=FactoredMessage(rows))
 
     def _require_plausible(self, message: DenseMessage, n_users: int) -> None:
         """No sum of so many rows within their bounds is larger than this; more cannot be told of a sum."""
@@ -81,11 +89,6 @@ class Admission:
             16 * n_items + 8 * sum(r.release.width for r in self.requests if not r.source.per_item) + 2048
         )
         return max_users * per_row + _SLACK_BYTES
-
-    @property
-    def n_users(self) -> int:
-        """Rows behind the answers. Private."""
-        return int(np.sum([answer.n_users for answer in self.answers.values()], dtype=np.int64))
 
 
 __all__ = ["Admission"]

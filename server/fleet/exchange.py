@@ -36,7 +36,11 @@ class Exchange:
         content = record_of(question)
         messages = [Message(content, node, ROUND, ttl=seconds, group_id=group) for node in node_ids]
         now = time.monotonic()
-        for node, message_id in zip(node_ids, self.grid.push_messages(messages), strict=False):
+        try:
+            ids = list(self.grid.push_messages(messages))
+        except (OSError, httpx.HTTPError):
+            return  # nobody was asked; whoever has not answered is asked again
+        for node, message_id in zip(node_ids, ids, strict=False):
             if message_id:
                 self._waiting[message_id] = (node, now)
 
@@ -59,18 +63,20 @@ class Exchange:
             messages = list(self.grid.pull_messages(ids))
         except (OSError, httpx.TransportError):
             return  # the link is down; it is looked at again
-        except Exception:  # something in a reply that Flower cannot read
+        except Exception as error:  # something in a reply that Flower cannot read
             if len(ids) > 1:
                 for one in ids:
                     yield from self._pulled([one])
                 return
+            if isinstance(error, httpx.HTTPStatusError):
+                return  # the SuperLink failed, maybe not for ever
             node, _ = self._waiting.pop(ids[0])
             yield Reply(node, None, Refusal.MALFORMED)
             return
         for message in messages:
-            node, _ = self._waiting.pop(message.metadata.reply_to_message_id, (None, 0.0))
-            if node is not None:
-                yield _reply(node, message)
+            asked = self._waiting.pop(message.metadata.reply_to_message_id, None)
+            if asked is not None:
+                yield _reply(asked[0], message)
 
 
 def _reply(node_id: int, message: Message) -> Reply:

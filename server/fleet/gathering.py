@@ -5,34 +5,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from flwr.serverapp import Grid
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.participation import Attendance, require_unsampled
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.joining import only_rows
-from fedboard.common.protocols.trusted import (
-    DenseMessage,
-    FactoredMessage,
-    Trusted,
-    TrustedMessage,
-    factored_bytes,
-)
+from fedboard.common.protocols.running_sums import RunningSums
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
-from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.fleet.admission import Admission
 from fedboard.server.fleet.exchange import Exchange, Reply
+from fedboard.server.fleet.intake import Intake
 from fedboard.server.fleet.job import Job
-from fedboard.server.runtime import Gathered, NoisedSums, TooFewAnswersError, Traffic
+from fedboard.server.runtime import Gathered, NoisedSums, TooFewAnswersError
 
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 """A node that failed in this way may do better when it is asked again."""
+_MOST_FAILURES = 10
+"""In one round, before a node that is there is given up."""
 _LOOK_FOR_NODES_SECONDS = 2.0
 
 OnProgress = Callable[[str, int, int], None]
@@ -44,7 +38,7 @@ class FleetRuntime:
     """Asks the nodes of a grid. A round is complete when all expected nodes have answered or refused; it is cut at
     its deadline, and given up below the quorum.
 
-    Memory: the answers of a round, as they came, and once more joined while they are summed.
+    Memory: see ``RunningSums``; where it is drawn who takes part, all answers of a round.
     """
 
     grid: Grid
@@ -60,6 +54,7 @@ class FleetRuntime:
     """Of all answers that were taken in the last round."""
     bytes_down: int = 0
     """Of one question of the last round."""
+    _failures: Counter[str] = field(default_factory=Counter)
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -74,20 +69,19 @@ class FleetRuntime:
             require_unsampled(requests)
         question = Question(run=self.run, protocol=Trusted.NAME, form=self.protocol.form, board=board)
         self.refused.clear()
-        admission = Admission(question=question, requests=tuple(requests), refused=self.refused)
-        self._collect(question, admission)
-        self.n_answers = len(admission.answers)
+        self._failures.clear()
+        admission = Admission(question=question, requests=tuple(requests))
+        running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
+        intake = Intake(running=running, attendance=attendance)
+        self._collect(question, admission, intake)
+        self.n_answers, self.bytes_up = len(admission.users), intake.bytes_up
         if self.n_answers < self.job.quorum:
+            refused = ", ".join(f"{code} {count}" for code, count in sorted(self.refused.items()) if count)
             raise TooFewAnswersError(
                 f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
-                f"{self.job.quorum}; nothing was released"
+                f"{self.job.quorum}; nothing was released (not taken: {refused or 'nothing'})"
             )
-        answers = sorted(admission.answers.items(), key=lambda named: (named[1].first_row, named[0]))
-        messages = _of_those_present([answer for _, answer in answers], admission.n_users, attendance)
-        sums = self.protocol.combine(messages, requests)
-        return Gathered(
-            sums=sums, traffic=_traffic(messages, admission.n_users, self.bytes_up, self.bytes_down)
-        )
+        return Gathered(sums=intake.sums(), traffic=intake.traffic(self.bytes_down))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -95,55 +89,62 @@ class FleetRuntime:
         """Noised sums of releases that are paid for."""
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
-    def _collect(self, question: Question, admission: Admission) -> None:
+    def _collect(self, question: Question, admission: Admission, intake: Intake) -> None:
         """Ask until the round is complete or its time is over; nodes may come and go meanwhile."""
         exchange, settled = Exchange(self.grid), set[int]()
-        known = self._when_enough()
-        self.bytes_up, self.bytes_down = 0, len(question.content)
+        present = known = self._when_enough()
+        self.bytes_down = len(question.content)
         began = looked = time.monotonic()
         deadline = began + self.job.deadline_seconds
         self._ask(exchange, set(known), question, deadline)
-        while not self._complete(admission, settled, set(known), began) and time.monotonic() < deadline:
+        while True:
             for reply in exchange.replies():
-                self._settle(reply, known, admission, settled)
+                settled |= self._settled(reply, known, admission, intake)
             self._report(len(settled))
-            if len(settled) >= self.job.expected_nodes:
+            if self._complete(admission, settled, set(present), began) or time.monotonic() >= deadline:
                 break
             time.sleep(self.job.poll_seconds)
-            if (now := time.monotonic()) - looked >= _LOOK_FOR_NODES_SECONDS:
-                looked, known = now, {**known, **self._nodes()}
+            if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, self.job.resend_seconds):
+                looked, present = now, self._nodes()
+                known = {**known, **present}
                 recently = exchange.waiting_for(since=now - self.job.resend_seconds)
-                self._ask(exchange, set(self._nodes()) - settled - recently, question, deadline)
+                self._ask(exchange, set(present) - settled - recently, question, deadline)
         self.refused[Refusal.LATE] += len(exchange.waiting_for() - settled)
         exchange.forget()
 
-    def _complete(self, admission: Admission, settled: set[int], known: set[int], began: float) -> bool:
-        """All expected nodes are settled; or the quorum has answered and nobody else came for a while."""
-        if len(settled) >= self.job.expected_nodes:
+    def _complete(self, admission: Admission, settled: set[int], present: set[int], began: float) -> bool:
+        """As many as are expected have answered; or nobody who is there will still answer, and either as many are
+        settled, or the quorum has answered and nobody else came for a while.
+        """
+        n_answers, expected = len(admission.users), self.job.expected_nodes
+        if n_answers >= expected:
             return True
-        patient = time.monotonic() - began < self.job.grace_seconds
-        return not patient and len(admission.answers) >= self.job.quorum and settled >= known
+        enough = len(settled) >= expected or (
+            n_answers >= self.job.quorum and time.monotonic() - began >= self.job.grace_seconds
+        )
+        return enough and settled >= present
 
     def _ask(self, exchange: Exchange, nodes: set[int], question: Question, deadline: float) -> None:
         if nodes:
             seconds = max(1.0, deadline - time.monotonic())
             exchange.ask(sorted(nodes), question.content, group=str(question.round), seconds=seconds)
 
-    def _settle(
-        self, reply: Reply, known: Mapping[int, tuple[str, int]], admission: Admission, settled: set[int]
-    ) -> None:
-        """Count one reply: as an answer, or by the code of its refusal."""
+    def _settled(
+        self, reply: Reply, known: Mapping[int, tuple[str, int]], admission: Admission, intake: Intake
+    ) -> set[int]:
+        """The node, where its reply settles it: an answer that counts, or a refusal that will not pass."""
         node, max_users = known[reply.node_id]
         try:
             if reply.content is None:
                 raise RefusedError(reply.failure or Refusal.MALFORMED)
-            admission.take(node, reply.content, max_users=max_users)
-            self.bytes_up += len(reply.content)
+            answer = admission.take(node, reply.content, max_users=max_users)
         except RefusedError as refused:
             self.refused[refused.code] += 1
-            if refused.code in _PASSING:
-                return
-        settled.add(reply.node_id)
+            self._failures[node] += refused.code is not Refusal.UNREACHABLE
+            passing = refused.code in _PASSING and self._failures[node] < _MOST_FAILURES
+            return set() if passing else {reply.node_id}
+        intake.add(node, answer, len(reply.content))
+        return {reply.node_id}
 
     def _nodes(self) -> dict[int, tuple[str, int]]:
         """The nodes that are there: node id -> identity, most users. Nodes that were not admitted are not asked."""
@@ -169,34 +170,6 @@ class FleetRuntime:
     def _report(self, done: int) -> None:
         if self.on_progress is not None:
             self.on_progress("nodes", done, self.job.expected_nodes)
-
-
-def _of_those_present(
-    answers: Sequence[Answer], n_users: int, attendance: Attendance | None
-) -> list[TrustedMessage]:
-    """The messages without the rows of users whose coin says no; only the aggregator ever knows the coins."""
-    present = None if attendance is None else attendance.draw(n_users)
-    if present is None:
-        return [answer.message for answer in answers]
-    messages: list[TrustedMessage] = []
-    first = 0
-    for answer in answers:
-        if not isinstance(answer.message, FactoredMessage):
-            raise PrivacyError("who takes part can only be drawn among rows; ask for the factored form")
-        keep = present[first : first + answer.n_users]
-        messages.append(FactoredMessage(only_rows(answer.message.contribution, keep)))
-        first += answer.n_users
-    return messages
-
-
-def _traffic(
-    messages: Sequence[TrustedMessage], n_users: int, bytes_up: int, bytes_down: int
-) -> Traffic | None:
-    """Per user: what her rows take, or her part of what her cohort sent."""
-    if any(isinstance(message, DenseMessage) for message in messages):
-        return Traffic.of(np.full(max(n_users, 1), bytes_up // max(n_users, 1), dtype=np.int64), bytes_down)
-    sizes = [factored_bytes(m.contribution) for m in messages if isinstance(m, FactoredMessage)]
-    return Traffic.of(np.concatenate([*sizes, np.zeros(0, dtype=np.int64)]), bytes_down)
 
 
 __all__ = ["FleetRuntime"]

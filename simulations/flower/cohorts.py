@@ -1,12 +1,13 @@
 """The users of a simulation, cut into cohorts on disk: each node maps its own and copies nothing."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.answering import Scale
+from fedboard.client.answering import Gate, RatingSource, Scale
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -66,16 +67,16 @@ class StoredCohort:
         """Nothing is kept: what is asked again is worked out again, to the same bytes."""
         return None
 
-    def admit(self, question: Question, board: Board, requests: tuple[Request, ...]) -> Scale:
+    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """The users' personal levels, or all of everything."""
         scales = self.place / "scales.npy"
         return np.asarray(np.load(scales), dtype=np.float64) if scales.exists() else 1.0
 
-    def commit(self, question: Question, requests: tuple[Request, ...], scale: Scale, answer: bytes) -> None:
+    def commit(self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes) -> None:
         """Nothing to book: the run's ledger counts for all."""
 
 
-def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[StoredCohort, StoredCohort]]:
+def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[RatingSource, Gate]]:
     """The ratings and the gate of one simulated node."""
     stored = StoredCohort(_place(folder, number))
     return nullcontext((stored, stored))

@@ -14,6 +14,9 @@ from fedboard.simulations.flower.cohorts import write_cohorts
 from fedboard.simulations.participants import personal_scales
 from fedboard.simulations.trainer import OnRound, Simulated
 
+_PATIENCE_SECONDS = 86_400.0
+"""Simulated nodes do not get lost: one that takes its time is neither asked again nor given up."""
+
 
 class FleetFiles:
     """What the apps of a simulated fleet read: the job, board 0, and a folder of cohorts."""
@@ -68,6 +71,8 @@ def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
         features=None if features is None else str(features),
         expected_nodes=config.run.nodes,
         quorum=config.run.nodes,
+        deadline_seconds=_PATIENCE_SECONDS,
+        resend_seconds=_PATIENCE_SECONDS,
         poll_seconds=0.05,
     )
 
