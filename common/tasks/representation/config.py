@@ -1,0 +1,165 @@
+"""Public configuration of the shared representation, and how its privacy budget is shared."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.calibration import noise_multipliers
+from fedboard.common.tasks.ranges import require
+from fedboard.common.tasks.representation.losses import LossName
+
+INITIALISATION = "initialisation"
+"""Name of the first release."""
+
+
+class Answer(StrEnum):
+    """What users correlate with their features in an alternation."""
+
+    RESIDUAL = "residual"
+    """What the present model leaves unexplained: the sum is a step to add, and small once the board is good."""
+    RESPONSE = "response"
+    """The label itself, as in Alg. 2: the sum gives the representation anew. Squared loss only."""
+
+
+class Pairs(StrEnum):
+    """Which pairs of a user's examples start the representation."""
+
+    ALL = "all"
+    """Every two different ones."""
+    DISJOINT = "disjoint"
+    """First and second, third and fourth, ..., as in Alg. 3."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepresentationConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    rank: int = 2
+    """k: length of the personal vectors v_j."""
+    loss: LossName = LossName.SQUARED
+    answer: Answer = Answer.RESIDUAL
+    step_bounds: tuple[float, ...] = (0.05, 0.01, 0.003)
+    """rho of each alternation; their number is that of the rounds T. A user is scaled down where
+    ``|b_j| > rho |W_j|``, as if her own step were longer than rho. A representation has columns of norm 1, so rho
+    has no unit."""
+    cohorts: int = 1
+    """1: everybody answers in every alternation. T: alternation t asks the users whose public number is
+    ``t - 1 mod T``, so that each answers once (beside the start)."""
+    clip_norm: float = 1e-4
+    """Norm in the units of the data up to which a user is not scaled; tiny, so that all weigh alike."""
+    example_bound: float | None = None
+    """eta: an example whose ``|x| |v_j|`` exceeds it is scaled down; None for no bound of its own, since the user's
+    total is bounded anyhow."""
+    response_bound: float | None = None
+    """zeta: labels are clipped to ``[-zeta, zeta]`` in the start and where they are the answer; None: no bound."""
+    vector_bound: float | None = None
+    """R: personal vectors are shortened to this norm for what is sent; None for no bound."""
+    user_ridge: float = 1e-3
+    """Strength of the ridge on v_j."""
+    pairs: Pairs = Pairs.ALL
+    split_examples: bool = False
+    """Whether an alternation fits v_j on the first half of a user's examples and answers from the second."""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """Release name -> z; from ``calibrated``."""
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        require(self.rank >= 1, "rank", "an int >= 1", self.rank)
+        bounds = self.step_bounds
+        require(bool(bounds) and all(map(_positive, bounds)), "step_bounds", "numbers > 0", bounds)
+        require(self.cohorts in (1, len(bounds)), "cohorts", f"1 or {len(bounds)}, the rounds", self.cohorts)
+        for name in ("clip_norm", "user_ridge"):
+            require(_positive(getattr(self, name)), name, "a finite number > 0", getattr(self, name))
+        for name in ("example_bound", "response_bound", "vector_bound"):
+            value = getattr(self, name)
+            require(value is None or _positive(value), name, "none or a finite number > 0", value)
+        logistic = self.loss is LossName.LOGISTIC and self.answer is Answer.RESPONSE
+        require(not logistic, "answer", "'residual' for the logistic loss", str(self.answer))
+
+    @property
+    def rounds(self) -> int:
+        """T, the alternations after the start."""
+        return len(self.step_bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepresentationShares:
+    """How mu^2 is shared; each in (0, 1)."""
+
+    initialisation: float = 0.3
+    """Of the whole, for the start."""
+    curvature: float = 0.3
+    """Of an alternation, for W; the rest is for b."""
+
+    def __post_init__(self) -> None:
+        """Check both ranges.
+
+        Raises:
+            InputError: a share is not in (0, 1).
+        """
+        for name in ("initialisation", "curvature"):
+            require(0 < getattr(self, name) < 1, f"share of {name}", "in (0, 1)", getattr(self, name))
+
+
+def calibrated(
+    settings: RepresentationConfig,
+    *,
+    epsilon: float,
+    delta: float,
+    shares: RepresentationShares | None = None,
+) -> RepresentationConfig:
+    """The same settings with the noise that keeps each user within (epsilon, delta).
+
+    With cohorts a user is part of the start and of one alternation, so each alternation may cost what all of them
+    may cost otherwise.
+
+    Raises:
+        PrivacyError: epsilon or delta is out of range.
+    """
+    shares = shares or RepresentationShares()
+    answered = settings.rounds if settings.cohorts == 1 else 1
+    each = (1.0 - shares.initialisation) / answered
+    multipliers = noise_multipliers(
+        epsilon,
+        delta,
+        {INITIALISATION: shares.initialisation}
+        | {curvature_name(t): each * shares.curvature for t in range(1, answered + 1)}
+        | {gradient_name(t): each * (1.0 - shares.curvature) for t in range(1, answered + 1)},
+    )
+    for t in range(answered + 1, settings.rounds + 1):
+        multipliers[curvature_name(t)] = multipliers[curvature_name(1)]
+        multipliers[gradient_name(t)] = multipliers[gradient_name(1)]
+    return replace(settings, noise_multipliers=multipliers)
+
+
+def curvature_name(t: int) -> str:
+    """Name of the release of W in alternation t = 1, 2, ..."""
+    return f"round-{t}/curvature"
+
+
+def gradient_name(t: int) -> str:
+    """Name of the release of b in alternation t = 1, 2, ..."""
+    return f"round-{t}/gradient"
+
+
+def _positive(value: float) -> bool:
+    return 0 < value < math.inf
+
+
+__all__ = [
+    "INITIALISATION",
+    "Answer",
+    "Pairs",
+    "RepresentationConfig",
+    "RepresentationShares",
+    "calibrated",
+    "curvature_name",
+    "gradient_name",
+]

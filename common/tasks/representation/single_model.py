@@ -1,0 +1,122 @@
+"""The single model: one private linear regression for all users, as if they were alike. A baseline."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.examples import Examples
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.calibration import noise_multipliers
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.representation.packing import packed_width
+from fedboard.common.tasks.representation.requests import unit_total
+from fedboard.common.tasks.representation.statistics import moment_rows
+from fedboard.common.tasks.representation.update import solved_step
+
+_CURVATURE, _GRADIENT = "curvature", "gradient"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleModelConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    model_bound: float = 1.0
+    """A user whose own normal equations ask for ``|theta|`` beyond this is scaled down, ``|b_j| > bound |G_j|``."""
+    clip_norm: float = 1e-4
+    """Norm in the units of the data up to which a user is not scaled."""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleModel:
+    """``theta = argmin sum_ij (<x_ij, theta> - y_ij)^2`` from noisy ``X^T X`` and ``X^T y``, one round.
+
+    Reference: Sheffet (2017), arXiv:1507.00056 (noisy sufficient statistics); Jain et al. (2021), sec. 6, "single
+    model".
+    """
+
+    NAME: ClassVar[str] = "single-model"
+    settings: SingleModelConfig
+
+    @staticmethod
+    def calibrated(settings: SingleModelConfig, *, epsilon: float, delta: float) -> "SingleModel":
+        """With the noise that keeps each user within (epsilon, delta), half of mu^2 for each sum."""
+        multipliers = noise_multipliers(epsilon, delta, {_CURVATURE: 0.5, _GRADIENT: 0.5})
+        return SingleModel(replace(settings, noise_multipliers=multipliers))
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The public configuration, JSON-able."""
+        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
+        return built
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """One round; widths are the board's when asked."""
+        return (self._requests(1),)
+
+    def first_board(self, catalogue: Catalogue) -> Board:
+        """A model of zeros over the features that the catalogue names."""
+        arrays = {"model": np.zeros(catalogue.n_items)}
+        return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """Both sums, once."""
+        return () if board.version else self._requests(board.catalogue.n_items)
+
+    def contribute(self, examples: Examples, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        """Each user's ``X^T X`` and ``X^T y``, scaled together."""
+        padded = examples.padded()
+        rows = moment_rows(
+            padded,
+            np.ones((examples.n_users, 1)),
+            curvatures=padded.used.astype(np.float64),
+            answers=padded.labels,
+            step_bound=self.settings.model_bound,
+            clip_norm=self.settings.clip_norm,
+        )
+        return Contribution(
+            n_items=board.catalogue.n_items,
+            indptr=np.zeros(examples.n_users + 1, dtype=np.int64),
+            items=np.empty(0, dtype=np.int32),
+            totals=dict(zip((_CURVATURE, _GRADIENT), rows, strict=True)),
+        )
+
+    def update(self, board: Board, released: ReleasedSums) -> Board:
+        """Solve the noised normal equations."""
+        curvature, _ = self._requests(board.catalogue.n_items)
+        model = solved_step(
+            released.array(_CURVATURE)[0],
+            released.array(_GRADIENT)[0],
+            dimension=board.catalogue.n_items,
+            noise_stddev=curvature.release.noise_stddev * curvature.release.grid_step,
+        )
+        return board.successor(model=model[:, 0])
+
+    def _requests(self, dimension: int) -> tuple[Request, ...]:
+        settings = self.settings
+        return (
+            unit_total(
+                _CURVATURE, packed_width(dimension), settings, covers="second moments of the features"
+            ),
+            unit_total(
+                _GRADIENT,
+                dimension,
+                settings,
+                scale=settings.model_bound,
+                covers="correlations of features and labels",
+            ),
+        )
+
+
+__all__ = ["SingleModel", "SingleModelConfig"]

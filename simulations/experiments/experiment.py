@@ -1,0 +1,64 @@
+"""An experiment of a paper: what it is called, which data it takes, and how it is run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Progress(Protocol):
+    """Hears how an experiment is getting on."""
+
+    def __call__(self, phase: str, done: int, total: int, /) -> None:
+        """``done`` of ``total`` steps of a phase are finished; ``phase`` is shown as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the user asked for."""
+
+    data: Path | None = None
+    """Her copy of the paper's data; None: the nearest set there is, or synthetic data, as the experiment says."""
+    seeds: int = 3
+    """Repetitions, with seeds 0, 1, ..."""
+    workers: int = 1
+    """Processes or threads that it may use."""
+    scratch: Path
+    """Existing folder for runs and caches, emptied afterwards."""
+    on_progress: Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of it."""
+
+    numbers: Mapping[str, Any]
+    """By name, nested, e.g. ``{"mse": {"private": {"1": 0.1}}}``; the top-level keys of the JSON file."""
+    settings: Mapping[str, Any]
+    """Everything needed to repeat it."""
+    comparison: str
+    """A sentence or two: what the paper has, what we have, on which data."""
+    figures: Mapping[str, "Figure"]
+    """By file stem; drawn with ``simulations.report.drawing``, whose style is on while the experiment runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One figure or table of a paper."""
+
+    paper: str
+    """Name of the paper's package, e.g. ``jain``."""
+    figure: str
+    """Number of the figure, e.g. ``2``; a group of figures is ``6-10``, a table ``table-3``."""
+    title: str
+    minutes: float
+    """Rough time with the default flags on 2 cores."""
+    data: str
+    """Which data it takes, and what ``--data`` may name."""
+    run: Callable[[Setting], Outcome]
+
+
+__all__ = ["Experiment", "Outcome", "Progress", "Setting"]

@@ -1,0 +1,1 @@
+"""Experiments of Jain et al. 2021: personal models on a representation that all users learn together."""

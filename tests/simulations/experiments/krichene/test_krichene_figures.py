@@ -1,0 +1,127 @@
+"""The experiments of Krichene et al. at tiny size: every figure is drawn from numbers that mean what they say."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations import simulate as module
+from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.experiments.krichene import benchmarks, curves, neighbour_lists, slices
+from fedboard.simulations.experiments.krichene.catalogue import EXPERIMENTS
+from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_text
+from fedboard.simulations.report.drawing import house_style
+
+N_USERS, N_ITEMS = 150, 30
+
+
+@pytest.fixture(autouse=True)
+def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing a report takes longer than everything else in a run this small."""
+    monkeypatch.setattr(module, "write_report", lambda run: run / "report.html")
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
+    """One seed on a made-up table with a popular head."""
+    rng = np.random.default_rng(0)
+    rated = rng.random((N_USERS, N_ITEMS)) < np.linspace(0.9, 0.1, N_ITEMS)
+    users, items = np.nonzero(rated)
+    ratings = rng.integers(3, 6, users.size).astype(np.float32)
+    np.savez(
+        tmp_path / "made-up.npz",
+        user=users.astype(np.int32),
+        item=items.astype(np.int32),
+        rating=ratings,
+        item_id=np.arange(N_ITEMS, dtype=np.int32),
+    )
+    (tmp_path / "scratch").mkdir()
+    return Setting(
+        data=tmp_path / "made-up.npz",
+        seeds=1,
+        scratch=tmp_path / "scratch",
+        on_progress=lambda phase, done, total: None,
+    )
+
+
+def outcome_of(run: Callable[[Setting], Outcome], setting: Setting) -> Outcome:
+    with house_style():
+        found = run(setting)
+    assert "made-up" in found.comparison
+    return found
+
+
+def test_the_catalogue_has_every_figure_and_table_of_the_paper() -> None:
+    assert [e.figure for e in EXPERIMENTS] == [*map(str, range(1, 11)), "table-3", "table-4"]
+    assert {e.paper for e in EXPERIMENTS} == {"krichene"}
+
+
+def test_trade_off_compares_both_algorithms_with_sampling(setting: Setting) -> None:
+    found = outcome_of(curves.trade_off("1", Feedback.EXPLICIT, "P.", epsilons=(5.0,)), setting)
+
+    rmse = found.numbers["test_rmse"]
+    assert set(rmse) == {m.label for m in (*benchmarks.STATISTICS, *benchmarks.GRADIENTS)}
+    assert all(0.5 < by["5"] < 2.0 for by in rmse.values())
+    assert found.numbers["not_private"]["ALS (not private)"] < 2.0
+    assert set(found.figures) == {"figure-1"}
+    assert found.settings["configuration"]["privacy"]["delta"] == 1e-5
+
+
+def test_exponents_are_those_that_runs_were_made_with(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curves, "EXPONENTS", (0.0, 0.5))
+    found = outcome_of(curves.exponent_curves("9", Feedback.IMPLICIT, "P.", epsilons=(5.0,)), setting)
+
+    assert set(found.numbers["recall@20"]["AdaDPSGD"]["5"]) == {"0", "1/2"}
+    bench = benchmarks.Benchmark(setting, Feedback.IMPLICIT)
+    board = bench.board(benchmarks.with_exponent(benchmarks.GRADIENTS[0], 0.5), 5.0, 0)
+    assert board.config["weight_exponent"] == 0.5
+    assert board.certificate is not None
+    assert board.certificate["claim"]["delta"] == pytest.approx(1 / N_USERS)
+
+
+def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = (slices.COMPARED[2], slices.COMPARED[4], slices.COMPARED[5])
+    monkeypatch.setattr(slices, "COMPARED", few)
+    sliced = outcome_of(slices.slices("4", "P.", epsilons=(1.0,)), setting)
+    assert set(sliced.numbers) == {"test_rmse", "recall@20"}
+    assert set(sliced.numbers["test_rmse"]["1"][few[0].label]) == {"0", "1", "2", "3", "4"}
+
+    found = outcome_of(slices.overlap, setting)
+    assert set(found.numbers["overlap"]) == {m.label for m in few}
+    assert all(0.0 <= value <= 1.0 for value in found.numbers["mean"].values())
+
+    lists = outcome_of(neighbour_lists.neighbour_table("3"), setting)
+    assert len(lists.numbers["lists"]) == 2
+    for by_model in lists.numbers["lists"].values():
+        assert set(by_model) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
+        assert all(1 <= len(items) <= 6 for items in by_model.values())
+
+
+def test_the_skew_of_the_items_is_read_off_the_training_data(setting: Setting) -> None:
+    found = outcome_of(slices.task_skew, setting)
+
+    shares = list(found.numbers["share_of_data"].values())
+    assert shares[0] == 0.0
+    assert shares[-1] == pytest.approx(1.0)
+    assert np.all(np.diff(shares) >= 0)
+    assert found.numbers["share_of_top_tenth"] > 0.1
+    assert sorted(found.numbers["sorted_counts"], reverse=True) == found.numbers["sorted_counts"]
+
+
+def test_without_data_of_the_user_the_nearest_set_is_taken(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = Setting(seeds=1, scratch=tmp_path, on_progress=setting.on_progress)
+    monkeypatch.delenv("FEDBOARD_DATA", raising=False)
+    assert benchmarks.data_of(own).source == "synthetic"
+    (tmp_path / "ml-1m").mkdir()
+    monkeypatch.setenv("FEDBOARD_DATA", str(tmp_path))
+    assert benchmarks.data_of(own).source == str(tmp_path / "ml-1m")
+
+
+def test_exponents_are_told_as_fractions() -> None:
+    assert [as_text(exponent) for exponent in EXPONENTS] == ["0", "1/8", "1/4", "1/3", "1/2", "1"]
