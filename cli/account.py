@@ -273,11 +273,15 @@ def _left_text(answer: dict[str, Any]) -> str:
         "",
     ]
     if room["smallest_noise_multiplier"] is None:
-        lines.append("Nothing is left.")
+        lines.append("Nothing is left for Gaussian releases.")
     else:
         lines.append(
             f"Left for further Gaussian releases: mu {room['mu']:.6g} together, such as one of noise multiplier "
             f"{room['smallest_noise_multiplier']:.6g} (epsilon {room['epsilon_alone']:.6g} by itself)."
+        )
+    if room["pure_epsilon"] is not None:
+        lines.append(
+            f"Left for questions of delta 0 if it stays at those: epsilon {room['pure_epsilon']:.6g}."
         )
     if "releases" in room:
         lines.append(

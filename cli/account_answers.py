@@ -16,7 +16,7 @@ from fedboard.common.privacy.calibration import (
     sampled_plan,
 )
 from fedboard.common.privacy.conversions import epsilon_through_renyi, epsilon_through_zcdp, rho_through
-from fedboard.common.privacy.events import Event
+from fedboard.common.privacy.events import Event, is_pure, pure_epsilon
 from fedboard.common.privacy.guarantee import composition_of
 from fedboard.common.privacy.library_accounting import is_installed
 from fedboard.common.privacy.plan import PlannedRelease
@@ -120,6 +120,7 @@ def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | N
             "mu": mu,
             "smallest_noise_multiplier": 1.0 / mu if mu > 0 else None,
             "epsilon_alone": epsilon_of(delta, mu=mu),
+            "pure_epsilon": _pure_epsilon_left(committed, epsilon),
         },
     }
     if noise_multiplier is not None:
@@ -128,6 +129,13 @@ def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | N
             committed, epsilon, delta, noise_multiplier=noise_multiplier
         )
     return answer
+
+
+def _pure_epsilon_left(events: Sequence[Event], epsilon: float) -> float | None:
+    """What further releases of delta 0 may cost together; None beside others, where epsilons do not just add up."""
+    if not all(is_pure(event) for event in events):
+        return None
+    return max(epsilon - math.fsum(pure_epsilon(event) for event in events), 0.0)
 
 
 def _more_noise(mu: float, rho: float) -> float:

@@ -34,10 +34,7 @@ from fedboard.common.privacy.rating_level import Implied, implied_by, implied_se
 _FORMAT = 2
 _Numbers: TypeAlias = Composition | Implied | CurvePoint
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
-_NEIGHBOURS = {
-    Adjacency.ADD_REMOVE: "one user with all her ratings is present or absent",
-    Adjacency.REPLACE: "one user's ratings are exchanged for any others",
-}
+_NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +293,7 @@ def _noise(releases: Iterable[Event]) -> tuple[str, bool]:
 
 def _statements(certificate: Certificate) -> tuple[str, ...]:
     claim = certificate.claim
-    neighbours = {str(key): text for key, text in _NEIGHBOURS.items()}.get(claim.adjacency, "unknown")
+    neighbours = _NEIGHBOURS.get(claim.adjacency, "unknown")
     return (
         f"What is published is ({claim.epsilon!r}, {claim.delta!r})-differentially private "
         f"for each {claim.unit}.",

@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from scipy.special import erfcx, ndtr
-
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.events import Event, event_mu, require_sound
+from fedboard.common.privacy.events import Event, event_mu, is_pure, pure_epsilon, require_sound
 from fedboard.common.privacy.library_accounting import epsilon_by_loss_distributions, epsilon_by_renyi_orders
 from fedboard.common.privacy.mechanisms import mechanisms_of
+from fedboard.common.privacy.parallel import most_exposed
 
 Accountant = Literal["pld", "rdp"]
 
@@ -44,7 +43,7 @@ def delta_of(epsilon: float, *, mu: float) -> float:
         return 0.0 if below > 0 else 1.0
     density = math.exp(-0.5 * below * below) / math.sqrt(2 * math.pi)
     lost = density * _mills_ratio(above)
-    kept = density * _mills_ratio(below) if below >= 0 else float(ndtr(-below))
+    kept = density * _mills_ratio(below) if below >= 0 else _normal_below(-below)
     spread = 1.0 + below * below + abs(below) * above
     difference = max(kept - lost, 0.0)
     margin = 8 * _ULP * (kept + lost * (1 if below >= 0 else spread)) + 8 * _ULP * spread * difference
@@ -121,21 +120,25 @@ def compose_mu(parts: Iterable[float]) -> float:
 def compose_events(events: Iterable[Event]) -> float:
     """Return mu of recorded events together; exact where all are Gaussian with full participation, else a bound.
 
+    Of disjoint cohorts the costliest counts (``parallel.most_exposed``); that too is exact.
+
     Raises:
         PrivacyError: an event is not sound.
     """
     checked = list(events)
     for event in checked:
         require_sound(event)
-    return compose_mu(event_mu(event) for event in checked)
+    return compose_mu(event_mu(event) for event in most_exposed(checked))
 
 
 def epsilon_when_adaptive(events: Sequence[Event], delta: float) -> float:
     """Epsilon that holds also where each event was chosen after the outcome of earlier ones was seen.
 
-    By the GDP bound of each event, with sampled rounds in full. The curve of loss distributions is no such
-    filter: it composes what was fixed beforehand, and of two continuations that it holds to be equal, the
-    worse one for the outcome can be chosen.
+    By the GDP bound of each event, with sampled rounds in full; where all are pure (delta 0), the sum of their
+    epsilons if that is smaller. The curve of loss distributions is no such filter: it composes what was fixed
+    beforehand, and of two continuations that it holds to be equal, the worse one for the outcome can be chosen.
+    The smaller of these two is: where all events are pure with a sum within epsilon, so is the loss, for certain;
+    all other outcomes keep to the GDP bound, and together exceed epsilon with at most delta.
 
     Args:
         events: sound events. Public.
@@ -147,14 +150,17 @@ def epsilon_when_adaptive(events: Sequence[Event], delta: float) -> float:
     Reference: Smith and Thakurta (2022), Fully adaptive composition for Gaussian differential privacy,
     arXiv:2210.17520.
     """
-    return epsilon_of(delta, mu=compose_events(events))
+    bound = epsilon_of(delta, mu=compose_events(events))
+    if not all(is_pure(event) for event in events):
+        return bound
+    return min(bound, math.fsum(pure_epsilon(event) for event in events) * (1 + _RELATIVE_PRECISION))
 
 
 def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
     """Epsilon of recorded events together: the exact curve where all are Gaussian with full participation.
 
-    Otherwise (Laplace noise, Poisson participation) by dp-accounting's loss distributions, and never more than
-    the same releases would cost as Gaussians with full participation.
+    Otherwise (Laplace noise, choices, Poisson participation) by dp-accounting's loss distributions, and never
+    more than ``epsilon_when_adaptive``.
 
     Args:
         events: sound events, rounds of different runs named apart. Public.
@@ -165,7 +171,7 @@ def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
         PrivacyError: an event is not sound, or the events of a round do not belong together.
     """
     require_delta(delta)
-    bound = epsilon_of(delta, mu=compose_events(events))
+    bound = epsilon_when_adaptive(events, delta)
     mechanisms = mechanisms_of(events)
     if mechanisms.is_gaussian:
         return bound
@@ -195,7 +201,15 @@ def require_delta(delta: float) -> None:
         raise PrivacyError(f"delta must be in (0, 1), got {delta}")
 
 
+def _normal_below(x: float) -> float:
+    from scipy.special import ndtr  # slow to import, and whoever only reads a board never needs it
+
+    return float(ndtr(x))
+
+
 def _mills_ratio(x: float) -> float:
+    from scipy.special import erfcx
+
     return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
 
 

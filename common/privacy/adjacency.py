@@ -13,6 +13,25 @@ class Adjacency(StrEnum):
     """One user with all her ratings is present or absent."""
     REPLACE = "replace"
     """One user's ratings are exchanged for any others."""
+    REPLACE_VALUES = "replace-values"
+    """One user's values are exchanged for as many others; how many each user has is public. Protects less."""
+    REPLACE_LABELS = "replace-labels"
+    """One user's labels are exchanged for any others; features and whose they are is public. Even weaker."""
+
+    @property
+    def sentence(self) -> str:
+        """What neighbouring data sets are, in words."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Adjacency.ADD_REMOVE: "one user with all her ratings is present or absent",
+    Adjacency.REPLACE: "one user's ratings are exchanged for any others",
+    Adjacency.REPLACE_VALUES: "one user's values are exchanged for as many others; how many values each user has "
+    "is public and not protected",
+    Adjacency.REPLACE_LABELS: "one user's labels are exchanged for any others; every feature, and which user "
+    "it belongs to, is public and not protected",
+}
 
 
 def parse_adjacency(value: object) -> Adjacency:
@@ -47,4 +66,13 @@ def sensitivity_factor(adjacency: Adjacency | str, *, same_sign: bool) -> float:
     return math.sqrt(2.0) if same_sign else 2.0
 
 
-__all__ = ["Adjacency", "parse_adjacency", "sensitivity_factor"]
+def l1_factor(adjacency: Adjacency | str) -> float:
+    """Largest L1 change of a sum, in units of the largest L1 norm of one user's contribution: 1, or 2 if exchanged.
+
+    Raises:
+        PrivacyError: unknown adjacency.
+    """
+    return 1.0 if parse_adjacency(adjacency) is Adjacency.ADD_REMOVE else 2.0
+
+
+__all__ = ["Adjacency", "l1_factor", "parse_adjacency", "sensitivity_factor"]

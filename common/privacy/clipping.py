@@ -128,7 +128,7 @@ def check_rows(
     Raises:
         InputError: the arrays do not fit together or have another dtype, so no row can be told.
     """
-    _require_shapes(indptr, items, vectors, {"weights": weights, "responses": responses})
+    require_shapes(indptr, items, vectors, {"weights": weights, "responses": responses})
     broken_entries = _broken_items(indptr, items, n_items)
     if weights is not None:
         broken_entries |= weights < 0
@@ -209,9 +209,20 @@ def _squared_norms(vectors: ShortArray) -> IntArray:
     return norms
 
 
-def _require_shapes(
+def require_shapes(
     indptr: IntArray, items: IndexArray, vectors: ShortArray | None, entries: Mapping[str, ShortArray | None]
 ) -> None:
+    """Check that the arrays of rows fit together; see ``check_rows`` for what each is.
+
+    Args:
+        indptr: where rows begin.
+        items: of the entries.
+        vectors: of the rows.
+        entries: by name, one number per entry.
+
+    Raises:
+        InputError: they do not.
+    """
     rows_fit = indptr.ndim == 1 and indptr.size >= 1 and indptr.dtype == np.int64 and items.ndim == 1
     if not rows_fit or indptr[0] != 0 or indptr[-1] != items.size or (np.diff(indptr) < 0).any():
         raise InputError("indptr must be int64, ascending, and run from 0 to the number of items")
@@ -249,4 +260,5 @@ __all__ = [
     "clip_responses",
     "clip_vectors",
     "quantise_weights",
+    "require_shapes",
 ]

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri_exp
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency, sensitivity_factor
+from fedboard.common.privacy.adjacency import Adjacency, l1_factor, sensitivity_factor
 
 Event: TypeAlias = Mapping[str, Any]
-"""One release as a JSON object; ``mechanism`` is "gaussian" or "laplace". All its fields are public."""
+"""One release as a JSON object; ``mechanism`` is "gaussian", "laplace" or "exponential". All fields are public."""
 
 LAYOUTS = ("vector", "symmetric")
 RELATIVE_TOLERANCE = 1e-9
@@ -61,7 +60,15 @@ _STATED: dict[str, dict[str, Rule]] = {
         "same_sign": (lambda value: isinstance(value, bool), "must be true or false"),
     },
     "laplace": {**_COMMON, "l1_sensitivity": _POSITIVE, "noise_scale": _POSITIVE},
+    "exponential": {
+        **_COMMON,
+        "candidates": _COUNT,
+        "score_sensitivity": _POSITIVE,
+        "score_scale": _POSITIVE,
+    },
 }
+_LAPLACE_GRID: dict[str, Rule] = {"width": _COUNT, "grid_step": _POSITIVE, "l1_bound": _COUNT}
+"""Of a Laplace release on the grid; a planned one has none of these."""
 
 
 _KIND = "kind"
@@ -72,6 +79,14 @@ _PARTICIPATION: dict[str, dict[str, Rule]] = {
     },
     "fixed-size": {"size": _COUNT, "round": _TEXT},
     "shuffled-cohorts": {"cohorts": _COUNT, "round": _TEXT},
+    "disjoint": {
+        "cohort": (
+            lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+            "must be an int >= 0",
+        ),
+        "cohorts": _COUNT,
+        "round": _TEXT,
+    },
 }
 
 
@@ -86,6 +101,8 @@ def stated_problems(event: Event) -> list[str]:
     rules = _STATED.get(str(event.get("mechanism")))
     if rules is None:
         return [f"mechanism must be one of {', '.join(_STATED)}, got {event.get('mechanism')!r}"]
+    if event["mechanism"] == "laplace" and not _LAPLACE_GRID.keys().isdisjoint(event):
+        rules = {**rules, **_LAPLACE_GRID}
     problems = [
         f"{field} {message}, got {event.get(field)!r}"
         for field, (holds, message) in rules.items()
@@ -104,6 +121,9 @@ def participation_problems(event: Event) -> list[str]:
       ``add-remove`` only.
     * ``{"kind": "fixed-size", "size": k, "round": name}`` and ``{"kind": "shuffled-cohorts", "cohorts": c,
       "round": name}``: stated, and accounted as full participation.
+    * ``{"kind": "disjoint", "cohort": number, "cohorts": c, "round": name}``: users are divided into c cohorts once
+      and for all by what is public and does not depend on data; only this one takes part. Of the cohorts of one
+      ``round``, the costliest is accounted (``parallel.most_exposed``). Gaussian noise only.
     """
     if "participation" not in event:
         return []
@@ -119,7 +139,18 @@ def participation_problems(event: Event) -> list[str]:
     unknown = sorted(map(str, set(stated) - set(rules) - {_KIND}))
     if unknown:
         problems.append(f"participation has unknown fields: {', '.join(unknown)}")
-    return problems or _amplification_problems(event)
+    return problems or _disjoint_problems(event) or _amplification_problems(event)
+
+
+def _disjoint_problems(event: Event) -> list[str]:
+    if not is_disjoint(event):
+        return []
+    stated, problems = event["participation"], []
+    if stated["cohort"] >= stated["cohorts"]:
+        problems.append(f"participation cohort must be below {stated['cohorts']}, got {stated['cohort']}")
+    if event["mechanism"] != "gaussian":
+        problems.append(f"participation disjoint is accounted for gaussian only, got {event['mechanism']}")
+    return problems
 
 
 def _amplification_problems(event: Event) -> list[str]:
@@ -143,15 +174,29 @@ def is_amplified(event: Event) -> bool:
     return isinstance(stated, Mapping) and stated.get(_KIND) == "poisson"
 
 
+def is_disjoint(event: Event) -> bool:
+    """Whether only one of several fixed cohorts takes part in a sound event."""
+    stated = event.get("participation")
+    return isinstance(stated, Mapping) and stated.get(_KIND) == "disjoint"
+
+
 def derived_problems(event: Event) -> list[str]:
     """Say which derived numbers of an event do not follow from its stated ones.
 
     Gaussian: ``l2_sensitivity = l2_bound * factor(adjacency)`` and ``noise_stddev = noise_multiplier *
-    l2_sensitivity``. Laplace: ``noise_scale = noise_multiplier * l1_sensitivity``.
+    l2_sensitivity``. Laplace: ``noise_scale = noise_multiplier * l1_sensitivity``, and on the grid
+    ``l1_sensitivity = l1_bound * factor(adjacency)``. Exponential: ``score_scale = 2 noise_multiplier *
+    score_sensitivity``.
     """
     multiplier = event["noise_multiplier"]
     if event["mechanism"] == "laplace":
-        return _mismatch(event, "noise_scale", multiplier * event["l1_sensitivity"])
+        problems = _mismatch(event, "noise_scale", multiplier * event["l1_sensitivity"])
+        if "l1_bound" in event:
+            factor = l1_factor(event["adjacency"])
+            problems += _mismatch(event, "l1_sensitivity", event["l1_bound"] * factor)
+        return problems
+    if event["mechanism"] == "exponential":
+        return _mismatch(event, "score_scale", 2.0 * multiplier * event["score_sensitivity"])
     factor = sensitivity_factor(event["adjacency"], same_sign=event["same_sign"])
     sensitivity = event["l2_bound"] * factor
     problems = _mismatch(event, "l2_sensitivity", sensitivity)
@@ -200,12 +245,21 @@ def event_mu(event: Event) -> float:
     Gaussian: exactly ``1 / z``. Laplace: an e-DP mechanism with ``e = 1 / z`` is mu-GDP for
     ``mu = 2 PhiInv(1 / (1 + exp(-e)))``: its trade-off curve lies above the two chords from the corners to
     the fixed point of G_mu, and G_mu is convex. An upper bound, so composing it by squares stays safe.
+    Exponential: the same with e / 2. Its losses lie in a range of e, so its curve lies above chords to one corner
+    (false alarms a, power p) with ``logit p - logit a <= e``. The mu of such a corner is the difference of
+    ``PhiInv(1 / (1 + exp(-x)))`` over a stretch e of x, and largest where the stretch is centred, because that
+    function is odd and concave beyond 0.
 
-    Reference: Dong, Roth and Su (2022), Gaussian differential privacy, arXiv:1905.02383, sec. 2 and 3.
+    Reference: Dong, Roth and Su (2022), Gaussian differential privacy, arXiv:1905.02383, sec. 2 and 3; Dong,
+    Durfee and Rogers (2020), arXiv:1909.13830, sec. 3 (what a bounded range leaves).
     """
-    loss = 1.0 / float(event["noise_multiplier"])
+    loss = pure_epsilon(event)
     if event["mechanism"] == "gaussian":
         return loss
+    if event["mechanism"] == "exponential":
+        loss /= 2.0
+    from scipy.special import ndtri_exp  # slow to import, and whoever only reads a board never needs it
+
     # For a small loss the quantile would cancel; the tangent at 0 bounds it, since mu is concave in the loss.
     tangent = loss * math.sqrt(math.pi / 2)
     mu = tangent if loss < _SMALL_LOSS else -2.0 * float(ndtri_exp(-float(np.logaddexp(0.0, loss))))
@@ -213,9 +267,21 @@ def event_mu(event: Event) -> float:
 
 
 def event_rho(event: Event) -> float:
-    """Zero-concentrated differential privacy parameter: ``1 / (2 z^2)``, for e-DP ``e^2 / 2``."""
-    loss = 1.0 / float(event["noise_multiplier"])
-    return 0.5 * loss * loss
+    """Zero-concentrated differential privacy parameter: ``1 / (2 z^2)``, for e-DP ``e^2 / 2``, for a range e
+    ``e^2 / 8`` (Cesar and Rogers 2021, arXiv:2007.04436, lemma 3.4).
+    """
+    loss = pure_epsilon(event)
+    return loss * loss / (8.0 if event["mechanism"] == "exponential" else 2.0)
+
+
+def is_pure(event: Event) -> bool:
+    """Whether a sound event is differentially private with delta 0, so that its epsilon can simply be added."""
+    return event["mechanism"] in ("laplace", "exponential")
+
+
+def pure_epsilon(event: Event) -> float:
+    """Epsilon of a pure event, ``1 / z``."""
+    return 1.0 / float(event["noise_multiplier"])
 
 
 def canonical_json(value: Any) -> str:
@@ -247,7 +313,10 @@ __all__ = [
     "event_problems",
     "event_rho",
     "is_amplified",
+    "is_disjoint",
+    "is_pure",
     "participation_problems",
+    "pure_epsilon",
     "release_shift",
     "require_sound",
     "stated_problems",

@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedboard.common.privacy.accounting import compose_mu, epsilon_by_library, epsilon_of_events
+from fedboard.common.privacy.accounting import compose_events, epsilon_by_library, epsilon_of_events
 from fedboard.common.privacy.conversions import epsilon_through_renyi, epsilon_through_zcdp
-from fedboard.common.privacy.events import Event, event_mu, event_rho
+from fedboard.common.privacy.events import Event, event_rho, is_disjoint
 from fedboard.common.privacy.mechanisms import mechanisms_of
+from fedboard.common.privacy.parallel import most_exposed
 
 CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 """Where a certificate states epsilon beside the claim's own delta."""
@@ -51,8 +52,8 @@ class Composition:
     rho: float
     """Zero-concentrated differential privacy: sum of 1 / (2 z^2)."""
     exact: bool
-    """Whether mu describes the releases exactly: all are Gaussian with full participation. Otherwise mu and rho
-    are upper bounds, and epsilon comes from loss distributions.
+    """Whether mu describes the releases exactly: all are Gaussian with full participation or disjoint
+    cohorts. Otherwise mu and rho are upper bounds, and epsilon comes from loss distributions.
     """
     epsilon: float
     """Epsilon at the claim's delta; never above the claim's epsilon."""
@@ -84,9 +85,10 @@ def composition_of(events: Sequence[Event], delta: float) -> Composition:
     """
     point = point_of(events, delta)
     return Composition(
-        mu=compose_mu(event_mu(event) for event in events),
+        mu=compose_events(events),
         rho=_rho(events),
-        exact=mechanisms_of(events).is_gaussian and not any(event.get("participation") for event in events),
+        exact=mechanisms_of(events).is_gaussian
+        and all(is_disjoint(event) or not event.get("participation") for event in events),
         epsilon=point.epsilon,
         epsilon_rdp=point.epsilon_rdp,
         epsilon_zcdp=point.epsilon_zcdp,
@@ -128,8 +130,8 @@ def composition_sentences(composition: Composition, n_releases: int) -> tuple[st
     else:
         cost = (
             f"{together} cost at most epsilon {composition.epsilon!r} at this delta. They are at most "
-            f"{composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, because Laplace noise or "
-            "a random choice of who takes part is among them."
+            f"{composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, because Laplace noise, a "
+            "choice by exponential mechanism or a random choice of who takes part is among them."
         )
     return cost, (
         f"Converted from Renyi orders the same releases would be stated as epsilon "
@@ -138,7 +140,7 @@ def composition_sentences(composition: Composition, n_releases: int) -> tuple[st
 
 
 def _rho(events: Sequence[Event]) -> float:
-    return math.fsum(event_rho(event) for event in events)
+    return math.fsum(event_rho(event) for event in most_exposed(events))
 
 
 __all__ = [

@@ -65,10 +65,12 @@ def is_installed() -> bool:
 def cell_width(mechanisms: Mechanisms) -> float:
     """Width of the cells into which losses are rounded: small beside the losses, and few enough cells.
 
-    A Gaussian's loss spans about ``mu^2 + 28 mu``, a Laplace's 2 / z. The widest of them decides.
+    A Gaussian's loss spans about ``mu^2 + 28 mu``, that of a pure mechanism 2 / z. The widest of them decides.
     """
     mus = [mechanisms.gaussian_mu, *(sampled.mu for sampled in mechanisms.sampled)]
-    spans = [mu * mu + _TAILS * mu for mu in mus] + [2.0 / multiplier for multiplier in mechanisms.laplace]
+    spans = [mu * mu + _TAILS * mu for mu in mus] + [
+        2.0 / multiplier for multiplier in (*mechanisms.laplace, *mechanisms.choices)
+    ]
     # A power of two, so that a ledger that grows keeps to the same cells for long.
     span = max(spans)
     return 2.0 ** math.floor(math.log2(span / _CELLS)) if span > 0 else 1.0
@@ -79,6 +81,7 @@ def _renyi_accountant(mechanisms: Mechanisms) -> Any:
     """All parts together; remembered, because a curve asks at many deltas."""
     library = _library()
     parts = [library.LaplaceDpEvent(multiplier) for multiplier in mechanisms.laplace]
+    parts += [library.ZCDpEvent(0.125 / multiplier**2) for multiplier in mechanisms.choices]
     if mechanisms.gaussian_mu > 0:
         parts.append(library.GaussianDpEvent(1.0 / mechanisms.gaussian_mu))
     for sampled in mechanisms.sampled:
@@ -100,6 +103,9 @@ def _loss_distribution(mechanisms: Mechanisms, width: float) -> Any:
     for multiplier in sorted(set(mechanisms.laplace)):
         part = module.from_laplace_mechanism(multiplier, value_discretization_interval=width)
         together = together.compose(part.self_compose(mechanisms.laplace.count(multiplier)))
+    for multiplier in sorted(set(mechanisms.choices)):
+        part = _randomised_response(module, 1.0 / multiplier, width)
+        together = together.compose(part.self_compose(mechanisms.choices.count(multiplier)))
     for sampled in sorted(set(mechanisms.sampled), key=lambda part: (part.probability, part.mu)):
         repeated = _gaussian(sampled, width).self_compose(mechanisms.sampled.count(sampled))
         together = together.compose(repeated)
@@ -112,6 +118,12 @@ def _gaussian(sampled: SampledRound, width: float) -> Any:
     return _library().pld.privacy_loss_distribution.from_gaussian_mechanism(
         1.0 / sampled.mu, value_discretization_interval=width, sampling_prob=sampled.probability
     )
+
+
+def _randomised_response(module: Any, epsilon: float, width: float) -> Any:
+    """The worst of all mechanisms with this epsilon and delta 0 (Kairouz, Oh and Viswanath 2015, theorem 2.2)."""
+    other = 2.0 / (1.0 + math.exp(epsilon))
+    return module.from_randomized_response(other, 2, value_discretization_interval=width)
 
 
 def _library() -> Any:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.events import Event, is_amplified, require_sound
+from fedboard.common.privacy.events import Event, is_amplified, is_disjoint, require_sound
+from fedboard.common.privacy.parallel import most_exposed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +31,13 @@ class Mechanisms:
     """Noise multipliers of the Laplace releases."""
     sampled: tuple[SampledRound, ...]
     """Rounds with Poisson participation."""
+    choices: tuple[float, ...] = ()
+    """Noise multipliers of the releases by exponential mechanism."""
 
     @property
     def is_gaussian(self) -> bool:
         """Whether all is one Gaussian mechanism, whose curve is known in closed form."""
-        return not self.laplace and not self.sampled
+        return not (self.laplace or self.sampled or self.choices)
 
 
 def mechanisms_of(events: Sequence[Event]) -> Mechanisms:
@@ -42,7 +45,7 @@ def mechanisms_of(events: Sequence[Event]) -> Mechanisms:
 
     Gaussian releases with full participation are one Gaussian with ``1/z^2 = sum 1/z_k^2``; so are those of a
     Poisson round under its one coin, of which a part may be booked. Fixed-size and shuffled cohorts count as
-    full participation.
+    full participation; of disjoint cohorts the costliest counts.
 
     Args:
         events: of one run, or with rounds named apart; see ``round_problems``. Public.
@@ -57,16 +60,16 @@ def mechanisms_of(events: Sequence[Event]) -> Mechanisms:
         raise PrivacyError(f"these releases cannot be accounted together: {'; '.join(problems)}")
     full: list[float] = []
     rounds: dict[str, list[Event]] = {}
-    for event in events:
+    for event in most_exposed(events):
         if is_amplified(event):
             rounds.setdefault(event["participation"]["round"], []).append(event)
         elif event["mechanism"] == "gaussian":
             full.append(float(event["noise_multiplier"]))
     sampled = [_sampled_round(of_round) for of_round in rounds.values()]
-    laplace = [float(e["noise_multiplier"]) for e in events if e["mechanism"] == "laplace"]
     return Mechanisms(
         gaussian_mu=_gaussian_mu(full),
-        laplace=tuple(sorted(laplace)),
+        laplace=_multipliers(events, "laplace"),
+        choices=_multipliers(events, "exponential"),
         sampled=tuple(sorted(sampled, key=lambda part: (part.probability, part.mu))),
     )
 
@@ -83,9 +86,9 @@ def round_problems(events: Iterable[Event]) -> list[str]:
             rounds.setdefault(str(stated.get("round")), []).append(event)
     problems = []
     for name, of_round in rounds.items():
-        if not any(is_amplified(event) for event in of_round):
+        if not any(is_amplified(event) or is_disjoint(event) for event in of_round):
             continue
-        if any(event["participation"] != of_round[0]["participation"] for event in of_round):
+        if any(_terms(event) != _terms(of_round[0]) for event in of_round):
             problems.append(f"the releases of round {name!r} do not state the same participation")
         twice = [str(k) for k, n in Counter(event.get("name") for event in of_round).items() if n > 1]
         if twice:
@@ -96,10 +99,19 @@ def round_problems(events: Iterable[Event]) -> list[str]:
     return problems
 
 
+def _terms(event: Event) -> dict[str, Any]:
+    """What all releases of a round must state alike: everything but which of its disjoint cohorts is asked."""
+    return {key: value for key, value in event["participation"].items() if key != "cohort"}
+
+
 def _sampled_round(events: Sequence[Event]) -> SampledRound:
     stated: Mapping[str, Any] = events[0]["participation"]
     multipliers = [float(event["noise_multiplier"]) for event in events]
     return SampledRound(probability=float(stated["probability"]), mu=_gaussian_mu(multipliers))
+
+
+def _multipliers(events: Sequence[Event], mechanism: str) -> tuple[float, ...]:
+    return tuple(sorted(float(e["noise_multiplier"]) for e in events if e["mechanism"] == mechanism))
 
 
 def _gaussian_mu(multipliers: Iterable[float]) -> float:

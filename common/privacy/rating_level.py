@@ -24,6 +24,7 @@ from fedboard.common.privacy.accounting import compose_events, compose_mu, epsil
 from fedboard.common.privacy.adjacency import Adjacency, sensitivity_factor
 from fedboard.common.privacy.events import Event, event_mu
 from fedboard.common.privacy.mechanisms import mechanisms_of
+from fedboard.common.privacy.parallel import most_exposed
 
 _PAIR = 2
 _SMALLER_DELTAS = tuple(4.0**-step for step in range(1, 13))
@@ -56,6 +57,8 @@ def implied_by(events: Sequence[Event], delta: float) -> Implied:
 def rating_epsilon(events: Sequence[Event], delta: float) -> float:
     """Epsilon for one rating of a user who takes part, changed, added or removed.
 
+    Under ``replace-values`` and ``replace-labels`` for one value or label, changed; that it is there is public.
+
     Args:
         events: sound; all of one adjacency. Public.
         delta: in (0, 1). Public.
@@ -63,10 +66,11 @@ def rating_epsilon(events: Sequence[Event], delta: float) -> float:
     Raises:
         PrivacyError: the adjacencies differ, or an event is not sound.
     """
-    if _adjacency(events) is Adjacency.REPLACE:
+    if _adjacency(events) is not Adjacency.ADD_REMOVE:
         return epsilon_of_events(events, delta)
     mechanisms = mechanisms_of(events)
-    bound = epsilon_of(delta, mu=compose_mu(_exchanged_mu(event) for event in events))
+    exposed = most_exposed(events, lambda event: _exchanged_mu(event) ** 2)
+    bound = epsilon_of(delta, mu=compose_mu(map(_exchanged_mu, exposed)))
     return bound if mechanisms.is_gaussian else min(bound, group_epsilon(events, delta, n_users=_PAIR))
 
 
@@ -140,6 +144,13 @@ def trimmed_share(ratings_per_user: int) -> float:
 
 def implied_sentences(implied: Implied, adjacency: str) -> tuple[str, ...]:
     """What ``Implied`` says, in words, for certificate and terminal."""
+    if adjacency in (Adjacency.REPLACE_VALUES, Adjacency.REPLACE_LABELS):
+        what = "value" if adjacency == Adjacency.REPLACE_VALUES else "label"
+        return (
+            f"One {what} of a user, changed: epsilon {implied.rating_epsilon!r} at this delta. That it is there is "
+            "public.",
+            f"Two users together (a household, say): epsilon {implied.pair_epsilon!r} at this delta.",
+        )
     step = (
         "her whole row" if adjacency == Adjacency.REPLACE else "her row, which is a removal and an addition"
     )

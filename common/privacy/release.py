@@ -11,10 +11,10 @@ from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.kernels import noisy_sums
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency, sensitivity_factor
+from fedboard.common.privacy.booking import require_paid
 from fedboard.common.privacy.events import (
     Event,
     derived_problems,
-    digest,
     release_shift,
     stated_problems,
     symmetric_rank,
@@ -106,6 +106,14 @@ class GaussianRelease:
         """Real value of one unit of what is published."""
         return math.ldexp(self.grid_step, self.release_shift)
 
+    def keeps_bound(self, rows: IntArray) -> BoolArray:
+        """Which users' rows of a total keep bound and sign as stated; bool, shape (n_users,)."""
+        values = rows.astype(np.float64)
+        kept: BoolArray = np.sqrt(np.einsum("jw,jw->j", values, values)) <= self.l2_bound
+        if self.same_sign:  # the smaller factor of ``replace`` relies on it
+            kept &= np.all(values >= 0, axis=1)
+        return kept
+
     def column_stddev(self) -> FloatArray:
         """Noise deviation of each column, grid units, float64, shape (width,).
 
@@ -188,15 +196,7 @@ class BookedRelease:
             PrivacyError: the receipt is for another event than the noise of this release, or noise from a seed
                 is booked as private.
         """
-        stated = self.release.event()
-        differs = any(self.event.get(key) != value for key, value in stated.items())
-        if differs or self.receipt.event_digest != digest(self.event):
-            raise PrivacyError(f"the receipt of release {self.release.name!r} is for another release")
-        if self.stream.private is not self.event.get("private"):
-            raise PrivacyError(
-                f"release {self.release.name!r} is booked as {'' if self.event.get('private') else 'not '}private, "
-                "its noise is of the other kind"
-            )
+        require_paid(self.release.event(), self.event, self.receipt, self.stream)
         if self._open is None:
             self._open = np.ones(self.release.rows, dtype=np.bool_)
 

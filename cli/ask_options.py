@@ -1,0 +1,97 @@
+"""The options that every private question has."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_SUBJECTS = click.Choice(["ratings", "counts", "norms"])
+
+
+def question_options(command: Command) -> Command:
+    """Options that say whom to ask, about what, at which cost and who pays."""
+    for option in reversed(
+        (
+            click.option("--data", required=True, metavar="PATH|NAME", help="Ratings, or `synthetic`."),
+            click.option(
+                "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
+            ),
+            click.option(
+                "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
+            ),
+            click.option(
+                "--of",
+                "subject",
+                type=_SUBJECTS,
+                default="ratings",
+                show_default=True,
+                help="Ratings; each user's number of ratings; the L2 norm of her ratings less the scale's centre.",
+            ),
+            click.option("--epsilon", type=float, required=True, help="What this question costs by itself."),
+            click.option(
+                "--bound",
+                type=float,
+                metavar="H",
+                help="Ratings beyond which a user weighs no more; a public guess, or the answer to "
+                "`quantile --of counts`.  [default: 20]",
+            ),
+            click.option(
+                "--highest",
+                type=float,
+                metavar="X",
+                help="Largest number that counts.  [default: 1000; norms: 100]",
+            ),
+            click.option(
+                "--ledger", type=click.Path(path_type=Path), metavar="FILE", help="Pays; made with --budget."
+            ),
+            click.option(
+                "--population",
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help="Account of these users; pays too.",
+            ),
+            click.option(
+                "--budget", type=float, metavar="EPSILON", help="Of a new --ledger, all questions together."
+            ),
+            click.option("--delta", type=float, help="Of a new --ledger.  [default: 1e-5]"),
+            click.option(
+                "--adjacency",
+                type=click.Choice(["add-remove", "replace"]),
+                help="Of a new --ledger.  [default: add-remove]",
+            ),
+            click.option(
+                "--mechanism",
+                type=click.Choice(["auto", "pure", "gaussian"]),
+                default="auto",
+                show_default=True,
+                help="auto: pure (delta 0) while the account holds pure releases only.",
+            ),
+            click.option(
+                "--noise", type=click.Choice(["secure", "seeded"]), default="secure", show_default=True
+            ),
+            click.option("--seed", type=int, help="Of seeded noise, which protects nobody."),
+            click.option(
+                "--workers",
+                type=click.IntRange(min=1),
+                default=1,
+                help="Processes; never changes the answer.",
+            ),
+            click.option(
+                "--certificate",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="Write it there.",
+            ),
+            click.option(
+                "--json", "as_json", is_flag=True, help="One JSON object on stdout, certificate and all."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+__all__ = ["question_options"]

@@ -1,0 +1,1 @@
+"""One-off private questions to a fleet: what each user answers, and how the answer leaves."""

@@ -1,0 +1,153 @@
+"""A quantile of what users have, by weighted rank, where even how much they have is private.
+
+Each user gives the weight of her numbers by public candidate, a row >= 0 of sum at most her bound. With B the
+weight up to a candidate and T all weight, a candidate is as good as ``B - q T`` is near 0; a user who comes or goes
+moves that by at most ``max(q, 1 - q)`` times her weight, whatever T is, so T is neither divided by nor released.
+
+Reference: Epasto et al. (2020), Algorithm 4 (there T is public and 1).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.bounding.quantile import Target
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.exponential import ExponentialRelease
+from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
+from fedboard.common.questions.collection import Collection, whole_rows
+from fedboard.common.questions.mean import require_bound
+from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of
+
+MOST_CANDIDATES = 1 << 12
+_SAME = 1e-6
+"""Part of the gap above a candidate that still counts as the candidate: ratings are float32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantileQuestion:
+    """What is the q-th quantile? Every field is public."""
+
+    subject: Subject
+    target: Target
+    candidates: tuple[float, ...]
+    """The possible answers, ascending. A number belongs to the first that is not below it, or to the last."""
+    bound: float = 1.0
+    """h: ratings beyond which a user weighs no more; 1 for the other subjects."""
+    centre: float = 0.0
+    """Of the rating scale; for norms."""
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            InputError: a value is outside its range.
+        """
+        candidates = np.array(self.candidates, dtype=np.float64)
+        if not 2 <= candidates.size <= MOST_CANDIDATES or not np.isfinite(candidates).all():
+            raise InputError(
+                f"a quantile needs 2 to {MOST_CANDIDATES} finite candidates, got {candidates.size}"
+            )
+        if not np.all(np.diff(candidates) > 0):
+            raise InputError("the candidates of a quantile must be ascending")
+        require_bound(self.subject, self.bound)
+
+    @property
+    def title(self) -> str:
+        """What it asks, in a few words."""
+        return f"{self.target.share:g} quantile of {self.subject}"
+
+    def collection(self, name: str) -> Collection:
+        """What each user gives."""
+        return Collection(name=name, width=len(self.candidates))
+
+    def rows(self, cohort: Cohort) -> IntArray:
+        """Each user's row, int64, shape (n_users, n_candidates), sum <= ``ROW_BOUND``. Private."""
+        numbers = numbers_of(self.subject, cohort, bound=self.bound, centre=self.centre)
+        candidates, width = np.array(self.candidates), len(self.candidates)
+        reach = candidates + _SAME * np.append(np.diff(candidates), 0.0)
+        cells = np.searchsorted(reach, numbers.values, side="left")
+        places = numbers.users.astype(np.int64) * width + np.minimum(cells, width - 1)
+        weights = np.bincount(places, weights=numbers.weights, minlength=numbers.n_users * width)
+        units = np.trunc(weights * (ROW_BOUND / self.bound)).astype(np.int64)
+        return whole_rows(units, n_users=numbers.n_users, width=width)
+
+    def release(
+        self, name: str, mechanism: Mechanism, *, noise_multiplier: float, adjacency: Adjacency
+    ) -> ExponentialRelease | GaussianRelease:
+        """The release through which the answer, or the histogram that it is read from, leaves."""
+        weighted = f", no user weighing more than {self.bound:g} ratings" * (self.subject is Subject.RATINGS)
+        if mechanism is Mechanism.PURE:
+            return ExponentialRelease(
+                name=name,
+                candidates=len(self.candidates),
+                score_sensitivity=self.target.sensitivity(ROW_BOUND, adjacency),
+                adjacency=adjacency,
+                noise_multiplier=noise_multiplier,
+                covers=f"{self.title}{weighted}",
+            )
+        return GaussianRelease(
+            name=name,
+            rows=1,
+            width=len(self.candidates),
+            layout="vector",
+            grid_step=self.bound / ROW_BOUND,
+            l2_bound=ROW_BOUND,
+            same_sign=True,
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            covers=f"weight by candidate, for the {self.title}{weighted}",
+        )
+
+    def answer(
+        self,
+        sums: IntArray,
+        *,
+        name: str,
+        mechanism: Mechanism,
+        noise_multiplier: float,
+        ledger: Ledger,
+        noise: NoiseSource,
+    ) -> Answer:
+        """Book, draw, and say what follows; arguments and failures as ``MeanQuestion.answer``."""
+        adjacency = ledger.budget.adjacency
+        release = self.release(name, mechanism, noise_multiplier=noise_multiplier, adjacency=adjacency)
+        if isinstance(release, ExponentialRelease):
+            penalties = self.target.penalties([int(weight) for weight in sums.ravel()])
+            chosen = release.book(ledger, noise).choose(penalties)
+            scale = release.score_scale * self._weight_of_penalty
+            error = scale * math.log(len(self.candidates) / (1.0 - CONFIDENCE))
+            told = f"exponential mechanism, e times less likely for each {scale:.6g} of missed weight"
+        else:
+            noised = release.book(ledger, noise).publish(sums.reshape(1, -1))[0]
+            deviation = release.noise_stddev * release.grid_step
+            chosen, error = self._nearest(noised), self._gaussian_error(deviation)
+            told = f"Gaussian, deviation {deviation:.6g} on the weight of each candidate"
+        return Answer(value=self.candidates[chosen], interval=None, rank_error=error, noise=told)
+
+    @property
+    def _weight_of_penalty(self) -> float:
+        return self.bound / (ROW_BOUND * self.target.ratio.denominator)
+
+    def _nearest(self, histogram: FloatArray) -> int:
+        """The candidate whose noised penalty is least."""
+        after = np.cumsum(histogram) - float(self.target.ratio) * histogram.sum()
+        before = after - histogram
+        return int(np.argmin(np.maximum(before, -after)))
+
+    def _gaussian_error(self, deviation: float) -> float:
+        """Twice what no noised ``B - q T`` of any candidate misses by, with probability ``CONFIDENCE``."""
+        n, share = len(self.candidates), float(self.target.ratio)
+        largest = deviation * math.sqrt(n) * max(share, 1.0 - share)
+        return float(2.0 * largest * -ndtri((1.0 - CONFIDENCE) / (2.0 * n)))
+
+
+__all__ = ["MOST_CANDIDATES", "QuantileQuestion"]

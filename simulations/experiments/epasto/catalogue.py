@@ -1,0 +1,71 @@
+"""The experiments of Epasto et al. (2020), Smoothly bounding user contributions in differential privacy."""
+
+from fedboard.simulations.experiments.epasto.examples import example_1, theorem_2
+from fedboard.simulations.experiments.epasto.reviews import table_1, table_2
+from fedboard.simulations.experiments.epasto.synthetic import figure_1, figure_2, figure_3
+from fedboard.simulations.experiments.experiment import Experiment
+
+_SYNTHETIC = "synthetic, made as in the paper"
+_REVIEWS = "--data druglib/ (UCI Drug Review, Druglib.com)"
+_MADE_UP = "none: a constructed example"
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        paper="epasto",
+        figure="1",
+        title="label-private regression: error against the number of rows, epsilon 1",
+        minutes=1,
+        data=_SYNTHETIC,
+        run=figure_1,
+    ),
+    Experiment(
+        paper="epasto",
+        figure="2",
+        title="label-private regression: error against the Zipf exponent, epsilon 1",
+        minutes=2,
+        data=_SYNTHETIC,
+        run=figure_2,
+    ),
+    Experiment(
+        paper="epasto",
+        figure="3",
+        title="label-private regression: error against the number of rows, epsilon 2 and 3",
+        minutes=2,
+        data=_SYNTHETIC,
+        run=figure_3,
+    ),
+    Experiment(
+        paper="epasto",
+        figure="table-1",
+        title="label-private regression on drug reviews (or news)",
+        minutes=0.5,
+        data=_REVIEWS + ", or a folder with News_Final.csv and one file of posts (UCI News Popularity)",
+        run=table_1,
+    ),
+    Experiment(
+        paper="epasto",
+        figure="table-2",
+        title="logistic regression on drug reviews by weighted empirical risk",
+        minutes=0.5,
+        data=_REVIEWS,
+        run=table_2,
+    ),
+    Experiment(
+        paper="epasto",
+        figure="theorem-2",
+        title="means: sample limits cost up to 3/2 on this example",
+        minutes=0.1,
+        data=_MADE_UP,
+        run=theorem_2,
+    ),
+    Experiment(
+        paper="epasto",
+        figure="example-1",
+        title="regression: a gap to sample limits that grows without bound",
+        minutes=0.5,
+        data=_MADE_UP,
+        run=example_1,
+    ),
+)
+
+__all__ = ["EXPERIMENTS"]

@@ -1,0 +1,313 @@
+"""Questions to a fleet: a user moves the sums by what is booked at most; answers are right within their noise."""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Catalogue
+from fedboard.common.bounding.quantile import Target
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
+from fedboard.common.privacy.accounting import epsilon_of
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger import Budget, Ledger
+from fedboard.common.privacy.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.population import Population
+from fedboard.common.protocols.trusted import Trusted, rows_within_bounds
+from fedboard.common.questions.answer import Mechanism
+from fedboard.common.questions.mean import MeanQuestion
+from fedboard.common.questions.quantile import QuantileQuestion
+from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of
+from fedboard.common.questions.task import Question, QuestionTask
+from fedboard.server.question import Asked, ask, fitting_mechanism
+from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.engine import Engine, WorkerPool
+
+COHORT = synthetic_ratings(SyntheticConfig(n_users=400, n_items=50, mean_ratings_per_user=12)).cohort()
+CATALOGUE = Catalogue(item_ids=tuple(str(item) for item in range(50)))
+STARS = tuple(np.linspace(0.5, 5.0, 10))
+QUESTIONS: tuple[Question, ...] = (
+    MeanQuestion(subject=Subject.RATINGS, low=0.5, high=5.0, bound=6.0),
+    MeanQuestion(subject=Subject.COUNTS, low=0.0, high=40.0),
+    MeanQuestion(subject=Subject.NORMS, low=0.0, high=20.0, centre=2.75),
+    QuantileQuestion(subject=Subject.RATINGS, target=Target(0.5), candidates=STARS, bound=6.0),
+    QuantileQuestion(subject=Subject.COUNTS, target=Target(0.9), candidates=tuple(map(float, range(1, 51)))),
+    QuantileQuestion(
+        subject=Subject.NORMS, target=Target(0.25), candidates=(1.0, 2.0, 4.0, 8.0), centre=2.75
+    ),
+)
+NAMES = [question.title for question in QUESTIONS]
+
+
+def exact(question: Question, cohort: Cohort = COHORT) -> float:
+    """The answer without noise, rating by rating."""
+    centre, values, weights = question.centre, [], []
+    for start, stop in zip(cohort.indptr[:-1], cohort.indptr[1:], strict=True):
+        own = cohort.ratings[start:stop].astype(float)
+        if question.subject is Subject.RATINGS:
+            values += list(own)
+            weights += [min(1.0, question.bound / max(own.size, 1))] * own.size
+        elif own.size:
+            values.append(
+                float(own.size)
+                if question.subject is Subject.COUNTS
+                else math.sqrt(((own - centre) ** 2).sum())
+            )
+            weights.append(1.0)
+    if isinstance(question, MeanQuestion):
+        return float(np.average(np.clip(values, question.low, question.high), weights=weights))
+    order = np.argsort(values)
+    ranks = np.cumsum(np.array(weights)[order]) / np.sum(weights)
+    value = np.array(values)[order][np.searchsorted(ranks, question.target.share)]
+    return min((c for c in question.candidates if c >= value - 1e-6), default=question.candidates[-1])
+
+
+def rows_of(question: Question, cohort: Cohort = COHORT) -> np.ndarray:
+    return question.rows(cohort)
+
+
+@pytest.fixture
+def ledger_of(tmp_path: Path) -> Callable[..., Ledger]:
+    made = iter(range(10_000))
+
+    def make(epsilon: float = 1e4, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Ledger:
+        budget = Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency)
+        return Ledger.create(tmp_path / f"{next(made)}.ledger", budget)
+
+    return make
+
+
+@pytest.fixture
+def asking(ledger_of: Callable[..., Ledger]) -> Iterator[Callable[..., Asked]]:
+    ledgers: list[Ledger] = []
+
+    def answer(
+        question: Question, *, workers: int = 1, ledger: Ledger | None = None, **terms: object
+    ) -> Asked:
+        paying = ledger or ledger_of()
+        ledgers.append(paying)
+        task = QuestionTask(question=question, release_name=f"question-{len(paying.events()) + 1}")
+        chosen = {"noise": SecureNoise(), "epsilon": 1.0, "mechanism": Mechanism.PURE, **terms}
+        with WorkerPool(workers) as pool, Engine(task, COHORT, protocol=Trusted(), pool=pool) as engine:
+            return ask(task, runtime=engine, catalogue=CATALOGUE, ledger=paying, **chosen)  # type: ignore[arg-type]
+
+    yield answer
+    for ledger in ledgers:
+        ledger.close()
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
+def test_rows_are_whole_not_negative_within_the_bound_and_the_heaviest_users_fill_it(
+    question: Question,
+) -> None:
+    rows = rows_of(question)
+
+    assert rows.dtype == np.int64
+    assert rows.min() >= 0
+    assert rows.sum(axis=1).max() <= ROW_BOUND
+    assert rows.sum(axis=1).max() >= ROW_BOUND - 2 * rows.shape[1]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
+def test_a_row_depends_on_its_own_user_alone_and_an_absent_user_gives_nothing(question: Question) -> None:
+    parts = [rows_of(question, COHORT.rows(start, start + 100)) for start in range(0, 400, 100)]
+    without = COHORT.where(COHORT.user_of_entry() != 7)
+
+    assert np.array_equal(np.concatenate(parts), rows_of(question))
+    assert not rows_of(question, without)[7].any()
+    assert np.array_equal(np.delete(rows_of(question, without), 7, 0), np.delete(rows_of(question), 7, 0))
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_an_answer_with_little_noise_is_the_obvious_answer(
+    asking: Callable[..., Asked], question: Question, mechanism: Mechanism
+) -> None:
+    found = asking(question, epsilon=3000.0, mechanism=mechanism).answer.value
+
+    if isinstance(question, MeanQuestion):
+        assert found == pytest.approx(exact(question), abs=0.01 * (question.high - question.low))
+    else:
+        at = question.candidates.index
+        assert abs(at(found) - at(exact(question))) <= (0 if question.subject is Subject.RATINGS else 1)
+
+
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
+def test_removing_or_exchanging_a_user_moves_the_mean_sums_by_what_is_booked(
+    mechanism: Mechanism, adjacency: Adjacency
+) -> None:
+    question = QUESTIONS[0]
+    rows = np.unique(rows_of(question), axis=0)
+    rows = np.concatenate([rows, [[ROW_BOUND, 0], [0, ROW_BOUND]]])
+    moves = rows if adjacency is Adjacency.ADD_REMOVE else (rows[:, None] - rows[None, :]).reshape(-1, 2)
+    event = question.release("m", mechanism, noise_multiplier=1.0, adjacency=adjacency).event()
+    if mechanism is Mechanism.PURE:
+        largest, stated = np.abs(moves).sum(axis=1).max(), event["l1_sensitivity"]
+    else:
+        largest, stated = np.linalg.norm(moves, axis=1).max(), event["l2_sensitivity"]
+
+    assert 0.99 * stated <= largest <= stated * (1 + 1e-12)
+
+
+def test_hostile_rows_are_dropped_whatever_they_break(asking: Callable[..., Asked]) -> None:
+    question = QUESTIONS[0]
+    task = QuestionTask(question=question, release_name="q")
+    board = task.first_board(CATALOGUE)
+    requests = task.requests(board)
+    given = task.contribute(COHORT, board, requests)
+    rows = given.totals["q"]
+    rows[0], rows[1], rows[2] = [ROW_BOUND, 1], [-1, 0], [np.iinfo(np.int64).min, np.iinfo(np.int64).max]
+
+    assert rows_within_bounds(given, requests).tolist() == [False] * 3 + [True] * 397
+    with pytest.raises(PrivacyError, match="declared bound"):
+        Trusted().encode(given, requests)
+
+
+def test_the_answer_does_not_depend_on_the_number_of_workers(asking: Callable[..., Asked]) -> None:
+    answers = [asking(QUESTIONS[3], workers=workers, noise=SeededNoise(5)).answer for workers in (1, 2)]
+
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_intervals_hold_the_answer_as_often_as_they_say(
+    asking: Callable[..., Asked], ledger_of: Callable[..., Ledger], mechanism: Mechanism
+) -> None:
+    question = QUESTIONS[0]
+    assert isinstance(question, MeanQuestion)
+    sums, truth = rows_of(question).sum(axis=0), exact(question)
+    inside = narrow = 0
+    with ledger_of(1e9) as ledger:
+        for number in range(200):
+            answer = question.answer(
+                sums,
+                name=str(number),
+                mechanism=mechanism,
+                noise_multiplier=3.0,
+                ledger=ledger,
+                noise=SecureNoise(),
+            )
+            assert answer.interval is not None
+            low, high = answer.interval
+            inside += low <= truth <= high
+            middle = 0.5 * (low + high)
+            narrow += abs(truth - middle) <= 0.15 * (high - low)
+
+    assert inside >= 172  # 190 expected; 172 is 6 deviations below
+    assert narrow < 150  # a third of the width would hold it less often
+
+
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_rank_errors_hold_as_often_as_they_say(
+    ledger_of: Callable[..., Ledger], mechanism: Mechanism
+) -> None:
+    question = QUESTIONS[4]
+    assert isinstance(question, QuantileQuestion)
+    sums = rows_of(question).sum(axis=0)
+    penalties = question.target.penalties([int(x) for x in sums])
+    unit = 1.0 / (ROW_BOUND * question.target.ratio.denominator)
+    inside = 0
+    with ledger_of(1e9) as ledger:
+        for number in range(100):
+            answer = question.answer(
+                sums,
+                name=str(number),
+                mechanism=mechanism,
+                noise_multiplier=2.0,
+                ledger=ledger,
+                noise=SecureNoise(),
+            )
+            assert answer.rank_error is not None
+            inside += penalties[question.candidates.index(answer.value)] * unit <= answer.rank_error
+
+    assert inside >= 85
+
+
+def test_a_question_costs_its_epsilon_and_the_account_refuses_what_it_cannot_pay(
+    asking: Callable[..., Asked], ledger_of: Callable[..., Ledger]
+) -> None:
+    ledger = ledger_of(1.2)
+    asking(QUESTIONS[0], ledger=ledger, epsilon=0.5)
+    asking(QUESTIONS[3], ledger=ledger, epsilon=0.5)
+
+    assert ledger.spent().epsilon == pytest.approx(1.0)
+    with pytest.raises(BudgetExceededError, match=r"with it 1\.5 .* the budget is 1\.2"):
+        asking(QUESTIONS[1], ledger=ledger, epsilon=0.5)
+    assert len(ledger.events()) == 2
+
+
+def test_a_gaussian_question_by_itself_costs_its_epsilon(
+    asking: Callable[..., Asked], ledger_of: Callable[..., Ledger]
+) -> None:
+    ledger = ledger_of()
+    asking(QUESTIONS[0], ledger=ledger, epsilon=0.7, mechanism=Mechanism.GAUSSIAN)
+
+    assert ledger.spent().epsilon == pytest.approx(0.7)
+    z = ledger.events()[0]["noise_multiplier"]
+    assert epsilon_of(1e-6, mu=1 / z) == pytest.approx(0.7)
+
+
+def test_an_account_with_gaussian_releases_is_asked_with_gaussian_noise(
+    asking: Callable[..., Asked], ledger_of: Callable[..., Ledger], tmp_path: Path
+) -> None:
+    ledger = ledger_of()
+    assert fitting_mechanism(ledger, None) is Mechanism.PURE
+    asking(QUESTIONS[0], ledger=ledger)
+    assert fitting_mechanism(ledger, None) is Mechanism.PURE
+    asking(QUESTIONS[0], ledger=ledger, mechanism=Mechanism.GAUSSIAN)
+    assert fitting_mechanism(ledger, None) is Mechanism.GAUSSIAN
+
+    budget = Budget(epsilon=4.0, delta=1e-6, adjacency=Adjacency.ADD_REMOVE)
+    with Population.create(tmp_path / "p", budget) as population:
+        population.join("run", name="run", lineage=None, plan={"items": 10.0})
+        with ledger_of() as fresh:
+            assert fitting_mechanism(fresh, population) is Mechanism.GAUSSIAN
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_a_question_that_costs_nothing_or_everything_is_refused(
+    asking: Callable[..., Asked], epsilon: float
+) -> None:
+    with pytest.raises(PrivacyError, match="epsilon of a question"):
+        asking(QUESTIONS[0], epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MeanQuestion(subject=Subject.RATINGS, low=5.0, high=1.0),
+        lambda: MeanQuestion(subject=Subject.RATINGS, low=1.0, high=5.0, bound=0.0),
+        lambda: MeanQuestion(subject=Subject.COUNTS, low=1.0, high=5.0, bound=2.0),
+        lambda: QuantileQuestion(subject=Subject.COUNTS, target=Target(0.5), candidates=(1.0,)),
+        lambda: QuantileQuestion(subject=Subject.COUNTS, target=Target(0.5), candidates=(2.0, 1.0)),
+        lambda: QuantileQuestion(subject=Subject.COUNTS, target=Target(0.5), candidates=(1.0, math.inf)),
+        lambda: Target(0.0),
+        lambda: Target(1e-9),
+    ],
+)
+def test_questions_without_a_range_or_bound_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        make()
+
+
+def test_ratings_that_are_no_numbers_are_refused_without_saying_whose() -> None:
+    broken = COHORT.rows(0, 3)
+    broken = Cohort(
+        indptr=broken.indptr,
+        items=broken.items,
+        ratings=np.full(broken.n_ratings, np.nan, dtype=np.float32),
+        n_items=50,
+    )
+    with pytest.raises(PrivacyError, match="NaN"):
+        numbers_of(Subject.NORMS, broken, bound=1.0, centre=0.0)
+
+
+def test_a_question_has_no_model() -> None:
+    task = QuestionTask(question=QUESTIONS[0], release_name="q")
+    board = task.first_board(CATALOGUE)
+    with pytest.raises(InputError, match="no model"):
+        task.fit_local(COHORT, board)
