@@ -9,7 +9,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.errors import InputError
+from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.personal import require_personal_bounds, scale_contribution
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import Task
@@ -103,7 +103,7 @@ def _asked(question: Question, backend: str) -> tuple[Task, tuple[Request, ...]]
     try:
         task = rebuild_task(question.board, backend=backend)
         requests = task.requests(question.board)
-    except (InputError, ArithmeticError, LookupError, TypeError, ValueError):
+    except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
         raise RefusedError(Refusal.BAD_BOARD) from None
     if not requests:
         raise RefusedError(Refusal.WRONG_ROUND)

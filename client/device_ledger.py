@@ -7,7 +7,7 @@ what it answers is booked in full; a round that it does not answer costs nothing
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +24,22 @@ from fedboard.common.privacy.release import GaussianRelease
 Result = TypeVar("Result")
 
 _BETWEEN = ":"
+_ABOUT = "answered"
 _LONGEST_NAME = 200
 _LONGEST_PHRASE = 2000
 _MATRICES = (Source.ITEM_QUADRATIC, Source.QUADRATIC, Source.ITEM_PAIRS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredBoard:
+    """What a device remembers of the board that it answered, so that the next one must continue it. Public."""
+
+    round: int
+    """Its version."""
+    board: str
+    """Its digest."""
+    terms: str
+    """Digest of what a run may not change under way: task, configuration, catalogue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +54,8 @@ class Given:
     """Which part of her contribution she gave; 1 for all of it."""
     noise_multiplier: float
     """z of the noise relative to what she gave: this answer is (1/z)-GDP for her."""
+    about: AnsweredBoard | None = None
+    """Which board she answered, where that was recorded."""
 
 
 class DeviceLedger:
@@ -70,27 +85,39 @@ class DeviceLedger:
         return cls(Ledger.create(path, limit, run="device"))
 
     @classmethod
-    def open(cls, path: str | Path) -> "DeviceLedger":
+    def open(cls, path: str | Path, *, read_only: bool = False) -> "DeviceLedger":
         """Continue the record of a device; its chain is verified first.
+
+        Args:
+            path: the file.
+            read_only: look, while another process may be writing.
 
         Raises:
             InputError: no such file, or not a ledger.
             PrivacyError: it was tampered with, or another process is writing to it.
         """
-        return cls(Ledger.open(path))
+        return cls(Ledger.open(path, read_only=read_only))
 
     @property
     def limit(self) -> Budget:
         """Her limit."""
         return self._ledger.budget
 
-    def admit(self, run: str, requests: Sequence[Request], *, scale: float = 1.0) -> tuple[Receipt, ...]:
+    def admit(
+        self,
+        run: str,
+        requests: Sequence[Request],
+        *,
+        scale: float = 1.0,
+        about: AnsweredBoard | None = None,
+    ) -> tuple[Receipt, ...]:
         """Book the answers to all requests of a round, before anything of them is sent: all or none.
 
         Args:
             run: name of the run, unique among all runs that ever ask this device. Public.
             requests: of one round; not trusted.
             scale: s in (0, 1], a multiple of ``1 / SCALE_STEPS``: which part she gives.
+            about: the board that is answered; part of the record.
 
         Returns:
             One receipt per request, in their order.
@@ -100,12 +127,12 @@ class DeviceLedger:
             PrivacyError: a request was answered before, is for another adjacency than her limit, states no
                 finite bound and noise, or cannot be read at all.
         """
-        _require_text(run, "the name of a run", _LONGEST_NAME)
-        if _BETWEEN in run:
-            raise PrivacyError(f"the name of a run must be without {_BETWEEN!r}; nothing is answered")
+        require_run_name(run)
         events = self._own_events(run, requests, scale)
         if not events:
             raise PrivacyError("a round without requests is not answered")
+        if about is not None:
+            events = [{**event, _ABOUT: asdict(about)} for event in events]
         return _read(lambda: self._ledger.book_all(events))
 
     def given(self) -> tuple[Given, ...]:
@@ -116,12 +143,31 @@ class DeviceLedger:
         """What it costs her together, over all runs, at the delta of her limit."""
         return self._ledger.spent()
 
-    def largest_scale(self, plan: Sequence[Sequence[Request]]) -> float:
+    def cost_with(self, requests: Sequence[Request], *, scale: float = 1.0, run: str | None = None) -> float:
+        """Epsilon of what she gave and these answers together, at the delta of her limit; books nothing.
+
+        Args:
+            requests: not trusted.
+            scale: which part of them she would give.
+            run: count only what she gave to this run; default: to all.
+
+        Raises:
+            PrivacyError: a request would be refused whatever the limit.
+        """
+        events = [*self._events(run), *self._own_events("", requests, scale)]
+        cost: float = _read(lambda: epsilon_of_events(events, self.limit.delta))
+        return cost
+
+    def largest_scale(
+        self, plan: Sequence[Sequence[Request]], *, epsilon: float | None = None, run: str | None = None
+    ) -> float:
         """Largest s with which a whole plan still fits her limit beside what she gave already.
 
         Args:
             plan: the rounds that are still to come, as from ``Task.plan``; not trusted. For a run that has
                 begun, only those that she has not answered.
+            epsilon: a stricter limit than hers.
+            run: hold only what she gave to this run against it; default: to all.
 
         Returns:
             A multiple of ``1 / SCALE_STEPS`` in (0, 1], or 0.0 where not even the smallest part fits.
@@ -130,12 +176,10 @@ class DeviceLedger:
             PrivacyError: a request of the plan would be refused whatever the scale.
         """
         requests = _read(lambda: [request for asked in plan for request in asked])
-        before = self._ledger.events()
+        allowed = self.limit.epsilon if epsilon is None else min(epsilon, self.limit.epsilon)
 
         def fits(steps: int) -> bool:
-            events = [*before, *self._own_events("", requests, steps / SCALE_STEPS)]
-            after: float = _read(lambda: epsilon_of_events(events, self.limit.delta))
-            return after <= self.limit.epsilon
+            return self.cost_with(requests, scale=steps / SCALE_STEPS, run=run) <= allowed
 
         if fits(SCALE_STEPS):
             return 1.0
@@ -146,6 +190,9 @@ class DeviceLedger:
             middle = (low + high) // 2
             low, high = (middle, high) if fits(middle) else (low, middle)
         return low / SCALE_STEPS
+
+    def _events(self, run: str | None) -> list[dict[str, Any]]:
+        return [event for event in self._ledger.events() if run is None or event["run"] == run]
 
     def _own_events(self, run: str, requests: Sequence[Request], scale: float) -> list[dict[str, Any]]:
         adjacency = self.limit.adjacency
@@ -162,6 +209,17 @@ class DeviceLedger:
     def __exit__(self, *exception: object) -> None:
         """Close."""
         self.close()
+
+
+def require_run_name(run: object) -> None:
+    """Refuse a name that could not be shown to her, or booked, as it is.
+
+    Raises:
+        PrivacyError: says what a name must be.
+    """
+    _require_text(run, "the name of a run", _LONGEST_NAME)
+    if _BETWEEN in str(run):
+        raise PrivacyError(f"the name of a run must be without {_BETWEEN!r}; nothing is answered")
 
 
 def _own_event(run: str, request: Request, scale: float, adjacency: Adjacency) -> dict[str, Any]:
@@ -207,6 +265,7 @@ def _given(event: Event) -> Given:
         covers=event["covers"],
         scale=event["scale"],
         noise_multiplier=event["noise_multiplier"],
+        about=AnsweredBoard(**event[_ABOUT]) if _ABOUT in event else None,
     )
 
 
@@ -228,4 +287,4 @@ def _require_text(value: object, what: str, longest: int) -> None:
         )
 
 
-__all__ = ["DeviceLedger", "Given"]
+__all__ = ["AnsweredBoard", "DeviceLedger", "Given", "require_run_name"]

@@ -1,7 +1,8 @@
-"""Finding the board that somebody means: a board file, or the newest board of a run."""
+"""Finding the board that somebody means: a board file, or the newest board of a run or of a cache."""
 
 from pathlib import Path
 
+from fedboard.client.board_cache import require_digest
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 
@@ -29,16 +30,17 @@ def board_file(place: Path) -> Path:
 
 
 def open_board(place: Path) -> Board:
-    """Open a board whose items are learnt.
+    """Open a board whose items are learnt and whose content is what its name or its certificate states.
 
     Args:
-        place: a board file, or a run directory, of which the newest board is taken.
+        place: a board file, or a run directory or cache, of which the newest board is taken.
 
     Raises:
-        InputError: no board there, damaged, or from before the first learning round.
+        InputError: no board there, damaged, changed, or from before the first learning round.
     """
     path = board_file(place)
     board = Board.load(path)
+    require_digest(path, board)
     if board.version < _FIRST_LEARNT_VERSION:
         raise InputError(
             f"{path}: version {board.version} of this board has learnt nothing about the items yet; "

@@ -1,7 +1,7 @@
 """A Flower app that answers rounds: bytes in, bytes out; everything else is ``fedboard.client.answering``."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -39,13 +39,11 @@ def _respond(
     question = frame_of(message.content)
     if question is None:
         return refusal(Refusal.MALFORMED)
-    with ExitStack() as stack:
-        try:
-            source, gate = stack.enter_context(open_device(context))
-            backend = kernels(context)
-        except Exception:  # its text may hold data of this device
-            return refusal(Refusal.INTERNAL)
-        return respond(question, source=source, gate=gate, backend=backend)
+    try:
+        with open_device(context) as (source, gate):
+            return respond(question, source=source, gate=gate, backend=kernels(context))
+    except Exception:  # its text may hold data of this device
+        return refusal(Refusal.INTERNAL)
 
 
 __all__ = ["OpenDevice", "make_client_app"]

@@ -7,7 +7,8 @@ from pathlib import Path
 SCRIPT = """
 import sys
 
-EXTRAS = {"cryptography", "dp_accounting", "jinja2", "llvmlite", "matplotlib", "numba", "pyarrow", "rich"}
+EXTRAS = {"dp_accounting", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
+EXTRAS |= {"prometheus_client", "pyarrow", "rich"}
 
 
 class BaseInstall:
@@ -27,17 +28,39 @@ run, ratings = sys.argv[1:]
 for arguments in (
     ["--help"],
     ["recommend", ratings, run],
+    ["explain", "7", ratings, run],
     ["neighbours", "7", run],
+    ["ratings", "init", "--epsilon", "50"],
+    ["ratings", "import", ratings, "--board", run],
+    ["ratings", "list"],
+    ["recommend", "device.toml", run],
+    ["status"],
     ["certificate", "show", run],
     ["certificate", "verify", run],
     ["simulate", "--data", "synthetic"],
 ):
     result = CliRunner().invoke(commands, arguments)
     print(arguments[0], result.exit_code, result.stderr.strip(), sep="|")
+
+from pathlib import Path
+
+from fedboard.client.answering import respond
+from fedboard.client.device_config import open_device
+from fedboard.common.board import Board
+from fedboard.common.wire.answer import Answer
+from fedboard.common.wire.question import Question
+
+device = Path("device.toml")
+device.write_text(device.read_text().replace("# seeded_noise", "seeded_noise"))
+board = Board.load(sorted(Path(run, "boards").iterdir())[1])
+question = Question(run="demo", protocol="trusted", form="factored", board=board)
+with open_device(device) as (source, gate):
+    answer = Answer.from_bytes(respond(question.content, source=source, gate=gate), limit=1 << 20)
+print("answered", answer.n_users, answer.board_digest == board.digest, sep="|")
 """
 
 
-def test_a_device_recommends_and_verifies_without_the_extras(finished: Path, tmp_path: Path) -> None:
+def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.csv"
     mine.write_text("item,rating\n1,5\n2,1\n")
     command = [sys.executable, "-c", SCRIPT, finished, mine]
@@ -48,9 +71,30 @@ def test_a_device_recommends_and_verifies_without_the_extras(finished: Path, tmp
     assert ended.stdout.splitlines() == [
         "--help|0|",
         "recommend|0|",
+        "explain|0|",
         "neighbours|0|",
+        "ratings|0|",
+        "ratings|0|",
+        "ratings|0|",
+        "recommend|0|",
+        "status|0|",
         "certificate|0|",
         "certificate|0|",
         "simulate|2|fedboard: this needs fedboard[all]: pip install 'fedboard[all]'",
+        "answered|1|True",
     ]
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
+    """They would double its memory and its start."""
+    script = (
+        "import sys; import fedboard.client.own_ratings, fedboard.client.recommend, fedboard.client.device_config\n"
+        "heavy = {'scipy', 'grpc', 'cryptography', 'flwr'}\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert ended.stdout == "[]\n"

@@ -1,0 +1,167 @@
+"""Boards on the device, by version and digest: complete and unchanged, or not there at all."""
+
+import contextlib
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedboard.common.board import Board, write_atomically
+from fedboard.common.errors import InputError
+
+_NAME = re.compile(r"board-(\d{4,9})-([0-9a-f]{64})\.board")
+_LARGEST_CACHE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedBoard:
+    """A board that is in the cache. Public, like the board."""
+
+    version: int
+    digest: str
+    path: Path
+    n_bytes: int
+
+
+class BoardCache:
+    """A folder of boards of one run, newest wins, oldest go first where they take too much room.
+
+    Guarantee: what ``load`` and ``newest`` return has the digest that its name says, recomputed from its
+    content each time. Whoever puts a board in vouches for the digest: the downloader checks it against the signed
+    manifest.
+    Not guaranteed: that the newest one here is the newest one published.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int = _LARGEST_CACHE) -> None:
+        """Use a folder, which is made if it is missing.
+
+        Args:
+            folder: the place; ``fedboard recommend`` takes it in place of a board file too.
+            max_bytes: of all boards together; the newest one stays whatever it takes.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._max_bytes = max_bytes
+
+    def boards(self) -> list[CachedBoard]:
+        """What is there by name, oldest first; contents are not looked at."""
+        found = []
+        for path in self.folder.iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match:
+                size = path.stat().st_size
+                found.append(CachedBoard(version=int(match[1]), digest=match[2], path=path, n_bytes=size))
+        return sorted(found, key=lambda board: (board.version, board.digest))
+
+    def holds(self, digest: str) -> bool:
+        """Whether a board with this digest was put here."""
+        return any(board.digest == digest for board in self.boards())
+
+    def put(self, content: bytes, *, digest: str) -> Path:
+        """Add a board that came as bytes; durable on return.
+
+        Args:
+            content: of a board file.
+            digest: what it must have, from the signed manifest.
+
+        Raises:
+            InputError: not a board, or not this one; nothing is kept.
+        """
+        arriving = self.folder / f"{hashlib.sha256(content).hexdigest()}.arriving"
+        write_atomically(arriving, content)
+        return self.adopt(arriving, digest=digest)
+
+    def adopt(self, arrived: Path, *, digest: str) -> Path:
+        """Add a board that lies in a file on the same disk; the file is moved, or deleted if it is not that board.
+
+        Raises:
+            InputError: as for ``put``.
+        """
+        try:
+            board = _verified(arrived, digest)
+        except InputError:
+            arrived.unlink(missing_ok=True)
+            raise
+        place = self.folder / f"board-{board.version:04d}-{digest}.board"
+        with arrived.open("rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(arrived, place)
+        self._make_room()
+        return place
+
+    def load(self, digest: str) -> Board:
+        """The board with this digest.
+
+        Raises:
+            InputError: it is not here, or was damaged, and then it is deleted.
+        """
+        for cached in self.boards():
+            if cached.digest == digest:
+                return self._opened(cached)
+        raise InputError(f"{self.folder}: board {digest[:16]} is not in this cache; fetch it")
+
+    def newest(self) -> Board:
+        """The board of the highest version that is whole; damaged ones are deleted on the way.
+
+        Raises:
+            InputError: there is none.
+        """
+        for cached in reversed(self.boards()):
+            with contextlib.suppress(InputError):
+                return self._opened(cached)
+        raise InputError(f"{self.folder}: no board in this cache; fetch one")
+
+    def _opened(self, cached: CachedBoard) -> Board:
+        try:
+            return _verified(cached.path, cached.digest)
+        except InputError:
+            cached.path.unlink(missing_ok=True)
+            raise
+
+    def _make_room(self) -> None:
+        boards = self.boards()
+        excess = sum(board.n_bytes for board in boards) - self._max_bytes
+        for board in boards[:-1]:
+            if excess <= 0:
+                break
+            board.path.unlink(missing_ok=True)
+            excess -= board.n_bytes
+
+
+def require_digest(path: Path, board: Board) -> None:
+    """Hold a board against the digest that its file name states or, where it states none, its certificate.
+
+    A board in a cache may be a signed approximation, whose certificate names the exact one; its name is what the
+    signature vouched for.
+
+    Raises:
+        InputError: its content is another one.
+    """
+    match = _NAME.fullmatch(path.name)
+    certified = None if board.certificate is None else board.certificate.get("board_digest")
+    stated = match[2] if match else certified
+    if stated is not None and stated != _digest_of(path, board):
+        raise InputError(
+            f"{path}: the content of this board is not the one that its {'name' if match else 'certificate'} "
+            "states; it was damaged or changed, fetch it again"
+        )
+
+
+def _verified(path: Path, digest: str) -> Board:
+    board = Board.load(path)
+    if _digest_of(path, board) != digest:
+        raise InputError(
+            f"{path}: this is not board {digest[:16]}; it was damaged or changed, fetch it again"
+        )
+    return board
+
+
+def _digest_of(path: Path, board: Board) -> str:
+    try:
+        return board.digest
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{path}: not a complete fedboard board; fetch it again") from error
+
+
+__all__ = ["BoardCache", "CachedBoard", "require_digest"]

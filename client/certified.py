@@ -1,0 +1,63 @@
+"""Whether what a board promises holds, and is the promise that a person asks for."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedboard.client.policy import Policy
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.contribution import Request
+from fedboard.common.errors import FedboardError
+from fedboard.common.privacy.events import RELATIVE_TOLERANCE
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+def require_certified(board: Board, plan: Iterable[Iterable[Request]], policy: Policy) -> None:
+    """Recompute a board's certificate and hold it against the run's own plan and a policy.
+
+    A board of version 0 holds no data and needs no certificate. Numbers that are not finite are on no board.
+
+    Args:
+        board: from a server that need not be trusted.
+        plan: all rounds of the run, as from ``Task.plan``.
+        policy: says which adjacency and which noise.
+
+    Raises:
+        RefusedError: ``bad-board``, ``other-adjacency`` or ``not-private``.
+    """
+    if not all(np.isfinite(array).all() for array in board.arrays.values()):
+        raise RefusedError(Refusal.BAD_BOARD)
+    if board.version == 0:
+        return
+    certificate = _verified(board)
+    if certificate.claim.adjacency != policy.adjacency:
+        raise RefusedError(Refusal.OTHER_ADJACENCY)
+    if not _keeps_to(certificate.releases, plan):
+        raise RefusedError(Refusal.BAD_BOARD)
+    if not certificate.private and not policy.seeded_noise:
+        raise RefusedError(Refusal.NOT_PRIVATE)
+
+
+def _verified(board: Board) -> Certificate:
+    try:
+        certificate = Certificate.from_dict(dict(board.certificate or {}))
+        holds = certificate.board_digest == board.digest and certificate.holds
+    except (FedboardError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    if not holds:
+        raise RefusedError(Refusal.BAD_BOARD)
+    return certificate
+
+
+def _keeps_to(releases: Iterable[Mapping[str, Any]], plan: Iterable[Iterable[Request]]) -> bool:
+    """Whether every planned release that was made had at least the noise that the board's configuration states."""
+    planned = {request.name: request.release.noise_multiplier for asked in plan for request in asked}
+    return all(
+        event["noise_multiplier"] >= planned.get(event["name"], 0.0) * (1 - RELATIVE_TOLERANCE)
+        for event in releases
+    )
+
+
+__all__ = ["require_certified"]

@@ -1,0 +1,204 @@
+"""The gate of a device: what a question must meet before anything is computed, and what is booked before it leaves.
+
+Every check looks at the question, at the policy and at what was given before, never at the ratings: a refusal
+that depended on them would itself tell something about them, without any noise. So a catalogue that names only
+this person's items cannot be refused by looking at them; it is refused because it is too small, because it is not
+the one that the policy names, or because the board is not one that was published to everybody.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from fedboard.client.answering import Scale
+from fedboard.client.board_cache import BoardCache
+from fedboard.client.certified import require_certified
+from fedboard.client.device_ledger import AnsweredBoard, DeviceLedger, require_run_name
+from fedboard.client.kept_answers import KeptAnswers
+from fedboard.client.policy import Policy
+from fedboard.client.refusal_counts import RefusalCounts
+from fedboard.client.terms import catalogue_digest, terms_of
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
+from fedboard.common.tasks.rebuilding import rebuild_task
+from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+class DeviceGate:
+    """Decides on each question by the user's policy; the ledger is its only memory of what it answered.
+
+    Guarantee: each release of a run is answered at most once, all answers to a run come from one chain of boards
+    with one configuration, one catalogue and one personal scale, and nothing passes that would break the user's
+    limit. What is refused is counted and changes nothing else.
+    Not guaranteed: that a server states its noise truthfully, see ``DeviceLedger``.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        ledger: DeviceLedger,
+        answers: KeptAnswers,
+        refusals: RefusalCounts,
+        cache: BoardCache | None = None,
+    ) -> None:
+        """Use a ledger that is open for writing: its lock keeps a second process from answering too."""
+        self._policy = policy
+        self._ledger = ledger
+        self._answers = answers
+        self._refusals = refusals
+        self._cache = cache
+
+    def recall(self, question: Question) -> bytes | None:
+        """The bytes that answered this very question before, to be sent again as they are; None for a new one."""
+        answer = self._answers.recall(question)
+        booked = answer is not None and question.board.digest in {
+            about.board for about, _ in self._answered(question.run)
+        }
+        return answer if booked else None
+
+    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
+        """Hold a question against policy, history and limit; books nothing.
+
+        Args:
+            question: from a server that need not be trusted.
+            board: the question's.
+            requests: what the task of the board asks.
+
+        Returns:
+            The part that is given in every round of this run: a multiple of ``1 / SCALE_STEPS`` in (0, 1].
+
+        Raises:
+            RefusedError: the code says why.
+        """
+        with self._counting():
+            self._require_allowed(question, board)
+            self._require_history(question.run, board)
+            plan = _plan_of(board)
+            self._require_promise(board, requests, plan)
+            return self._scale(question.run, (requests, *plan[board.version + 1 :]))
+
+    def commit(self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes) -> None:
+        """Keep an answer on the device, then book it; nothing may be sent before this returns.
+
+        Raises:
+            RefusedError: it cannot be booked; nothing was.
+        """
+        about = AnsweredBoard(
+            round=question.round, board=question.board.digest, terms=terms_of(question.board)
+        )
+        with self._counting():
+            self._answers.keep(question, answer)
+            self._ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
+
+    def _require_allowed(self, question: Question, board: Board) -> None:
+        policy, catalogue = self._policy, board.catalogue
+        _require_name(question.run)
+        runs = policy.runs
+        _require(runs is None or any(fnmatchcase(question.run, r) for r in runs), Refusal.NOT_ALLOWED)
+        for name, allowed in ((board.task, policy.tasks), (question.protocol, policy.protocols)):
+            _require(allowed is None or name in allowed, Refusal.NOT_ALLOWED)
+        _require(catalogue.n_items >= policy.smallest_catalogue, Refusal.SINGLES_OUT)
+        _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
+        agreed = policy.catalogues
+        _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
+        if policy.published_only:
+            published = self._cache is not None and self._cache.holds(board.digest)
+            _require(published, Refusal.NOT_PUBLISHED)
+
+    def _require_history(self, run: str, board: Board) -> None:
+        """The board must continue the last one that was answered; rounds may be missed in between."""
+        answered = {about.round: about for about, _ in self._answered(run)}
+        if not answered:
+            return
+        if board.version in answered:
+            same = answered[board.version].board == board.digest
+            raise RefusedError(Refusal.ANSWERED_BEFORE if same else Refusal.OTHER_HISTORY)
+        last = answered[max(answered)]
+        _require(board.version > last.round, Refusal.WRONG_ROUND)
+        _require(terms_of(board) == last.terms, Refusal.OTHER_HISTORY)
+        if board.version == last.round + 1:
+            _require(board.previous_digest == last.board, Refusal.OTHER_HISTORY)
+
+    def _require_promise(
+        self, board: Board, requests: Sequence[Request], plan: Sequence[Sequence[Request]]
+    ) -> None:
+        for request in (*requests, *(request for asked in plan for request in asked)):
+            _require(request.release.adjacency == self._policy.adjacency, Refusal.OTHER_ADJACENCY)
+            _require(request.release.noise_multiplier >= self._policy.least_noise, Refusal.NOT_PRIVATE)
+        require_certified(board, plan, self._policy)
+
+    def _scale(self, run: str, rounds: Sequence[Sequence[Request]]) -> float:
+        """Fixed by the first answer for the whole run, so that every round of it is the same part of her."""
+        policy, ledger = self._policy, self._ledger
+        of_run = min(policy.epsilon_per_run or policy.epsilon, policy.epsilon)
+        scales = {scale for _, scale in self._answered(run)}
+        if scales:
+            scale = min(scales)
+            fits = ledger.cost_with(rounds[0], scale=scale) <= policy.epsilon
+            _require(fits, Refusal.OVER_LIMIT)
+            _require(ledger.cost_with(rounds[0], scale=scale, run=run) <= of_run, Refusal.OVER_LIMIT)
+            return scale
+        scale = min(
+            ledger.largest_scale(rounds, epsilon=policy.epsilon),
+            ledger.largest_scale(rounds, epsilon=of_run, run=run),
+        )
+        enough = scale == 1.0 or (policy.scale_down and scale >= policy.smallest_scale)
+        _require(enough, Refusal.OVER_LIMIT)
+        return scale
+
+    def _answered(self, run: str) -> list[tuple[AnsweredBoard, float]]:
+        """Boards of a run that were answered, with the part given."""
+        given = (entry for entry in self._ledger.given() if entry.run == run)
+        return [(entry.about, entry.scale) for entry in given if entry.about is not None]
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count each refusal by its code; what the ledger refuses gets one too."""
+        try:
+            yield
+        except FedboardError as error:
+            code = _code(error)
+            self._refusals.add(code)
+            raise RefusedError(code) from None
+
+
+def _plan_of(board: Board) -> Sequence[Sequence[Request]]:
+    """All rounds of a run by its board's own configuration, which may be anybody's."""
+    try:
+        task = rebuild_task(board)
+        plan = task.plan()
+    except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    _require(set(board.config) <= set(task.config), Refusal.BAD_BOARD)  # a key that is not understood
+    return plan
+
+
+def _require_name(run: str) -> None:
+    try:
+        require_run_name(run)
+    except PrivacyError:
+        raise RefusedError(Refusal.WRONG_RUN) from None
+
+
+def _code(error: FedboardError) -> Refusal:
+    match error:
+        case RefusedError():
+            return error.code
+        case BudgetExceededError():
+            return Refusal.OVER_LIMIT
+        case PrivacyError():
+            return Refusal.BAD_BOARD
+    return Refusal.INTERNAL
+
+
+def _require(holds: bool, code: Refusal) -> None:
+    if not holds:
+        raise RefusedError(code)
+
+
+__all__ = ["DeviceGate"]

@@ -1,0 +1,229 @@
+"""A warm node: one process per device that answers the server's questions for as long as it runs.
+
+Flower's own SuperNode starts a process for each message (about 2 CPU seconds), asks for work every 3 seconds and
+runs the code that the server sends. This one imports the app that is installed on the device once, asks as often
+as it is told to, and runs nothing else. A server that is away is waited for; a failure of the app is answered with
+a fixed code, never with its text.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from threading import Event, Thread
+from typing import Final, TypeAlias
+
+import httpx
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.app.user_config import UserConfig
+from flwr.common.constant import ErrorCode
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection
+from fedboard.common.errors import InputError
+from fedboard.common.node_keys import load_private_key
+
+ClientCallable: TypeAlias = Callable[[Message, Context], Message]
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
+_JITTER: Final = (0.8, 1.2)
+APP_FAILED: Final = "app-failed"
+"""All that a server learns of an exception."""
+
+
+class Trouble(StrEnum):
+    """Why a node gets no work; the only words that are logged about it."""
+
+    UNREACHABLE = "unreachable"
+    """Nobody answers at the address, or somebody without a certificate of the authority."""
+    NOT_ADMITTED = "not-admitted"
+    """The key is not registered, or the clocks are minutes apart."""
+    TAKEN = "taken"
+    """Another process with this key was there less than 20 seconds ago."""
+    ROUND_OVER = "round-over"
+    """The server no longer waits for the answer."""
+    REFUSED = "refused"
+    """The server answers with an error, or with what is no answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """How a device reaches its server."""
+
+    server: str
+    """``host:port``."""
+    root_certificate: Path
+    """PEM file of the authority that vouches for the server."""
+    private_key: Path
+    """The node's key, as ``fedboard keys node`` makes it."""
+    poll_seconds: float = 1.0
+    """Mean time between two requests for work; in [0.05, 3600]. A round waits that long for this device."""
+    device: str | None = None
+    """What the app finds as ``node_config["device"]``."""
+
+    def __post_init__(self) -> None:
+        """Check the address and the interval.
+
+        Raises:
+            InputError: one is out of range.
+        """
+        host, _, port = self.server.rpartition(":")
+        if not host or not port.isdigit():
+            raise InputError(f"a server's address is HOST:PORT, such as 10.0.0.1:8443, got {self.server!r}")
+        if not 0.05 <= self.poll_seconds <= 3600:
+            raise InputError(f"poll_seconds must be in [0.05, 3600], got {self.poll_seconds:g}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What a node did since it started."""
+
+    answered: int = 0
+    failed: int = 0
+    """Messages whose app raised; answered with a code."""
+    undelivered: int = 0
+    """Answers that the server did not take."""
+
+
+class WarmNode:
+    """Answers messages with an app, one at a time, until it is told to stop."""
+
+    def __init__(self, settings: NodeSettings, app: ClientCallable) -> None:
+        """Read certificate and key; nothing is sent yet.
+
+        Raises:
+            InputError: a file cannot be read as what it should be.
+        """
+        self.settings, self.tally = settings, Tally()
+        self._app = app
+        self._connection = Connection(
+            address=settings.server,
+            root_certificate=_certificate(settings.root_certificate),
+            private_key=load_private_key(settings.private_key),
+        )
+        self._context: Context | None = None
+        self._unsent: tuple[Message, float] | None = None
+
+    def run(self, stop: Event, *, messages: int | None = None) -> Tally:
+        """Answer until ``stop`` is set; a server that is away is waited for.
+
+        Args:
+            stop: set it from another thread, or interrupt this one.
+            messages: end after as many answers; None: never.
+
+        Returns:
+            What was done.
+        """
+        wait, admitted, trouble = _FIRST_WAIT, False, None
+        with self._heartbeat():
+            while not stop.is_set() and (messages is None or self.tally.answered < messages):
+                try:
+                    if not admitted:
+                        self._connection.activate()
+                        _log.info("connected to %s", self.settings.server)
+                    admitted = True
+                    if not self._work():
+                        stop.wait(self.settings.poll_seconds * random.uniform(*_JITTER))
+                    wait, trouble = _FIRST_WAIT, None
+                except Exception as error:
+                    found = _trouble(error, admitted=admitted)
+                    if found is not trouble:
+                        _log.warning("no work from %s: %s", self.settings.server, found)
+                    admitted, trouble = admitted and found is not Trouble.NOT_ADMITTED, found
+                    self._drop_unless(found is Trouble.UNREACHABLE)
+                    stop.wait(wait * random.uniform(*_JITTER))
+                    wait = min(2 * wait, _LONGEST_WAIT)
+        return self.tally
+
+    def _work(self) -> bool:
+        """Send the answer that waits, or make the next one. False where there is nothing to do."""
+        if self._unsent is None:
+            message = self._connection.receive()
+            if message is None:
+                return False
+            began = time.monotonic()
+            self._unsent = (self._answer(message), time.monotonic() - began)
+        reply, seconds = self._unsent
+        self._connection.send(reply, seconds=seconds)
+        self._unsent = None
+        self.tally.answered += 1
+        return True
+
+    def _answer(self, message: Message) -> Message:
+        run, node = message.metadata.run_id, self._connection.node_id
+        if self._context is None or self._context.run_id != run:
+            config: UserConfig = {} if self.settings.device is None else {"device": self.settings.device}
+            self._context = Context(
+                run_id=run, node_id=node, node_config=config, state=RecordDict(), run_config={}
+            )
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run, node, 0
+        reply = answered(self._app, message, self._context)
+        self.tally.failed += reply.has_error()
+        return reply
+
+    def _drop_unless(self, kept: bool) -> None:
+        if self._unsent is not None and not kept:
+            self._unsent = None
+            self.tally.undelivered += 1
+
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Keep the server informed while the app works, and say good-bye at the end."""
+        ended = Event()
+        heart = Thread(target=self._beat, args=(ended,), daemon=True, name="heartbeat")
+        heart.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            self._connection.leave()
+
+    def _beat(self, ended: Event) -> None:
+        while not ended.wait(HEARTBEAT_SECONDS * random.uniform(0.6, 0.8)):
+            try:
+                if self._connection.node_id:
+                    self._connection.beat()
+            except (httpx.HTTPError, ValueError, RuntimeError):
+                continue  # the loop finds the same trouble and says so
+
+
+def answered(app: ClientCallable, message: Message, context: Context) -> Message:
+    """The app's reply, or a fixed code where it raises: the text of an exception may hold data of the device."""
+    try:
+        return app(message, context)
+    except Exception:
+        _log.exception("the app failed; the server is told %r and nothing else", APP_FAILED)
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, APP_FAILED), reply_to=message)
+
+
+def _trouble(error: Exception, *, admitted: bool) -> Trouble:
+    if isinstance(error, httpx.TransportError):
+        return Trouble.UNREACHABLE
+    if not isinstance(error, httpx.HTTPStatusError):
+        return Trouble.REFUSED
+    match error.response.status_code:
+        case 401:
+            return Trouble.NOT_ADMITTED
+        case 403:
+            return Trouble.ROUND_OVER
+        case 412 if not admitted:
+            return Trouble.TAKEN
+        case 502 | 503 | 504:
+            return Trouble.UNREACHABLE
+    return Trouble.REFUSED
+
+
+def _certificate(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no certificate in PEM form can be read there") from error
+
+
+__all__ = ["APP_FAILED", "NodeSettings", "Tally", "Trouble", "WarmNode", "answered"]

@@ -1,0 +1,28 @@
+"""How a reader waits for a service that is busy or away."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often and how soon a reader asks again. Waits are drawn anew, so that readers do not come all at once."""
+
+    attempts: int = 6
+    """Failures in a row, without a single byte between them, after which she gives up."""
+    first_seconds: float = 0.5
+    """The first wait is drawn evenly from zero to this; each further bound is twice as long."""
+    longest_seconds: float = 60.0
+    poll_seconds: float = 60.0
+    """Between two looks at a source that cannot tell of new boards by itself."""
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, failures: int) -> None:
+        """Sleep after so many failures in a row (>= 1)."""
+        bound = min(self.longest_seconds, self.first_seconds * 2 ** (failures - 1))
+        self.sleep(random.uniform(0.0, bound))
+
+
+__all__ = ["Patience"]

@@ -1,0 +1,141 @@
+"""Boards as a real server publishes them: each with the certificate of all that its ledger booked before."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.client.answering import respond
+from fedboard.client.board_cache import BoardCache
+from fedboard.client.device_gate import DeviceGate
+from fedboard.client.device_ledger import DeviceLedger
+from fedboard.client.kept_answers import KeptAnswers
+from fedboard.client.policy import Policy
+from fedboard.client.refusal_counts import RefusalCounts
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.privacy.ledger import Budget, Ledger
+from fedboard.common.privacy.noise import NoiseSource, SecureNoise
+from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.tasks.adadpals import AdaDpals
+from fedboard.common.wire.answer import Answer
+from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.publication import certificate_for
+from tests.common.tasks.conftest import a_prepared_board, population
+
+RUN = "movies"
+NO_LIMIT = 1 << 30
+_SECURE = SecureNoise()
+
+
+class Ratings:
+    """The rows of a made-up population, one of them or all."""
+
+    def __init__(self, cohort: Cohort | None = None) -> None:
+        """Take user 4 where nobody is named."""
+        self._cohort = population().rows(4, 5) if cohort is None else cohort
+
+    def cohort(self, board: Board) -> Cohort:
+        return self._cohort
+
+
+def certified_boards(
+    folder: Path, task: AdaDpals, *, noise: NoiseSource = _SECURE, run: str = RUN
+) -> list[Board]:
+    """Boards 0, 1, 2 of a run that asks for two rounds after the preparation."""
+    prepared = a_prepared_board(task)
+    made: list[Board] = []
+    contents = [task.first_board(prepared.catalogue).arrays, prepared.arrays, prepared.arrays]
+    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=task.settings.adjacency)
+    with Ledger.create(folder / f"{run}.sqlite", budget, run=run) as ledger:
+        for version, arrays in enumerate(contents):
+            board = made[-1].successor(**arrays) if made else task.first_board(prepared.catalogue)
+            if version:
+                asked = task.requests(made[-1])
+                ledger.book_all([{**r.release.event(), **noise.describe()} for r in asked])
+                board = with_certificate(board, ledger)
+            made.append(board)
+    return made
+
+
+def with_certificate(board: Board, ledger: Ledger) -> Board:
+    certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
+    return board.with_certificate(certificate.to_dict())
+
+
+class Device:
+    """A device in a folder, opened anew for each question as a node does."""
+
+    def __init__(self, folder: Path, policy: Policy, *, cache: BoardCache | None = None) -> None:
+        self.folder = folder
+        self.policy = policy
+        self.cache = cache
+        self.ratings = Ratings()
+        folder.mkdir(exist_ok=True)
+
+    def ask(self, board: Board, *, run: str = RUN, form: str = "factored") -> bytes:
+        """The bytes that it sends."""
+        question = Question(run=run, protocol=Trusted.NAME, form=form, board=board)
+        with self._ledger() as ledger:
+            gate = DeviceGate(
+                self.policy,
+                ledger=ledger,
+                answers=KeptAnswers(self.folder / "answers"),
+                refusals=RefusalCounts(self.folder / "refusals.json"),
+                cache=self.cache,
+            )
+            return respond(question.content, source=self.ratings, gate=gate)
+
+    def code(self, board: Board, **asked: str) -> Refusal | None:
+        """The code of its refusal; None where it answers."""
+        return refused(self.ask(board, **asked))
+
+    def booked(self) -> Sequence[tuple[str, str, float]]:
+        """Run, release and part of everything that it ever gave."""
+        with self._ledger() as ledger:
+            return [(given.run, given.release, given.scale) for given in ledger.given()]
+
+    def spent(self) -> float:
+        with self._ledger() as ledger:
+            return ledger.spent().epsilon
+
+    def refusals(self) -> dict[Refusal, int]:
+        return dict(RefusalCounts(self.folder / "refusals.json").by_code())
+
+    def _ledger(self) -> DeviceLedger:
+        path = self.folder / "ledger.sqlite"
+        return DeviceLedger.open(path) if path.exists() else DeviceLedger.create(path, self.policy.limit())
+
+
+def refused(answer: bytes) -> Refusal | None:
+    try:
+        Answer.from_bytes(answer, limit=NO_LIMIT)
+    except RefusedError as error:
+        return error.code
+    return None
+
+
+def changed(board: Board, **arrays: np.ndarray) -> Board:
+    """The same version with other content, as a server that shows two faces would make it."""
+    return Board(
+        version=board.version,
+        task=board.task,
+        config=board.config,
+        arrays={**board.arrays, **arrays},
+        catalogue=board.catalogue,
+        previous_digest=board.previous_digest,
+        certificate=board.certificate,
+    )
+
+
+__all__ = [
+    "NO_LIMIT",
+    "RUN",
+    "Device",
+    "Ratings",
+    "certified_boards",
+    "changed",
+    "refused",
+    "with_certificate",
+]

@@ -1,0 +1,137 @@
+"""The warm node: what it takes from Flower is there, and what it says of a failure is a code."""
+
+import importlib
+import logging
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from threading import Event
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedboard.client.fleet.node import APP_FAILED, NodeSettings, WarmNode, answered
+from fedboard.common.errors import InputError
+from fedboard.common.node_keys import make_node_key
+from fedboard.server.tls import make_authority
+
+TAKEN_FROM_FLOWER = (
+    "flwr.app.message:remove_content_from_message",
+    "flwr.common.constant:ErrorCode.CLIENT_APP_RAISED_EXCEPTION",
+    "flwr.common.constant:TIMESTAMP_HEADER",
+    "flwr.common.serde:message_from_proto",
+    "flwr.common.serde:message_to_proto",
+    "flwr.proto.fleet_pb2:ActivateNodeRequest",
+    "flwr.proto.fleet_pb2:DeactivateNodeRequest",
+    "flwr.proto.fleet_pb2:PullMessagesRequest",
+    "flwr.proto.fleet_pb2:PushMessagesRequest",
+    "flwr.proto.heartbeat_pb2:SendNodeHeartbeatRequest",
+    "flwr.proto.node_pb2:Node",
+    "flwr.supercore.constant:FLEET_HTTP_PUBLIC_KEY_HEADER",
+    "flwr.supercore.constant:FLEET_HTTP_SIGNATURE_HEADER",
+    "flwr.supercore.date:now",
+    "flwr.supercore.inflatable.inflatable_object:get_all_nested_objects",
+    "flwr.supercore.inflatable.inflatable_object:get_object_tree",
+    "flwr.supercore.inflatable.inflatable_object:no_object_id_recompute",
+    "flwr.supercore.inflatable.inflatable_protobuf_utils:make_confirm_message_received_fn_protobuf",
+    "flwr.supercore.inflatable.inflatable_protobuf_utils:make_pull_object_fn_protobuf",
+    "flwr.supercore.inflatable.inflatable_protobuf_utils:make_push_object_fn_protobuf",
+    "flwr.supercore.inflatable.inflatable_utils:ObjectUnavailableError",
+    "flwr.supercore.inflatable.inflatable_utils:pull_and_inflate_object_from_tree",
+    "flwr.supercore.inflatable.inflatable_utils:push_objects",
+    "flwr.supercore.primitives.asymmetric:public_key_to_bytes",
+    "flwr.supercore.primitives.asymmetric:sign_message",
+    "flwr.supercore.protobuf.client:ProtobufRequestContext",
+    "flwr.supercore.task_identity:TaskIdentity",
+    "flwr.supernode.fleet_http_client:FleetHttpClient.ActivateNode",
+    "flwr.supernode.fleet_http_client:FleetHttpClient.ConfirmMessageReceived",
+    "flwr.supernode.fleet_http_client:FleetHttpClient.PullMessages",
+    "flwr.supernode.fleet_http_client:FleetHttpClient.PushMessages",
+    "flwr.supernode.fleet_http_client:FleetHttpClient.SendNodeHeartbeat",
+    "flwr.cli.build:build_fab_from_files",
+    "flwr.supercore.control:ControlHttpClient.StartRun",
+    "flwr.superlink.cli.flower_superlink:flower_superlink",
+)
+
+
+@pytest.mark.parametrize("place", TAKEN_FROM_FLOWER)
+def test_what_is_taken_from_inside_flower_is_still_there(place: str) -> None:
+    module, _, name = place.partition(":")
+    found = importlib.import_module(module)
+
+    for part in name.split("."):
+        assert hasattr(found, part), f"flwr {version('flwr')} has no {place}; see client/fleet/connection.py"
+        found = getattr(found, part)
+
+
+def a_message() -> Message:
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 2, 0
+    message = Message(RecordDict({"c": ConfigRecord({"x": b"?"})}), 2, "query.round")
+    message.metadata.__dict__["_message_id"] = "1" * 64
+    return message
+
+
+def a_context() -> Context:
+    return Context(run_id=1, node_id=2, node_config={}, state=RecordDict(), run_config={})
+
+
+def test_a_failure_of_the_app_is_answered_with_a_code_and_never_with_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def app(message: Message, context: Context) -> Message:
+        raise RuntimeError("ann rated film 7 with 5 stars")
+
+    with caplog.at_level(logging.ERROR):
+        reply = answered(app, a_message(), a_context())
+
+    assert reply.has_error()
+    assert reply.error.reason == APP_FAILED
+    assert reply.metadata.reply_to_message_id == "1" * 64
+    assert "ann rated" not in str(vars(reply))
+    assert "ann rated" in caplog.text, "on the device itself it may be read"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> NodeSettings:
+    make_authority(tmp_path / "authority.pem", tmp_path / "authority.key", name="films")
+    make_node_key(tmp_path / "node.key", name="ann")
+    return NodeSettings(
+        server="127.0.0.1:1",
+        root_certificate=tmp_path / "authority.pem",
+        private_key=tmp_path / "node.key",
+        poll_seconds=0.05,
+    )
+
+
+def test_a_server_that_is_away_is_waited_for_until_told_to_stop(
+    settings: NodeSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    node, stop = WarmNode(settings, lambda message, context: message), Event()
+    with caplog.at_level(logging.WARNING, logger="fedboard"):
+        running = threading.Thread(target=node.run, args=(stop,))
+        running.start()
+        stop.wait(0.8)
+        assert running.is_alive()
+        stop.set()
+        running.join(10)
+
+    assert not running.is_alive()
+    told = [record.getMessage() for record in caplog.records if record.name == "fedboard.client.fleet.node"]
+    assert told == ["no work from 127.0.0.1:1: unreachable"], "said once, not at each try"
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1", ":8443", "fleet.example.org:https"])
+def test_an_address_needs_host_and_port(settings: NodeSettings, server: str) -> None:
+    with pytest.raises(InputError, match="HOST:PORT"):
+        NodeSettings(
+            server=server, root_certificate=settings.root_certificate, private_key=settings.private_key
+        )
+
+
+def test_the_files_of_a_device_are_checked_at_the_start(settings: NodeSettings, tmp_path: Path) -> None:
+    for missing in ("root_certificate", "private_key"):
+        files = {"root_certificate": settings.root_certificate, "private_key": settings.private_key}
+        files[missing] = tmp_path / "absent"
+        with pytest.raises(InputError, match="absent"):
+            WarmNode(NodeSettings(server="127.0.0.1:1", **files), lambda message, context: message)
