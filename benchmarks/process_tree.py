@@ -7,6 +7,7 @@ from pathlib import Path
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 _CPU_FIELDS = slice(11, 13)  # user and system time, counted behind the command's name
+_CPU_FIELDS_WITH_ENDED = slice(11, 15)
 _KB_PER_GB = 2**20
 
 
@@ -26,18 +27,36 @@ def peak_memory(process: "subprocess.Popen[str]") -> float:
     """
     peak = 0.0
     while process.poll() is None:
-        peak = max(peak, sum(map(_proportional_set_kb, _family(process.pid))) / _KB_PER_GB)
+        peak = max(peak, sum(map(_proportional_set_kb, family(process.pid))) / _KB_PER_GB)
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     return peak
 
 
-def _family(pid: int) -> list[int]:
+def memory(pid: int) -> float:
+    """Proportional set size of a process and its children now, GB."""
+    return sum(map(_proportional_set_kb, family(pid))) / _KB_PER_GB
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """CPU time of a process, its children and those that have ended and were waited for."""
+    return sum(map(_cpu_with_ended, family(pid)))
+
+
+def _cpu_with_ended(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[_CPU_FIELDS_WITH_ENDED])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> list[int]:
     """A process and all its descendants."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         children = []
-    return [pid, *(member for child in children for member in _family(int(child)))]
+    return [pid, *(member for child in children for member in family(int(child)))]
 
 
 def _proportional_set_kb(pid: int) -> int:

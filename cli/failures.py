@@ -18,7 +18,21 @@ from fedboard.common.errors import FedboardError
 UNEXPECTED = 70
 """Exit code of a bug (EX_SOFTWARE)."""
 _MISSING_EXTRA = 2
-_EXTRAS = frozenset({"cryptography", "dp_accounting", "jinja2", "matplotlib", "numba", "pyarrow", "rich"})
+_EXTRAS = frozenset(
+    {
+        "cryptography",
+        "dp_accounting",
+        "flwr",
+        "httpx",
+        "jinja2",
+        "matplotlib",
+        "numba",
+        "prometheus_client",
+        "pyarrow",
+        "rich",
+        "uvicorn",
+    }
+)
 
 
 class InterruptedRunError(FedboardError):

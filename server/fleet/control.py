@@ -1,5 +1,6 @@
 """What the server asks of its own SuperLink: who is admitted, and how the training run fares."""
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,8 @@ class RunState:
     """How a run fares, as the SuperLink records it."""
 
     run_id: int
+    waiting: bool
+    """Nobody has begun with it."""
     finished: bool
     completed: bool
     details: str
@@ -65,7 +68,13 @@ class RunState:
         status = run.status
         finished = status.status == Status.FINISHED
         completed = finished and status.sub_status == SubStatus.COMPLETED
-        return RunState(run_id=run.run_id, finished=finished, completed=completed, details=status.details)
+        return RunState(
+            run_id=run.run_id,
+            waiting=status.status == Status.PENDING,
+            finished=finished,
+            completed=completed,
+            details=status.details,
+        )
 
 
 class Control:
@@ -79,8 +88,9 @@ class Control:
             authority: PEM file of the authority that signed its certificate; None where it has none, as for
                 simulations.
         """
-        scheme, verify = ("http", False) if authority is None else ("https", str(authority))
-        self._client = ControlHttpClient(f"{scheme}://127.0.0.1:{port}", verify=verify, timeout=20.0)
+        scheme = "http" if authority is None else "https"
+        trusted = False if authority is None else ssl.create_default_context(cafile=str(authority))
+        self._client = ControlHttpClient(f"{scheme}://127.0.0.1:{port}", verify=trusted, timeout=5.0)
 
     def __enter__(self) -> Self:
         """Use until the block ends."""

@@ -140,7 +140,8 @@ class FleetRuntime:
             answer = admission.take(node, reply.content, max_users=max_users)
         except RefusedError as refused:
             self.refused[refused.code] += 1
-            self._failures[node] += refused.code is not Refusal.UNREACHABLE
+            lost = refused.code is Refusal.UNREACHABLE and self.job.nodes is not None
+            self._failures[node] += not lost  # a device may come back; a simulated node failed
             passing = refused.code in _PASSING and self._failures[node] < _MOST_FAILURES
             return set() if passing else {reply.node_id}
         intake.add(node, answer, len(reply.content))

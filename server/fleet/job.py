@@ -74,6 +74,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 raise ValueError(f"{name} must be in (0, 1000000), got {getattr(self, name)}")
         if self.noise not in ("secure", "seeded"):
             raise ValueError(f"noise must be 'secure' or 'seeded', got {self.noise!r}")
+        drawn = [name for name in ("probability", "size", "cohorts") if getattr(self, name) is not None]
+        if len(drawn) > 1:
+            raise ValueError(
+                f"only one of probability, size and cohorts can be given, got {', '.join(drawn)}"
+            )
+        if drawn and self.form != "factored":
+            raise ValueError(
+                f"{drawn[0]} draws who takes part among rows, and form {self.form!r} sends none; use 'factored'"
+            )
         if self.nodes is None:
             return
         if len(self.nodes) < self.expected_nodes:

@@ -9,11 +9,11 @@ import signal
 import sys
 import threading
 
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 1.5
 
 
 def end_with_parent() -> None:
-    """End this process when its standard input ends: politely, and after three seconds without courtesy.
+    """End this process when its standard input ends: politely, and soon after without courtesy.
 
     Call it first thing in a child that was started with a pipe as its standard input.
     """

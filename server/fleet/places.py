@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedboard.server.fleet.settings import FleetSettings
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFolder:
     """The files under ``state``; nothing outside it is written."""
 
     path: Path
+    name: str
+    """Of the training run."""
 
     @property
     def lock(self) -> Path:
@@ -26,9 +30,14 @@ class StateFolder:
         return self.path / "first.board"
 
     @property
+    def features(self) -> Path:
+        """Public features of the items, if the task uses any."""
+        return self.path / "features.npy"
+
+    @property
     def run(self) -> Path:
-        """The training: ledger, boards, certificate, record of the rounds."""
-        return self.path / "run"
+        """The training: ledger, boards, certificate, log of the rounds. The folder's name is the run's."""
+        return self.path / "runs" / self.name
 
     @property
     def database(self) -> Path:
@@ -43,7 +52,12 @@ class StateFolder:
     @property
     def counts(self) -> Path:
         """Folder of what the parts count, one JSON file each, for the metrics."""
-        return self.path / "counts"
+        return self.run / "counts"
+
+    @property
+    def mirror(self) -> Path:
+        """The signed boards, as readers get them."""
+        return self.path / "mirror"
 
     def log(self, name: str) -> Path:
         """The log of one process."""
@@ -52,8 +66,13 @@ class StateFolder:
     def make(self) -> None:
         """Create the folders; readable by their owner only."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for folder in (self.run, self.flower, self.counts, self.path / "logs"):
-            folder.mkdir(exist_ok=True, mode=0o700)
+        for folder in (self.flower, self.counts, self.path / "logs"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    @staticmethod
+    def of(settings: FleetSettings) -> "StateFolder":
+        """The one that the settings name."""
+        return StateFolder(path=settings.state, name=settings.name)
 
 
 __all__ = ["StateFolder"]

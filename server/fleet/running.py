@@ -52,7 +52,7 @@ def run_job(
     """
     folder = Path(job.folder)
     (folder / "boards").mkdir(parents=True, exist_ok=True)
-    first = Board.load(Path(job.first_board))
+    first = _first_board(Path(job.first_board))
     task = rebuild_task(first, backend=job.backend, features=_features(job))
     log = RoundLog(folder / "rounds.jsonl")
     with ExitStack() as stack:
@@ -98,6 +98,17 @@ def _training(
         participation=participation,
     )
     return training, runtime
+
+
+def _first_board(path: Path) -> Board:
+    """Board 0, which nobody has paid for: it may hold no data."""
+    board = Board.load(path)
+    if board.version != 0:
+        raise InputError(
+            f"{path}: a run begins with a board of version 0, which holds no data; this one is of version "
+            f"{board.version}"
+        )
+    return board
 
 
 def run_name(ledger: Ledger) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedboard.server.fleet.at_work import at_work
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import run_job
 
@@ -14,7 +15,9 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the job in the file that ``job`` names."""
-    run_job(grid, Job.load(Path(str(context.run_config["job"]))))
+    job = Job.load(Path(str(context.run_config["job"])))
+    with at_work(Path(job.folder)):
+        run_job(grid, job)
 
 
 __all__ = ["app"]

@@ -1,6 +1,7 @@
 """The one file that a fleet's server is run by: ``fleet.toml``."""
 
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,8 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import public_key_pem
 from fedboard.common.privacy.adjacency import Adjacency
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,6 +71,12 @@ class RoundsSection(_Section, frozen=True, kw_only=True):
     """How long a round waits for answers; > 0."""
     poll_seconds: float = 0.2
     """How often the server looks for answers; in [0.01, 60]."""
+    grace_seconds: float = 30.0
+    """How long a round that has its quorum waits for expected nodes that are not there; > 0."""
+    resend_seconds: float = 30.0
+    """A node that has not answered for so long is asked again; > 0."""
+    form: Literal["factored", "dense"] = "factored"
+    """Of the answers; ``dense`` is smaller for cohorts of many users."""
 
 
 class NetworkSection(_Section, frozen=True, kw_only=True):
@@ -116,7 +125,7 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
     name: str
     """Of the training run; part of every question to a device."""
     state: Path
-    """Folder of everything that must survive: ledger, boards, SuperLink's database, logs; ``state`` if not given."""
+    """Folder of all that must survive: ledger, boards, SuperLink's database, logs; ``state`` if not given."""
     task: TaskSection = TaskSection()
     privacy: PrivacySection
     catalogue: CatalogueSection
@@ -141,7 +150,8 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
         low, high = self.task.rating_range
         names = [node.name for node in self.nodes]
         return {
-            "name must not be empty": bool(self.name.strip()),
+            "name must be letters, digits, '.', '_' and '-', at most 64": _NAME.fullmatch(self.name)
+            is not None,
             "task.rating_range must be LOW < HIGH": low < high,
             "privacy.epsilon must be a finite number > 0": 0 < self.privacy.epsilon < math.inf,
             "privacy.delta must be in (0, 1)": 0 < self.privacy.delta < 1,

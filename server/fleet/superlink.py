@@ -13,7 +13,7 @@ ADDRESS = "127.0.0.1"
 
 def superlink_command(settings: FleetSettings) -> list[str]:
     """How it is started; its standard input is the lifeline."""
-    network, state = settings.network, StateFolder(path=settings.state)
+    network, state = settings.network, StateFolder.of(settings)
     options = {
         "--host": ADDRESS,
         "--port": str(network.superlink_port),
@@ -29,7 +29,8 @@ def superlink_command(settings: FleetSettings) -> list[str]:
 
 def superlink_environment(settings: FleetSettings) -> dict[str, str]:
     """Its environment."""
-    return flower_environment(StateFolder(path=settings.state).flower)
+    own = flower_environment(StateFolder.of(settings).flower)
+    return {"FLWR_LOG_LEVEL": "WARNING", **own}  # at INFO it would tell of each look at the run
 
 
 def flower_environment(home: Path) -> dict[str, str]:

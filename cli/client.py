@@ -1,0 +1,58 @@
+"""``fedboard client``: the process of a device that takes part in training."""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+
+import click
+
+from fedboard.common.errors import InputError
+
+
+@click.command(epilog="Example: fedboard client --config my-device/device.toml")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=Path("device.toml"),
+    envvar="FEDBOARD_DEVICE",
+    show_default=True,
+    help="Configuration of this device.",
+)
+@click.option("--once", is_flag=True, help="End after one answer.")
+def client(config: Path, once: bool) -> None:
+    """Take part in training: answer what the server asks, as far as this device's policy allows.
+
+    It stays until Ctrl-C or SIGTERM and waits for a server that is away. Nothing that a server sends is executed;
+    what a server gets is listed by `fedboard status`.
+    """
+    from fedboard.client.device_config import load_device, open_device
+
+    server = load_device(config).server
+    if server is None:
+        raise InputError(f"{config}: no [server] is given, so there is nobody to ask for work")
+    with open_device(config):
+        pass  # what is wrong with ratings, policy or ledger is said now and not to a server
+
+    from fedboard.client.fleet.client_app import app
+    from fedboard.client.fleet.node import NodeSettings, WarmNode
+
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    node = WarmNode(
+        NodeSettings(
+            server=server.address,
+            root_certificate=server.ca_certificate,
+            private_key=server.node_key,
+            poll_seconds=server.poll_seconds,
+            device=str(config.absolute()),
+        ),
+        app,
+    )
+    with suppress(KeyboardInterrupt):
+        node.run(Event(), messages=1 if once else None)
+    tally = node.tally
+    click.echo(f"{tally.answered} answers given, {tally.failed} failed, {tally.undelivered} not taken")
+
+
+__all__ = ["client"]

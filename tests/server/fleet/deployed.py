@@ -1,0 +1,184 @@
+"""A whole fleet as real processes on 127.0.0.1, for tests: server and three devices over TLS."""
+
+import contextlib
+import csv
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.client.cohort_file import write_cohort
+from fedboard.common.board import Board
+from fedboard.common.cohort import cohort_from_triples
+from fedboard.common.node_keys import make_node_key
+from fedboard.server.board_service.signing import create_board_keys
+from fedboard.server.fleet.places import StateFolder
+from fedboard.server.fleet.round_log import RoundLog
+from fedboard.server.fleet.settings import FleetSettings, read_settings
+from fedboard.server.tls import make_authority, make_server_certificate
+
+NODES = ("a", "b", "c")
+ROUNDS = 6
+_USERS, _ITEMS, _RATED = 40, 60, 12
+_FLEET = """\
+name = "trial"
+task = {{ algorithm = "adadpals", rating_range = [1.0, 5.0], settings = {{ rank = 2, rounds = {rounds} }} }}
+privacy = {{ epsilon = 5.0, noise = "seeded" }}
+catalogue = {{ file = "catalogue.csv" }}
+rounds = {{ expected_nodes = 3, quorum = 2, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
+poll_seconds = 0.1 }}
+nodes = [{nodes}]
+
+[network]
+listen = "127.0.0.1"
+port = {port}
+superlink_port = {superlink_port}
+certificate = "server.pem"
+key = "server.key"
+authority = "authority.pem"
+
+[board]
+enabled = true
+listen = "127.0.0.1"
+port = {board_port}
+metrics_port = {metrics_port}
+signing_key = "board-signing.key"
+"""
+_DEVICE = """\
+ratings = {{ cohort = "cohort" }}
+policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true }}
+
+[server]
+address = "127.0.0.1:{port}"
+ca_certificate = "../authority.pem"
+node_key = "node.key"
+poll_seconds = 0.1
+"""
+
+
+class Fleet:
+    """The processes, by name; ``server`` is one of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = _make(folder)
+        self.state = StateFolder.of(self.settings)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        """Start the server or a device, with a log of its own."""
+        config = self.folder / ("fleet.toml" if name == "server" else f"{name}/device.toml")
+        command = [sys.executable, "-c", "from fedboard.cli.main import main; main()"]
+        words = ["server" if name == "server" else "client", "--config", str(config)]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [*command, *words],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+
+    def end(self, name: str, number: signal.Signals) -> int:
+        """Send a signal and wait for the end; its exit status."""
+        process = self._processes.pop(name)
+        process.send_signal(number)
+        return process.wait(20)
+
+    def kill_superlink(self) -> None:
+        """Kill the server's SuperLink, whose process id its log tells."""
+        lines = self.log("server").splitlines()
+        started = [line for line in lines if "superlink started" in line]
+        os.kill(int(started[-1].rpartition(" ")[2]), signal.SIGKILL)
+
+    def log(self, name: str) -> str:
+        """What a process has said."""
+        return (self.folder / f"{name}.log").read_text()
+
+    @property
+    def rounds(self) -> list[int]:
+        """Numbers of the finished rounds."""
+        return [line["round"] for line in RoundLog(self.state.run / "rounds.jsonl").lines()]
+
+    def boards(self) -> list[Board]:
+        """What was published."""
+        return [Board.load(path) for path in sorted((self.state.run / "boards").glob("board-*.board"))]
+
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+        """Wait, or fail with all logs."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                logs = [f"--- {path}\n{path.read_text()}" for path in sorted(self.folder.rglob("*.log"))]
+                raise AssertionError(f"no {what}\n" + "\n".join(logs))
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def deployed(folder: Path) -> Iterator[Fleet]:
+    """A fleet that is gone afterwards, whatever happens."""
+    fleet = Fleet(folder)
+    try:
+        for name in ("server", *NODES):
+            fleet.start(name)
+        yield fleet
+    finally:
+        for name in list(fleet._processes):
+            with contextlib.suppress(ProcessLookupError):
+                fleet.end(name, signal.SIGTERM)
+
+
+def _make(folder: Path) -> FleetSettings:
+    make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
+    make_server_certificate(
+        folder / "server.pem",
+        folder / "server.key",
+        authority=folder / "authority.pem",
+        authority_key=folder / "authority.key",
+        names=(),
+    )
+    ids = tuple(f"i{number}" for number in range(_ITEMS))
+    with (folder / "catalogue.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in ids)])
+    create_board_keys(folder)
+    port, superlink_port, board_port, metrics_port = _free_ports()
+    for number, name in enumerate(NODES):
+        make_node_key(folder / name / "node.key", name=name)
+        _ratings(folder / name / "cohort", ids, first_row=number * _USERS)
+        (folder / name / "device.toml").write_text(_DEVICE.format(port=port))
+    nodes = ", ".join(
+        f'{{ name = "{name}", public_key = "{name}/node.pub", max_users = {_USERS} }}' for name in NODES
+    )
+    text = _FLEET.format(
+        rounds=ROUNDS,
+        nodes=nodes,
+        port=port,
+        superlink_port=superlink_port,
+        board_port=board_port,
+        metrics_port=metrics_port,
+    )
+    (folder / "fleet.toml").write_text(text)
+    return read_settings(folder / "fleet.toml")
+
+
+def _ratings(folder: Path, ids: tuple[str, ...], *, first_row: int) -> None:
+    random = np.random.default_rng(first_row)
+    items = np.concatenate([random.choice(_ITEMS, _RATED, replace=False) for _ in range(_USERS)])
+    users = np.repeat(np.arange(_USERS), _RATED)
+    ratings = random.integers(1, 6, users.size).astype(np.float32)
+    cohort = cohort_from_triples(users, items, ratings, n_users=_USERS, n_items=_ITEMS)
+    write_cohort(folder, replace(cohort, first_row=first_row), ids)
+
+
+def _free_ports() -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(4)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]

@@ -1,0 +1,131 @@
+"""A fleet of real processes: it trains whatever is killed, and nobody comes in by the devices' door."""
+
+import base64
+import shutil
+import signal
+import ssl
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, RegisterNodeFleetRequest
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
+
+from fedboard.cli.main import commands
+from fedboard.common.certificate import Certificate
+from fedboard.common.node_keys import make_node_key, public_key_pem
+from fedboard.server.fleet.control import Control
+from fedboard.server.fleet.round_log import RoundLog
+from tests.server.fleet.deployed import ROUNDS, Fleet, deployed
+
+pytestmark = pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with deployed(tmp_path_factory.mktemp("fleet")) as running:
+        yield running
+
+
+def post(fleet: Fleet, port: int, path: str, content: bytes, *, key: str | None = None) -> httpx.Response:
+    """What anybody can send who has the authority's certificate, and perhaps a key of a node."""
+    trusted = ssl.create_default_context(cafile=str(fleet.settings.network.authority))
+    headers = {"content-type": "application/protobuf", "accept": "application/protobuf"}
+    if key is not None:
+        headers["flwr-public-key"] = base64.b64encode(key.encode()).decode()
+    with httpx.Client(verify=trusted, trust_env=False) as client:
+        return client.post(f"https://127.0.0.1:{port}{path}", content=content, headers=headers)
+
+
+def test_the_training_is_completed_though_each_part_is_killed(fleet: Fleet) -> None:
+    fleet.wait(lambda: len(fleet.rounds) >= 1, "first round")
+    fleet.end("c", signal.SIGKILL)
+    fleet.kill_superlink()
+    fleet.start("c")
+    fleet.wait(lambda: len(fleet.rounds) >= 3, "round after the SuperLink was killed")
+    fleet.end("server", signal.SIGKILL)
+    fleet.start("server")
+    fleet.wait(lambda: "the training is complete" in fleet.log("server"), "complete training")
+
+    boards = fleet.boards()
+    assert [board.version for board in boards] == list(range(ROUNDS + 2))
+    assert all(later.previous_digest == board.digest for board, later in pairwise(boards))
+    certificate = Certificate.from_dict(dict(boards[-1].certificate or {}))
+    assert certificate.holds
+    assert certificate.claim.epsilon <= 5.0 * (1 + 1e-9)
+    lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
+    released = [name for line in lines for name in line["releases"]]
+    assert len(released) == len(set(released))
+    assert "superlink started again" in fleet.log("server")
+
+
+def test_with_the_authoritys_certificate_alone_nobody_comes_in_by_the_devices_port(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    door = fleet.settings.network.port
+    for path, request in (
+        ("/v1/control/start-run", StartRunRequest()),
+        ("/v1/control/list-runs", ListRunsRequest()),
+        ("/v1/runtime/acquire-task", AcquireTaskRequest(supported_task_types=["flwr-serverapp"])),
+        ("/v1/fleet/register-node", RegisterNodeFleetRequest(public_key=b"mine")),
+    ):
+        answer = post(fleet, door, path, request.SerializeToString())
+        assert (answer.status_code, answer.text) == (404, "not found")
+
+    stranger = public_key_pem(make_node_key(tmp_path / "node.key", name="x").read_text(), source="")
+    activate = ActivateNodeRequest(public_key=stranger.encode(), heartbeat_interval=10.0)
+    answer = post(fleet, door, "/v1/fleet/activate-node", activate.SerializeToString(), key=stranger)
+    assert (answer.status_code, answer.text) == (401, "not admitted")
+
+    known = next(iter(fleet.settings.public_keys))  # no secret: the private half is what counts
+    activate = ActivateNodeRequest(public_key=known.encode(), heartbeat_interval=10.0)
+    answer = post(fleet, door, "/v1/fleet/activate-node", activate.SerializeToString(), key=known)
+    assert answer.status_code == 401
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # in Flower's packing of an app
+def test_on_the_superlinks_own_port_it_would_be_enough(fleet: Fleet) -> None:
+    """The negative control: without the proxy, the same certificate starts runs and takes tasks."""
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    behind = fleet.settings.network.superlink_port
+    acquire = AcquireTaskRequest(supported_task_types=["flwr-serverapp"]).SerializeToString()
+
+    assert post(fleet, behind, "/v1/runtime/acquire-task", acquire).status_code == 200
+    with Control(port=behind, authority=fleet.settings.network.authority) as control:
+        run = control.start_run(fleet.folder / "no-such-job.json")
+        assert run in {state.run_id for state in control.runs()}
+
+
+def test_the_boards_are_served_and_the_metrics_tell_of_the_parts(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    last = fleet.boards()[-1]
+    words = ["board", "fetch", f"grpcs://127.0.0.1:{fleet.settings.board.port}", "--to", str(tmp_path)]
+    words += ["--key", str(fleet.folder / "board-signing.pub")]
+    words += ["--authority", str(fleet.settings.network.authority)]
+
+    def fetched() -> bool:
+        CliRunner().invoke(commands, words)
+        return any(last.digest in path.name for path in tmp_path.glob("*.board"))
+
+    fleet.wait(fetched, "served board", 20)
+    metrics = httpx.get(f"http://127.0.0.1:{fleet.settings.board.metrics_port}/metrics", trust_env=False).text
+    assert 'fedboard_count{name="starts.superlink",part="supervisor"}' in metrics
+    assert 'part="proxy"' in metrics
+
+
+def test_the_server_ends_with_all_its_parts(fleet: Fleet) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+
+    assert fleet.end("server", signal.SIGTERM) == 0
+
+    for port in (fleet.settings.network.port, fleet.settings.network.superlink_port):
+        with pytest.raises(httpx.ConnectError):
+            post(fleet, port, "/v1/fleet/pull-messages", b"")
+    for name in ("a", "b"):
+        assert fleet.end(name, signal.SIGTERM) == 0
+        assert " 0 failed" in fleet.log(name)

@@ -1,0 +1,143 @@
+"""Metrics and health over HTTP: what Prometheus can read, and only what was counted."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fedboard.common.errors import InputError
+from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
+from fedboard.server.metrics import start_metrics
+
+ROUNDS = [
+    {
+        "round": 0,
+        "seconds": 1.5,
+        "answers": 3,
+        "refused": {},
+        "epsilon_spent": 0.5,
+        "delta": 1e-5,
+        "bytes_up": 100,
+    },
+    {
+        "round": 1,
+        "seconds": 2.5,
+        "answers": 2,
+        "refused": {"late": 1, "malformed": 2},
+        "rejected_rows": 4,
+        "epsilon_spent": 1.25,
+        "delta": 1e-5,
+        "bytes_up": 50,
+        "bytes_down": 7,
+    },
+]
+
+
+def get(running, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.port}{path}", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def samples(running):
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(get(running, "/metrics"))
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ROUNDS))
+    return tmp_path
+
+
+def test_rounds_answers_refusals_and_epsilon_are_those_of_the_log(folder):
+    with start_metrics("127.0.0.1:0", folder) as running:
+        found = samples(running)
+
+    assert found["fedboard_rounds_total",] == 2
+    assert found["fedboard_round_answers_total",] == 5
+    assert found["fedboard_round_seconds_total",] == 4.0
+    assert found["fedboard_round_rejected_rows_total",] == 4
+    assert found["fedboard_round_bytes_up_total",] == 150
+    assert found["fedboard_refusals_total", "late"] == 1
+    assert found["fedboard_refusals_total", "malformed"] == 2
+    assert found["fedboard_epsilon_spent",] == 1.25
+    assert found["fedboard_last_round_seconds",] == 2.5
+
+
+def test_a_round_that_ends_later_is_seen_and_a_line_that_is_being_written_is_not(folder):
+    with start_metrics("127.0.0.1:0", folder) as running, (folder / "rounds.jsonl").open("a") as log:
+        log.write(json.dumps(ROUNDS[1]) + "\n" + '{"round": 3, "answ')
+        log.flush()
+        assert samples(running)["fedboard_rounds_total",] == 3
+
+
+def test_the_counts_of_the_servers_parts_are_found(tmp_path):
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "supervisor.json").write_text('{"restarts": {"superlink": 2}, "note": "text"}')
+    (tmp_path / "counts" / "half.json").write_text('{"restar')
+    with start_metrics("127.0.0.1:0", tmp_path) as running:
+        found = samples(running)
+
+    assert found["fedboard_count", "restarts.superlink", "supervisor"] == 2
+    assert not [name for name in found if "half" in name]
+
+
+def test_before_the_first_round_there_are_zeros(tmp_path):
+    with start_metrics("127.0.0.1:0", tmp_path) as running:
+        assert samples(running)["fedboard_rounds_total",] == 0
+
+
+def test_a_board_service_tells_requests_bytes_and_latency():
+    counters = ServiceCounters()
+    counters.finished("Get", "ok", 0.003)
+    counters.finished("Get", "ok", 100.0)
+    counters.finished("Watch", "ok", None)
+    counters.bytes_sent, counters.rate_limited, counters.streams, counters.latest_version = 12345, 6, 2, 9
+    with start_metrics("127.0.0.1:0", service=counters) as running:
+        found = samples(running)
+
+    assert found["fedboard_board_requests_total", "Get", "ok"] == 2
+    assert found["fedboard_board_requests_total", "Watch", "ok"] == 1
+    assert found["fedboard_board_sent_bytes_total",] == 12345
+    assert found["fedboard_board_rate_limited_total",] == 6
+    assert (found["fedboard_board_streams",], found["fedboard_board_version",]) == (2, 9)
+    assert found["fedboard_board_seconds_bucket", "0.0025"] == 0
+    assert found["fedboard_board_seconds_bucket", "0.005"] == 1
+    assert found["fedboard_board_seconds_bucket", str(LATENCY_BUCKETS[-1])] == 1
+    assert found["fedboard_board_seconds_count",] == 2
+
+
+def test_health_says_ok_or_what_is_wrong():
+    problem = None
+    with start_metrics("127.0.0.1:0", problem=lambda: problem) as running:
+        assert json.loads(get(running, "/healthz")) == {"status": "ok"}
+        problem = "the boards cannot be signed"
+        with pytest.raises(urllib.error.HTTPError) as failing:
+            get(running, "/healthz")
+        with failing.value as answer:
+            assert answer.code == 503
+            assert json.loads(answer.read())["problem"] == problem
+
+
+def test_nothing_else_is_served(tmp_path):
+    with start_metrics("127.0.0.1:0", tmp_path) as running:
+        with pytest.raises(urllib.error.HTTPError) as missing:
+            get(running, "/rounds.jsonl")
+        missing.value.close()
+        assert missing.value.code == 404
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:none", "127.0.0.1:99999"])
+def test_an_address_that_cannot_be_used_is_told(address):
+    with pytest.raises(InputError, match="HOST:PORT"):
+        start_metrics(address)
+
+
+def test_a_port_in_use_is_told():
+    with start_metrics("127.0.0.1:0") as running, pytest.raises(InputError, match="cannot be served"):
+        start_metrics(f"127.0.0.1:{running.port}")

@@ -1,0 +1,87 @@
+"""The authority and the server's certificate: whom a device believes."""
+
+import socket
+import ssl
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.server.tls import make_authority, make_server_certificate
+
+
+def fleet_keys(folder: Path, *names: str) -> Path:
+    make_authority(folder / "authority.pem", folder / "authority.key", name="films")
+    make_server_certificate(
+        folder / "server.pem",
+        folder / "server.key",
+        authority=folder / "authority.pem",
+        authority_key=folder / "authority.key",
+        names=names,
+    )
+    return folder
+
+
+def greet(server: Path, *, trusts: Path, name: str) -> None:
+    """A TLS handshake over a pair of sockets."""
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(server / "server.pem", server / "server.key")
+    here, there = socket.socketpair()
+
+    def answer() -> None:
+        with there:
+            try:
+                shown.wrap_socket(there, server_side=True).close()
+            except (ssl.SSLError, OSError):
+                return
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        with here:
+            ssl.create_default_context(cafile=str(trusts / "authority.pem")).wrap_socket(
+                here, server_hostname=name
+            ).close()
+    finally:
+        thread.join()
+
+
+def test_a_device_believes_its_own_authority_for_the_names_in_the_certificate(tmp_path: Path) -> None:
+    keys = fleet_keys(tmp_path, "fleet.example.org", "10.0.0.7")
+
+    for name in ("fleet.example.org", "10.0.0.7", "localhost", "127.0.0.1"):
+        greet(keys, trusts=keys, name=name)
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"doesn't match|not valid for"):
+        greet(keys, trusts=keys, name="elsewhere.example.org")
+
+
+def test_a_device_does_not_believe_another_authority(tmp_path: Path) -> None:
+    ours, theirs = fleet_keys(tmp_path / "ours"), fleet_keys(tmp_path / "theirs")
+
+    with pytest.raises(ssl.SSLCertVerificationError):
+        greet(theirs, trusts=ours, name="localhost")
+
+
+def test_keys_are_for_their_owner_alone_and_never_overwritten(tmp_path: Path) -> None:
+    keys = fleet_keys(tmp_path)
+
+    for name in ("authority.key", "server.key"):
+        assert stat.S_IMODE((keys / name).stat().st_mode) == 0o600
+    with pytest.raises(InputError, match="is there already"):
+        fleet_keys(tmp_path)
+
+
+def test_a_certificate_needs_the_authority_and_its_own_key(tmp_path: Path) -> None:
+    ours, theirs = fleet_keys(tmp_path / "ours"), fleet_keys(tmp_path / "theirs")
+    target = {"certificate": tmp_path / "server.pem", "key": tmp_path / "server.key"}
+
+    with pytest.raises(InputError, match="is not the key of"):
+        make_server_certificate(
+            **target, authority=ours / "authority.pem", authority_key=theirs / "authority.key", names=()
+        )
+    with pytest.raises(InputError, match="fedboard keys authority"):
+        make_server_certificate(
+            **target, authority=tmp_path / "absent", authority_key=ours / "authority.key", names=()
+        )
