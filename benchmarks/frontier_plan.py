@@ -142,7 +142,11 @@ def data_sets(sources: Sequence[str], feedback: str | None) -> tuple[DataSet, ..
 
 def plain_variants(names: Sequence[str]) -> list[Variant]:
     """Algorithms as they are shipped; all private ones where none is named."""
-    return [Variant(name=name, algorithm=name) for name in names or algorithm_names()]
+    for_both = {*algorithm_names(Feedback.IMPLICIT), *reference_names(Feedback.IMPLICIT)}
+    return [
+        Variant(name=name, algorithm=name, feedback=None if name in for_both else "explicit")
+        for name in names or algorithm_names()
+    ]
 
 
 def variant_of(words: Sequence[str]) -> Variant:

@@ -27,8 +27,8 @@ Examples:
 """
 
 _ALGORITHMS = (
-    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform or dpals-tail; without privacy: "
-    "item-mean, user-item-bias, local-only, popularity or als.  [default: adadpals]"
+    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform, dpals-tail, langevin; without "
+    "privacy: item-mean, user-item-bias, local-only, popularity or als.  [default: adadpals]"
 )
 
 

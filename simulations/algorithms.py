@@ -6,15 +6,21 @@ from typing import Any, TypeAlias
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
+from fedboard.common.privacy.accounting import mu_for
 from fedboard.common.privacy.calibration import noise_multipliers
 from fedboard.common.privacy.participation import stated_by_release
 from fedboard.common.privacy.weights import WeightScheme
-from fedboard.common.tasks import adadpals_config, residual_config
+from fedboard.common.tasks import adadpals_config, adadpsgd_config, langevin_config, residual_config
 from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, BudgetShares
+from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, BudgetShares, Feedback
+from fedboard.common.tasks.adadpsgd import AdaDpsgd
+from fedboard.common.tasks.adadpsgd_config import AdaDpsgdConfig, AdaDpsgdShares
+from fedboard.common.tasks.adadpsgd_schedule import equal_step_count
+from fedboard.common.tasks.langevin import Langevin
+from fedboard.common.tasks.langevin_config import LangevinConfig, LangevinShares
 from fedboard.common.tasks.residual import Residual
 from fedboard.common.tasks.residual_config import ResidualConfig, ResidualShares
-from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 from fedboard.simulations.options import checked_options
 from fedboard.simulations.participants import participation_of
 from fedboard.simulations.presets import Preset, preset
@@ -28,7 +34,19 @@ WEIGHTS: Mapping[str, WeightScheme] = {
 }
 """Every algorithm of the AdaDPALS family is the same task with another weighting."""
 
-PrivateTask: TypeAlias = AdaDpals | Residual
+GRADIENT_WEIGHTS: Mapping[str, WeightScheme] = {
+    "adadpsgd": WeightScheme.ADAPTIVE,
+    "adadpsgd-clipped": WeightScheme.ADAPTIVE_CLIPPED,
+    "adadpsgd-overcount": WeightScheme.ADAPTIVE_OVERCOUNT,
+    "dpsgd-tail": WeightScheme.TAIL,
+    "dpsgd-uniform": WeightScheme.UNIFORM,
+}
+"""The AdaDPSGD family, likewise."""
+
+MOST_STEPS = 200
+"""The theorem asks for thousands where there are many users; more than this change little."""
+
+PrivateTask: TypeAlias = AdaDpals | AdaDpsgd | Langevin | Residual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +57,10 @@ class CalibratedTask:
     shares: Mapping[str, float]
 
 
-def algorithm_names() -> tuple[str, ...]:
-    """Names that ``--algorithm`` takes."""
-    return (*WEIGHTS, Residual.NAME)
+def algorithm_names(feedback: Feedback | None = None) -> tuple[str, ...]:
+    """Names that ``--algorithm`` takes: all, or those for one kind of feedback."""
+    explicit = () if feedback is Feedback.IMPLICIT else (Langevin.NAME,)
+    return (*WEIGHTS, *GRADIENT_WEIGHTS, *explicit, Residual.NAME)
 
 
 def build_task(
@@ -75,6 +94,10 @@ def build_task(
     }
     if config.algorithm == Residual.NAME:
         return _residual(config, tuned, fixed, backend=backend, features=features)
+    if config.algorithm == Langevin.NAME:
+        return _langevin(config, tuned, fixed, backend=backend)
+    if config.algorithm in GRADIENT_WEIGHTS:
+        return _adadpsgd(config, tuned, fixed, backend=backend)
     return _adadpals(config, tuned, fixed, backend=backend)
 
 
@@ -92,6 +115,37 @@ def _adadpals(
         return AdaDpals(replace(settings, noise_multipliers=multipliers), backend=backend)
 
     return _calibrated(config, by_release, task_with)
+
+
+def _adadpsgd(
+    config: SimulationConfig, tuned: Preset, fixed: Mapping[str, Any], *, backend: str
+) -> CalibratedTask:
+    fixed = {**fixed, "weights": GRADIENT_WEIGHTS[config.algorithm], "device_seed": config.seed}
+    settings = checked_options(
+        config.settings, AdaDpsgdConfig, "settings", defaults=tuned.settings, fixed=fixed
+    )
+    if "steps" not in config.settings:
+        settings = _with_steps_of_theorem(settings, config.privacy)
+    shares = checked_options(config.privacy.shares, AdaDpsgdShares, "privacy.shares", defaults=tuned.shares)
+    by_release = adadpsgd_config.shares_by_release(settings, shares)
+
+    def task_with(multipliers: Mapping[str, float]) -> AdaDpsgd:
+        return AdaDpsgd(replace(settings, noise_multipliers=multipliers), backend=backend)
+
+    return _calibrated(config, by_release, task_with)
+
+
+def _with_steps_of_theorem(settings: AdaDpsgdConfig, privacy: PrivacyConfig) -> AdaDpsgdConfig:
+    """The step count of theorem 3.12 where the sizes that it needs were guessed; a plan may not look at data."""
+    if settings.ratings_per_item is None or settings.ratings_per_user is None:
+        return settings
+    wanted = equal_step_count(
+        mu_for(privacy.epsilon, privacy.delta),
+        settings.rank,
+        ratings_per_item=settings.ratings_per_item,
+        ratings_per_user=settings.ratings_per_user,
+    )
+    return replace(settings, steps=max(1, min(round(wanted), MOST_STEPS)))
 
 
 def _residual(
@@ -114,6 +168,22 @@ def _residual(
     return _calibrated(config, by_release, task_with)
 
 
+def _langevin(
+    config: SimulationConfig, tuned: Preset, fixed: Mapping[str, Any], *, backend: str
+) -> CalibratedTask:
+    fixed = {**fixed, "device_seed": config.seed}
+    settings = checked_options(
+        config.settings, LangevinConfig, "settings", defaults=tuned.settings, fixed=fixed
+    )
+    shares = checked_options(config.privacy.shares, LangevinShares, "privacy.shares", defaults=tuned.shares)
+    by_release = langevin_config.shares_by_release(settings, shares)
+
+    def task_with(multipliers: Mapping[str, float]) -> Langevin:
+        return Langevin(replace(settings, noise_multipliers=multipliers), backend=backend)
+
+    return _calibrated(config, by_release, task_with)
+
+
 def _calibrated(
     config: SimulationConfig,
     shares: Mapping[str, float],
@@ -128,4 +198,4 @@ def _calibrated(
     return CalibratedTask(task=task_with(multipliers), shares=shares)
 
 
-__all__ = ["WEIGHTS", "CalibratedTask", "PrivateTask", "algorithm_names", "build_task"]
+__all__ = ["GRADIENT_WEIGHTS", "WEIGHTS", "CalibratedTask", "PrivateTask", "algorithm_names", "build_task"]

@@ -6,24 +6,18 @@ were tuned on is stated here and in docs/guide/accuracy.md; an epsilon between t
 * Explicit feedback: test ratings of ``ml-1m-x12`` (72 480 users resampled from MovieLens 1M), seeds 0 to 2, delta
   1e-5.
 * Implicit feedback: validation users of MovieLens 1M (4 832 training users), seed 0, delta 1e-5.
+
+AdaDPSGD's are in ``fedboard.simulations.gradient_presets``.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.langevin import Langevin
 from fedboard.common.tasks.residual import Residual
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """Settings and budget shares that were tuned together."""
-
-    settings: Mapping[str, Any]
-    shares: Mapping[str, float] = field(default_factory=dict)
-
+from fedboard.simulations.gradient_presets import GRADIENT_EXPLICIT, GRADIENT_IMPLICIT, GRADIENT_SAMPLED
+from fedboard.simulations.preset import Preset
 
 _EXPLICIT: Mapping[float, Preset] = {
     1.0: Preset(
@@ -241,14 +235,36 @@ _RESIDUAL_IMPLICIT: Mapping[float, Preset] = {
 }
 
 
+_LANGEVIN: Mapping[float, Preset] = {
+    1.0: Preset(settings={"likelihood": 0.1, "precision": 10.0, "averaged_steps": 5}),
+    5.0: Preset(settings={}),
+    20.0: Preset(
+        settings={
+            "steps": 28,
+            "averaged_steps": 6,
+            "precision": 25.0,
+            "step_limit": 1.5,
+            "bias_scale": 0.4,
+            "decay": 0.1,
+        }
+    ),
+}
+
+
 def preset(algorithm: str, feedback: Feedback, epsilon: float) -> Preset:
     """The tuned defaults of this algorithm nearest to this epsilon."""
     table = _EXPLICIT if feedback is Feedback.EXPLICIT else _IMPLICIT
     if algorithm == Residual.NAME:
         table = _RESIDUAL if feedback is Feedback.EXPLICIT else _RESIDUAL_IMPLICIT
+    if algorithm.startswith(("adadpsgd", "dpsgd")):
+        table = GRADIENT_EXPLICIT if feedback is Feedback.EXPLICIT else GRADIENT_IMPLICIT
+    if algorithm == Langevin.NAME:
+        table = _LANGEVIN
     nearest = min(table, key=lambda known: abs(math.log(known / epsilon)))
     found = table[nearest]
     own = _EXPLICIT_SAMPLED.get((algorithm, nearest)) if feedback is Feedback.EXPLICIT else None
+    if algorithm.startswith("dpsgd"):
+        own = GRADIENT_SAMPLED
     if own is None:
         return found
     return Preset(settings={**found.settings, **own.settings}, shares={**found.shares, **own.shares})

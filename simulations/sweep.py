@@ -62,7 +62,7 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
         InputError: an unknown algorithm, an epsilon that is not > 0, or an empty grid.
     """
     grid, config = record.grid, record.config
-    known = (*algorithm_names(), *reference_names(config.feedback))
+    known = (*algorithm_names(config.feedback), *reference_names(config.feedback))
     unknown = [name for name in grid.algorithms if name not in known]
     if unknown:
         raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}")

@@ -9,10 +9,14 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals import AdaDpals
 from fedboard.common.tasks.adadpals_config import AdaDpalsConfig
+from fedboard.common.tasks.adadpsgd import AdaDpsgd
+from fedboard.common.tasks.adadpsgd_config import AdaDpsgdConfig
+from fedboard.common.tasks.langevin import Langevin
+from fedboard.common.tasks.langevin_config import LangevinConfig
 from fedboard.common.tasks.residual import Residual
 from fedboard.common.tasks.residual_config import ResidualConfig
 
-KnownTask: TypeAlias = AdaDpals | Residual
+KnownTask: TypeAlias = AdaDpals | AdaDpsgd | Langevin | Residual
 
 
 def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray | None = None) -> KnownTask:
@@ -30,6 +34,10 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
     try:
         if board.task == AdaDpals.NAME:
             return AdaDpals(msgspec.convert(dict(board.config), AdaDpalsConfig), backend=backend)
+        if board.task == AdaDpsgd.NAME:
+            return AdaDpsgd(msgspec.convert(dict(board.config), AdaDpsgdConfig), backend=backend)
+        if board.task == Langevin.NAME:
+            return Langevin(msgspec.convert(dict(board.config), LangevinConfig), backend=backend)
         if board.task == Residual.NAME:
             settings = msgspec.convert(dict(board.config), ResidualConfig)
             return Residual(settings, backend=backend, features=features)
@@ -38,8 +46,8 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
             f"the board's configuration is not one that this version of fedboard knows: {error}"
         ) from error
     raise InputError(
-        f"this board was made by the task {board.task!r}; this version of fedboard reads {AdaDpals.NAME!r} and "
-        f"{Residual.NAME!r}"
+        f"this board was made by the task {board.task!r}; this version of fedboard reads {AdaDpals.NAME!r}, "
+        f"{AdaDpsgd.NAME!r}, {Langevin.NAME!r} and {Residual.NAME!r}"
     )
 
 

@@ -14,8 +14,12 @@ import numpy as np
 from fedboard.common.board import write_atomically
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.adadpals_config import BudgetShares
+from fedboard.common.tasks.adadpsgd_config import AdaDpsgdShares
+from fedboard.common.tasks.langevin import Langevin
+from fedboard.common.tasks.langevin_config import LangevinShares
 from fedboard.common.tasks.residual import Residual
 from fedboard.common.tasks.residual_config import ResidualShares
+from fedboard.simulations.algorithms import GRADIENT_WEIGHTS
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.options import checked_options
@@ -136,7 +140,11 @@ def _stated(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shares(config: SimulationConfig) -> dict[str, float]:
     """The budget shares that a configuration comes to."""
-    kind: type[BudgetShares | ResidualShares] = BudgetShares
+    kind: type[AdaDpsgdShares | BudgetShares | LangevinShares | ResidualShares] = BudgetShares
+    if config.algorithm in GRADIENT_WEIGHTS:
+        kind = AdaDpsgdShares
+    if config.algorithm == Langevin.NAME:
+        kind = LangevinShares
     if config.algorithm == Residual.NAME:
         kind = ResidualShares
     shipped = preset(config.algorithm, config.feedback, config.privacy.epsilon).shares

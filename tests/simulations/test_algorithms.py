@@ -14,8 +14,10 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.presets import preset
 
 
-@pytest.mark.parametrize("algorithm", algorithm_names())
-@pytest.mark.parametrize("feedback", list(Feedback))
+@pytest.mark.parametrize(
+    ("algorithm", "feedback"),
+    [(name, feedback) for feedback in Feedback for name in algorithm_names(feedback)],
+)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 20.0, 100.0])
 def test_every_preset_is_valid_and_spends_its_budget(
     algorithm: str, feedback: Feedback, epsilon: float

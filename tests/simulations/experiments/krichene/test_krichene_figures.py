@@ -87,8 +87,8 @@ def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch
     few = (slices.COMPARED[2], slices.COMPARED[4], slices.COMPARED[5])
     monkeypatch.setattr(slices, "COMPARED", few)
     sliced = outcome_of(slices.slices("4", "P.", epsilons=(1.0,)), setting)
-    assert set(sliced.numbers) == {"test_rmse", "recall@20"}
-    assert set(sliced.numbers["test_rmse"]["1"][few[0].label]) == {"0", "1", "2", "3", "4"}
+    assert set(sliced.numbers) == {"rmse", "recall"}
+    assert set(sliced.numbers["rmse"]["1"][few[0].label]) == {"0", "1", "2", "3", "4"}
 
     found = outcome_of(slices.overlap, setting)
     assert set(found.numbers["overlap"]) == {m.label for m in few}
@@ -96,19 +96,20 @@ def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch
 
     lists = outcome_of(neighbour_lists.neighbour_table("3"), setting)
     assert len(lists.numbers["lists"]) == 2
-    for by_model in lists.numbers["lists"].values():
-        assert set(by_model) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
-        assert all(1 <= len(items) <= 6 for items in by_model.values())
+    for by_place in lists.numbers["lists"].values():
+        assert set(by_place["1"]) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
+        assert 1 <= len(by_place) <= 6
 
 
 def test_the_skew_of_the_items_is_read_off_the_training_data(setting: Setting) -> None:
     found = outcome_of(slices.task_skew, setting)
 
-    shares = list(found.numbers["share_of_data"].values())
+    shares = found.numbers["curve"]
     assert shares[0] == 0.0
     assert shares[-1] == pytest.approx(1.0)
     assert np.all(np.diff(shares) >= 0)
     assert found.numbers["share_of_top_tenth"] > 0.1
+    assert found.numbers["share_of_data"]["top 10%"] == pytest.approx(found.numbers["share_of_top_tenth"])
     assert sorted(found.numbers["sorted_counts"], reverse=True) == found.numbers["sorted_counts"]
 
 

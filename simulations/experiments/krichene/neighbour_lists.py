@@ -1,0 +1,114 @@
+"""Tables 3 and 4: the items nearest to a few examples, by ALS without privacy and by two private models."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.board import Catalogue
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.evaluation import item_counts
+from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.experiments.krichene.benchmarks import STATISTICS, Benchmark, with_exponent
+from fedboard.simulations.experiments.krichene.slices import als_factors
+from fedboard.simulations.metrics import cosine_neighbours, neighbour_overlap
+
+PRIVATE = (STATISTICS[1], with_exponent(STATISTICS[0], 1 / 3))
+_EPSILON = 1.0
+_LENGTH = 6
+_FEW = 20
+QUERIES = {
+    "3": (("Shawshank Redemption, The", 0.0), ("Pinocchio", 0.2)),
+    "4": (("Harry Potter and the Half-Blood Prince", 0.3), ("Nausica", 0.4), ("Interstellar", 0.5)),
+}
+"""Start of the title, and where no such title is: rank of the item to take by popularity, as a share of all."""
+
+
+def neighbour_table(table: str) -> Callable[[Setting], Outcome]:
+    """The lists of one table; where the data lacks its examples, items of similar popularity stand in."""
+
+    def run(setting: Setting) -> Outcome:
+        bench = Benchmark(setting, Feedback.IMPLICIT)
+        bench.ask(PRIVATE, (_EPSILON,))
+        counts, catalogue = item_counts(bench.problem.train), bench.problem.catalogue
+        models = {"ALS": als_factors(bench)} | {
+            method.label: np.asarray(
+                bench.board(method, _EPSILON, 0).arrays["item_factors"], dtype=np.float64
+            )
+            for method in PRIVATE
+        }
+        learnt = np.flatnonzero(
+            np.min([np.linalg.norm(factors, axis=1) for factors in models.values()], axis=0) > 0
+        )
+        queries: list[int] = []
+        for start, rank in QUERIES[table]:
+            queries.append(_query(start, rank, catalogue, counts, np.setdiff1d(learnt, queries)))
+        lists = {_title(catalogue, q): _lists(models, q, catalogue, counts) for q in queries}
+        shared = _shared(models, queries)
+        return Outcome(
+            numbers={
+                "lists": lists,
+                "training_count": {_title(catalogue, q): int(counts[q]) for q in queries},
+                "shared_with_als": {
+                    _title(catalogue, q): own for q, own in zip(queries, shared, strict=True)
+                },
+            },
+            settings=bench.settings | {"epsilon": _EPSILON, "neighbours": _LENGTH},
+            comparison=_told(bench.described, [_title(catalogue, q) for q in queries], shared),
+            figures={},
+        )
+
+    return run
+
+
+def _query(start: str, rank: float, catalogue: Catalogue, counts: IntArray, learnt: IntArray) -> int:
+    """The item whose title starts so; else the learnt item at this rank by popularity."""
+    for item in learnt.tolist():
+        if _title(catalogue, item).startswith(start):
+            return int(item)
+    order = learnt[np.argsort(-counts[learnt], kind="stable")]
+    return int(order[min(int(rank * order.size), order.size - 1)])
+
+
+def _lists(
+    models: Mapping[str, FloatArray], query: int, catalogue: Catalogue, counts: IntArray
+) -> dict[str, Any]:
+    """By place and model, with training counts."""
+    found: dict[str, dict[str, str]] = {}
+    for label, factors in models.items():
+        nearest = cosine_neighbours(factors, k=min(_LENGTH, counts.size - 1))[query]
+        for place, item in enumerate(nearest.tolist(), start=1):
+            if item >= 0:
+                found.setdefault(str(place), {})[label] = f"{_title(catalogue, item)} ({counts[item]})"
+    return found
+
+
+def _shared(models: Mapping[str, FloatArray], queries: Sequence[int]) -> list[dict[str, float]]:
+    """Share of each query's 20 nearest that ALS has too, by private model."""
+    k = min(_FEW, next(iter(models.values())).shape[0] - 1)
+    nearest = {label: cosine_neighbours(factors, k=k) for label, factors in models.items()}
+    overlaps = {
+        label: neighbour_overlap(lists, nearest["ALS"]) for label, lists in nearest.items() if label != "ALS"
+    }
+    return [{label: float(values[query]) for label, values in overlaps.items()} for query in queries]
+
+
+def _told(described: str, titles: Sequence[str], shared: Sequence[Mapping[str, float]]) -> str:
+    parts = [
+        f"{title}: {', '.join(f'{label} {100 * value:.0f} %' for label, value in own.items())}"
+        for title, own in zip(titles, shared, strict=True)
+    ]
+    return (
+        "The paper shows lists of ML-20M, where those of AdaDPALS are nearer to those of ALS, above all for rare "
+        f"items. On {described}, at epsilon {_EPSILON:g}, share of the {_FEW} nearest that ALS has too: "
+        f"{'; '.join(parts)}. "
+        "Training counts are in brackets; the examples are the paper's where all models have learnt them."
+    )
+
+
+def _title(catalogue: Catalogue, item: int) -> str:
+    return f"item {catalogue.item_ids[item]}" if catalogue.titles is None else catalogue.titles[item]
+
+
+__all__ = ["PRIVATE", "QUERIES", "neighbour_table"]

@@ -1,0 +1,194 @@
+"""Figures 4, 7, 8 and 10: what becomes of rare and of popular items."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.baselines import AlsModel
+from fedboard.simulations.evaluation import item_counts, neighbour_overlap
+from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.experiments.krichene.benchmarks import (
+    STATISTICS,
+    Benchmark,
+    Method,
+    with_exponent,
+)
+from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
+from fedboard.simulations.kernel_choice import backend_of
+from fedboard.simulations.metrics import N_BUCKETS
+from fedboard.simulations.reference import ALS, fit_reference
+from fedboard.simulations.report.wording import lower_is_better
+
+COMPARED: tuple[Method, ...] = (
+    *(with_exponent(STATISTICS[0], exponent) for exponent in (1.0, 1 / 2, 1 / 3, 1 / 4)),
+    *STATISTICS[1:],
+)
+"""The lines of figures 4, 8 and 10."""
+_BUCKETS = tuple(str(bucket) for bucket in range(N_BUCKETS))
+_ACROSS = "items by training count, tail to head, equal parts"
+_NEIGHBOURS = 20
+_SLICED = {Feedback.EXPLICIT: "rmse", Feedback.IMPLICIT: "recall"}
+_UP = {"rmse": "test RMSE (stars)", "recall": "recall of the first 100 (tail) to 20 (head)"}
+_BOTH = (Feedback.EXPLICIT, Feedback.IMPLICIT)
+
+
+def slices(
+    figure: str, paper: str, *, epsilons: Sequence[float], feedbacks: Sequence[Feedback] = _BOTH
+) -> Callable[[Setting], Outcome]:
+    """RMSE and recall by popularity bucket.
+
+    Args:
+        figure: its number.
+        paper: what the paper finds, as a sentence.
+        epsilons: a panel each.
+        feedbacks: a row of runs each.
+    """
+
+    def run(setting: Setting) -> Outcome:
+        panels, numbers, told, settings = [], {}, [], {}
+        for feedback in feedbacks:
+            bench = Benchmark(setting, feedback)
+            answers = bench.ask(COMPARED, epsilons)
+            by_epsilon = {
+                f"{epsilon:g}": {m.label: answers[m.label][f"{epsilon:g}"].sliced for m in COMPARED}
+                for epsilon in epsilons
+            }
+            panels += [_panel(f"epsilon {e}", _SLICED[feedback], lines) for e, lines in by_epsilon.items()]
+            numbers[_SLICED[feedback]] = {
+                e: {label: dict(zip(_BUCKETS, values, strict=False)) for label, values in lines.items()}
+                for e, lines in by_epsilon.items()
+            }
+            settings[str(feedback)] = bench.settings
+            told.append(f"{bench.described}: {_told(by_epsilon, _SLICED[feedback])}")
+        return Outcome(
+            numbers=numbers,
+            settings=settings,
+            comparison=f"{paper} On {'; on '.join(told)}.",
+            figures={f"figure-{figure}": draw_panels(panels)},
+        )
+
+    return run
+
+
+def task_skew(setting: Setting) -> Outcome:
+    """Figure 7: which share of the ratings falls on the most popular items."""
+    bench = Benchmark(setting, Feedback.IMPLICIT)
+    counts = np.sort(item_counts(bench.problem.train))[::-1].astype(np.float64)
+    shares = np.append(0.0, np.cumsum(counts) / counts.sum())
+    items = np.linspace(0.0, 1.0, shares.size)
+    top = float(np.interp(0.1, items, shares))
+    at = np.linspace(0.0, 1.0, 101)
+    curve = np.interp(at, items, shares)
+    panel = Panel(
+        title="Share of the training data on the most popular items",
+        lines={bench.problem.name: curve.tolist()},
+        places=at.tolist(),
+        across="share of the items, most popular first",
+        up="share of the training data",
+    )
+    return Outcome(
+        numbers={
+            "share_of_data": {
+                f"top {x:.0%}": float(y) for x, y in zip(at[10::10], curve[10::10], strict=True)
+            },
+            "curve": curve.tolist(),
+            "share_of_top_tenth": top,
+            "sorted_counts": counts.tolist(),
+        },
+        settings=bench.settings,
+        comparison=(
+            "The paper: on ML-20M the top 10 % of the movies account for 86 % of the training data. "
+            f"On {bench.described} they account for {100 * top:.0f} %."
+        ),
+        figures={"figure-7": draw_panels([panel])},
+    )
+
+
+def overlap(setting: Setting, *, epsilon: float = 1.0) -> Outcome:
+    """Figure 10: share of an item's 20 nearest neighbours that ALS without privacy finds too, by bucket."""
+    bench = Benchmark(setting, Feedback.IMPLICIT)
+    bench.ask(COMPARED, (epsilon,))
+    reference, counts = als_factors(bench), item_counts(bench.problem.train)
+    lines: dict[str, Sequence[float | None]] = {}
+    for method in COMPARED:
+        boards = [bench.board(method, epsilon, seed) for seed in range(setting.seeds)]
+        found = [
+            neighbour_overlap(_factors(board.arrays["item_factors"]), reference, counts, k=_NEIGHBOURS)
+            for board in boards
+        ]
+        lines[method.label] = np.mean(np.array(found, dtype=np.float64), axis=0).tolist()
+    means = {m.label: float(np.mean(_known(lines[m.label]))) for m in COMPARED}
+    best = max(means, key=lambda label: means[label] if label.startswith(STATISTICS[0].label) else -1.0)
+    learnt = int(np.count_nonzero(bench.board(COMPARED[0], epsilon, 0).arrays["learnt"]))
+    return Outcome(
+        numbers={
+            "overlap": {k: dict(zip(_BUCKETS, v, strict=False)) for k, v in lines.items()},
+            "mean": means,
+            "learnt_items": learnt,
+        },
+        settings=bench.settings,
+        comparison=(
+            "The paper: on ML-20M at epsilon 1 the lists of AdaDPALS overlap more with those of ALS than the lists "
+            f"of DPALS do. On {bench.described}, of which the presets learn the {learnt} most popular, mean over "
+            f"buckets: {best} {means[best]:.3f}, "
+            f"{', '.join(f'{m.label} {means[m.label]:.3f}' for m in COMPARED if m in STATISTICS)}."
+        ),
+        figures={"figure-10": draw_panels([_panel(f"epsilon {epsilon:g}", "overlap@20", lines)])},
+    )
+
+
+def als_factors(bench: Benchmark) -> FloatArray:
+    """Item vectors of ALS without privacy, float64, shape (n_items, rank).
+
+    Raises:
+        TypeError: never; for the type of the model.
+    """
+    model = fit_reference(
+        ALS, bench.problem, feedback=bench.feedback, backend=backend_of(bench.config, bench.problem), seed=0
+    )
+    if not isinstance(model, AlsModel):
+        raise TypeError("ALS is an AlsModel")
+    return _factors(model.item_factors)
+
+
+def _factors(array: Float32Array) -> FloatArray:
+    return np.asarray(array, dtype=np.float64)
+
+
+def _panel(title: str, metric: str, lines: Mapping[str, Sequence[float | None]]) -> Panel:
+    n_buckets = max(len(values) for values in lines.values())
+    return Panel(
+        title=title,
+        lines=lines,
+        places=range(n_buckets),
+        ticks=_BUCKETS[:n_buckets],
+        across=_ACROSS,
+        up=_UP.get(metric, metric),
+    )
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _told(by_epsilon: Mapping[str, Mapping[str, Any]], metric: str) -> str:
+    """Tail bucket and head bucket of the best of ours and of tail sampling, at the first epsilon."""
+    epsilon, lines = next(iter(by_epsilon.items()))
+    choose = min if lower_is_better(metric) else max
+    parts = []
+    for name, place in (("tail", 0), ("head", -1)):
+        known = {label: v[place] for label, v in lines.items() if v and v[place] is not None}
+        ours = [label for label in known if label.startswith(STATISTICS[0].label)]
+        if not ours:
+            continue
+        best = choose(ours, key=lambda label: float(known[label]))
+        sampled = known.get(STATISTICS[1].label)
+        other = "" if sampled is None else f" against {sampled:.3f} of {STATISTICS[1].label}"
+        parts.append(f"{name} bucket {known[best]:.3f} by {best}{other}")
+    return f"{metric} at epsilon {epsilon}: {', '.join(parts)}"
+
+
+__all__ = ["COMPARED", "als_factors", "overlap", "slices", "task_skew"]

@@ -1,0 +1,123 @@
+"""Runs of AdaDPSGD: it learns, repeats bit for bit, books what it says, and takes personal levels."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.tasks.adadpsgd import AdaDpsgd
+from fedboard.simulations import simulate as module
+from fedboard.simulations.algorithms import GRADIENT_WEIGHTS, build_task
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.simulate import simulate
+
+
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes longer than everything else in a run this small."""
+    monkeypatch.setattr(module, "write_report", lambda run: run / "report.html")
+
+
+def a_config(
+    *, epsilon: float = 5.0, settings: dict[str, Any] | None = None, **others: Any
+) -> SimulationConfig:
+    privacy = others.pop("privacy", {})
+    run = others.pop("run", {})
+    return parse_config(
+        {
+            "algorithm": "adadpsgd",
+            "data": {"synthetic": {"n_users": 1500, "n_items": 60, "mean_ratings_per_user": 15.0}},
+            "settings": {"rank": 3, "steps": 6, **(settings or {})},
+            "privacy": {"epsilon": epsilon, **privacy},
+            "run": {"baselines": False, "kernels": "numpy", "evaluate_rounds": False, **run},
+            **others,
+        }
+    )
+
+
+def last_board(run: Path) -> Board:
+    return Board.load(sorted((run / "boards").glob("board-*.board"))[-1])
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_a_run_is_the_same_for_any_number_of_workers_and_any_wire_form(tmp_path: Path, feedback: str) -> None:
+    settings = {"steps_per_solve": 2, "momentum": 0.3}
+    one = a_config(feedback=feedback, settings=settings)
+    two = a_config(feedback=feedback, settings=settings, run={"workers": 2, "wire": "dense"})
+
+    simulate(one, tmp_path / "one")
+    simulate(two, tmp_path / "two")
+
+    first, second = last_board(tmp_path / "one"), last_board(tmp_path / "two")
+    for name, array in first.arrays.items():
+        np.testing.assert_array_equal(array, second.arrays[name])
+
+
+def test_the_ledger_has_one_event_for_every_release_of_the_plan(tmp_path: Path) -> None:
+    config = a_config()
+    result = simulate(config, tmp_path / "run")
+    task = build_task(config, rating_range=(1.0, 5.0), backend="numpy").task
+    planned = {r.name: r.release for requests in task.plan() for r in requests}
+
+    with Ledger.open(tmp_path / "run" / "ledger.sqlite") as ledger:
+        events = {str(event["name"]): event for event in ledger.events()}
+
+    assert list(events) == list(planned)
+    for name, event in events.items():
+        assert event["noise_multiplier"] == planned[name].noise_multiplier
+        assert event["l2_bound"] == planned[name].l2_bound
+    assert result.certificate is not None
+
+
+def test_more_budget_learns_more(tmp_path: Path) -> None:
+    rmse = {
+        epsilon: simulate(a_config(epsilon=epsilon), tmp_path / str(epsilon)).final["metrics"]["test_rmse"]
+        for epsilon in (0.5, 50.0)
+    }
+
+    assert rmse[50.0] < rmse[0.5] - 0.01
+    assert rmse[50.0] < 1.05
+
+
+def test_users_with_a_smaller_epsilon_give_less(tmp_path: Path) -> None:
+    levels = [{"epsilon": 0.5, "share": 0.9}]
+    simulate(a_config(), tmp_path / "all")
+    personal = simulate(a_config(privacy={"personal": levels}), tmp_path / "some")
+
+    assert any("0.5" in line for line in personal.certificate.assumptions)
+    everybody, fewer = (last_board(tmp_path / name).arrays["item_factors"] for name in ("all", "some"))
+    assert np.any(everybody != fewer)
+
+
+def test_the_steps_of_the_theorem_follow_public_guesses() -> None:
+    guesses = {"ratings_per_item": 40.0, "ratings_per_user": 15.0}
+
+    def steps(**settings: Any) -> int:
+        config = parse_config({"algorithm": "adadpsgd", "settings": settings, "privacy": {"epsilon": 1.0}})
+        task = build_task(config, rating_range=(1.0, 5.0), backend="numpy").task
+        assert isinstance(task, AdaDpsgd)
+        assert len(task.plan()) == task.settings.steps + 1
+        return task.settings.steps
+
+    few, more = steps(rank=8, **guesses), steps(rank=4, **guesses)
+    assert 0 <= more - 2 * few <= 2
+    assert few < 10
+    assert steps(**{**guesses, "ratings_per_item": 1e6}) == 200
+    assert steps(steps=7, **guesses) == 7
+
+
+@pytest.mark.parametrize("algorithm", GRADIENT_WEIGHTS)
+def test_every_weighting_makes_a_run(tmp_path: Path, algorithm: str) -> None:
+    result = simulate(a_config(algorithm=algorithm, settings={"steps": 2}), tmp_path / "run")
+
+    assert result.board.config["weights"] == GRADIENT_WEIGHTS[algorithm]
+    assert result.final["metrics"]["test_rmse"] < 1.5
+
+
+def test_settings_of_other_algorithms_are_refused() -> None:
+    with pytest.raises(InputError, match="unknown key 'rounds'"):
+        build_task(a_config(settings={"rounds": 3}), rating_range=(1.0, 5.0), backend="numpy")
