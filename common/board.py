@@ -31,6 +31,14 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _ALIGNMENT = 64
 _MAX_HEADER_BYTES = 1 << 26
 _FORMAT = "fedboard-board-1"
+_DESCRIBED: Mapping[str, tuple[type, ...]] = {
+    "task": (str,),
+    "config": (dict,),
+    "previous_digest": (str, type(None)),
+    "certificate": (dict, type(None)),
+}
+_NOT_A_BOARD = (KeyError, ValueError, TypeError, RecursionError, AttributeError, ArithmeticError)
+"""What reading something else may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,7 @@ class Board:
         """
         try:
             return _parse(content)
-        except (KeyError, ValueError, TypeError, RecursionError, AttributeError) as error:
+        except _NOT_A_BOARD as error:
             raise InputError(f"not a complete fedboard board ({error})") from error
 
     @staticmethod
@@ -131,7 +139,7 @@ class Board:
             raise InputError(f"{path}: no board can be read there ({error})") from error
         try:
             return _parse(mapped)
-        except (KeyError, ValueError, TypeError, UnicodeDecodeError) as error:
+        except _NOT_A_BOARD as error:
             raise InputError(f"{path}: not a complete fedboard board ({error}); fetch it again") from error
 
 
@@ -163,7 +171,11 @@ def _text(strings: tuple[str, ...]) -> AnyArray:
 
 
 def _strings(encoded: AnyArray) -> tuple[str, ...]:
-    return tuple(json.loads(encoded.tobytes().decode()))
+    strings = json.loads(encoded.tobytes().decode())
+    if not isinstance(strings, list) or not all(isinstance(string, str) for string in strings):
+        raise ValueError("its catalogue is not a list of names")
+    "".join(strings).encode()  # raises where the digest could not be taken
+    return tuple(strings)
 
 
 def _description(board: Board) -> dict[str, Any]:
@@ -187,7 +199,7 @@ def _digest_of(board: Board) -> str:
     for name, value in _stored_arrays(board).items():
         little_endian = value.astype(value.dtype.newbyteorder("<"), copy=False)
         digest.update(_canonical([name, _dtype_name(value), list(value.shape)]))
-        digest.update(little_endian.tobytes())
+        digest.update(np.ascontiguousarray(little_endian).data)  # no copy: boards can be large
     return digest.hexdigest()
 
 
@@ -222,9 +234,7 @@ def _parse(mapped: AnyArray) -> Board:
     if not 0 < header_bytes <= min(_MAX_HEADER_BYTES, mapped.size - 8):
         raise ValueError("its header is cut short")
     header = json.loads(mapped[8 : 8 + header_bytes].tobytes().decode())
-    description = json.loads(header.pop("__metadata__")["fedboard"])
-    if description["format"] != _FORMAT:
-        raise ValueError(f"its format is {description['format']}, this version reads {_FORMAT}")
+    description = _checked(json.loads(header.pop("__metadata__")["fedboard"]))
     body = mapped[8 + header_bytes :]
     stored = {name: _array(entry, body) for name, entry in header.items()}
     titles = stored.get("catalogue/titles")
@@ -242,10 +252,27 @@ def _parse(mapped: AnyArray) -> Board:
     )
 
 
+def _checked(description: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A description that came in a file: every part of it has its type, and a digest can be taken."""
+    if description["format"] != _FORMAT:
+        raise ValueError(f"its format is {description['format']}, this version reads {_FORMAT}")
+    if type(description["version"]) is not int or not 0 <= description["version"] < 1 << 31:
+        raise ValueError("its version is not a number of rounds")
+    for name, kinds in _DESCRIBED.items():
+        if not isinstance(description[name], kinds):
+            raise ValueError(f"its {name} cannot be read")
+    _canonical(description)
+    return description
+
+
 def _array(entry: Mapping[str, Any], body: AnyArray) -> AnyArray:
     dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
     start, stop = entry["data_offsets"]
-    if stop > body.size or stop - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
+    if (
+        min((start, *shape)) < 0
+        or stop > body.size
+        or stop - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    ):
         raise ValueError("its arrays are cut short")
     content = body[start:stop]
     if start % dtype.itemsize:  # misaligned: happens only after a uint8 array of odd length

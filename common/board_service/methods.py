@@ -1,0 +1,29 @@
+"""The names of the service's methods, as gRPC writes them, and the limits that both sides keep."""
+
+SERVICE = "fedboard.v1.BoardService"
+LATEST = "Latest"
+GET = "Get"
+WATCH = "Watch"
+
+CHUNK_BYTES = 1 << 20
+"""Bytes of a file in one message."""
+MAX_MESSAGE_BYTES = CHUNK_BYTES + (1 << 18)
+"""Most bytes of one answer, which is a chunk or a manifest."""
+MAX_REQUEST_BYTES = 4096
+
+
+def method(name: str) -> str:
+    """The path of a method."""
+    return f"/{SERVICE}/{name}"
+
+
+__all__ = [
+    "CHUNK_BYTES",
+    "GET",
+    "LATEST",
+    "MAX_MESSAGE_BYTES",
+    "MAX_REQUEST_BYTES",
+    "SERVICE",
+    "WATCH",
+    "method",
+]

@@ -1,0 +1,46 @@
+"""Why a published board is not taken by a reader: fixed codes, so that no text of a hostile server travels on."""
+
+from enum import StrEnum
+
+from fedboard.common.errors import FedboardError
+
+
+class FeedCode(StrEnum):
+    """The code of a refusal; what is said, counted and logged of it."""
+
+    UNREACHABLE = "unreachable"
+    RATE_LIMITED = "rate-limited"
+    NOT_FOUND = "not-found"
+    MALFORMED = "malformed"
+    TOO_LARGE = "too-large"
+    BAD_SIGNATURE = "bad-signature"
+    WRONG_RUN = "wrong-run"
+    ROLLBACK = "rollback"
+    BROKEN_CHAIN = "broken-chain"
+    WRONG_DIGEST = "wrong-digest"
+
+
+_SENTENCES = {
+    FeedCode.UNREACHABLE: "the board service did not answer in time; try again later",
+    FeedCode.RATE_LIMITED: "the board service is busy and asks to come back later",
+    FeedCode.NOT_FOUND: "there is no such board, or not in this encoding",
+    FeedCode.MALFORMED: "what came is not a fedboard manifest or board; it was dropped",
+    FeedCode.TOO_LARGE: "the board is larger than this device takes (--max-bytes); nothing more was read",
+    FeedCode.BAD_SIGNATURE: "the manifest is not signed by the pinned key; it was dropped",
+    FeedCode.WRONG_RUN: "the manifest is of another run than the one that is followed; it was dropped",
+    FeedCode.ROLLBACK: "an older board is offered than one that was seen before; it was dropped",
+    FeedCode.BROKEN_CHAIN: "the board does not continue the one that was seen before; it was dropped",
+    FeedCode.WRONG_DIGEST: "the file is not the one that was signed; it was dropped",
+}
+
+
+class FeedRefusedError(FedboardError):
+    """A board was not taken; whatever was there before is still there."""
+
+    def __init__(self, code: FeedCode) -> None:
+        """Say the code and its sentence, nothing of what came."""
+        super().__init__(f"{code.value}: {_SENTENCES[code]}")
+        self.code = code
+
+
+__all__ = ["FeedCode", "FeedRefusedError"]

@@ -1,0 +1,227 @@
+"""The signed manifest of a published board: what it is, what came before it, and which files carry it.
+
+A manifest is JSON, signed as bytes with Ed25519 (RFC 8032). Readers know the public key beforehand, so a board can
+come from any mirror: whoever stands between can withhold it, and cannot change it.
+"""
+
+import hashlib
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding as KeyEncoding
+from cryptography.hazmat.primitives.serialization import PublicFormat, load_pem_public_key
+
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import InputError
+
+_FORMAT = "fedboard-manifest-1"
+_DOMAIN = _FORMAT.encode() + b"\0"
+_MOST_VERSIONS = 1 << 31
+_HEX = frozenset("0123456789abcdef")
+MAX_MANIFEST_BYTES = 1 << 18
+"""Most bytes of a manifest that a reader takes."""
+
+
+class Encoding(StrEnum):
+    """How a board file travels."""
+
+    EXACT = "exact"
+    """The file as it was published."""
+    PACKED = "packed"
+    """Compressed; becomes the exact file, byte for byte."""
+    FLOAT16 = "float16"
+    """Factors as 16-bit floating point numbers, compressed."""
+    INT8 = "int8"
+    """Factors as 8-bit integers with a scale for each item, compressed."""
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is read strictly: no missing, unknown or wrongly typed field."""
+
+
+class Deviation(_Record, frozen=True, kw_only=True):
+    """How far an approximate board is from the exact one. Public: computed from published boards alone."""
+
+    factors_absolute: float
+    """Largest absolute difference of one number of a matrix, in its unit."""
+    factors_relative: float
+    """Largest distance between the two vectors of an item, over the length of the exact one."""
+    predictions_largest: float | None = None
+    """Largest absolute difference of predictions for made-up users, in stars or the score's unit."""
+    predictions_rms: float | None = None
+    """Its root mean square."""
+    top20_overlap: float | None = None
+    """Mean share of the exact twenty best items of a made-up user that the approximate board gives too."""
+
+
+class BoardFile(_Record, frozen=True, kw_only=True):
+    """One file that carries the board."""
+
+    encoding: Encoding
+    size: int
+    """Bytes."""
+    sha256: str
+    bases: tuple[int, ...] = ()
+    """Empty: the file is complete. Else it leaves out what a board of any of these versions holds too."""
+    board_size: int
+    """Bytes of the board file that it becomes."""
+    board_sha256: str
+    """SHA-256 of the board file that it becomes."""
+    board_digest: str
+    """``Board.digest`` of what it becomes: the exact board's, or that of an approximation."""
+    deviation: Deviation | None = None
+    """None for the exact board."""
+
+
+class Manifest(_Record, frozen=True, kw_only=True):
+    """What is signed about one board."""
+
+    format: str = _FORMAT
+    run: str
+    version: int
+    board_digest: str
+    previous_digest: str | None
+    certificate_digest: str | None
+    published: str
+    """UTC, ISO 8601, to the second."""
+    key_id: str
+    files: tuple[BoardFile, ...]
+
+    def to_bytes(self) -> bytes:
+        """The bytes to sign."""
+        return msgspec.json.encode(self, order="sorted")
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Manifest":
+        """Read a manifest strictly; whether it is signed is not looked at.
+
+        Raises:
+            FeedRefusedError: ``malformed``.
+        """
+        try:
+            manifest = msgspec.json.decode(content, type=cls)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
+        if not manifest._sound():
+            raise FeedRefusedError(FeedCode.MALFORMED)
+        return manifest
+
+    def _sound(self) -> bool:
+        optional = [
+            digest for digest in (self.previous_digest, self.certificate_digest) if digest is not None
+        ]
+        digests, sizes = [self.board_digest, *optional], [1]
+        for file in self.files:
+            digests += [file.sha256, file.board_sha256, file.board_digest]
+            sizes += [file.size, file.board_size]
+        return (
+            self.format == _FORMAT
+            and 0 <= self.version < _MOST_VERSIONS
+            and min(sizes) > 0
+            and all(is_sha256(digest) for digest in digests)
+        )
+
+    def file(self, encoding: Encoding, base: int | None = None) -> BoardFile | None:
+        """The smallest file in this encoding for a reader who has a board of version ``base``, if there is one."""
+        fitting = [
+            file
+            for file in self.files
+            if file.encoding is encoding and (not file.bases or base in file.bases)
+        ]
+        return min(fitting, key=lambda file: file.size, default=None)
+
+
+class SignedManifest(_Record, frozen=True, kw_only=True):
+    """A manifest's bytes with their signature, as they travel; not verified yet."""
+
+    content: str
+    signature: str
+    """64 bytes, hexadecimal."""
+
+    def to_bytes(self) -> bytes:
+        """As JSON, for a file of a mirror."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "SignedManifest":
+        """Read what anybody may have written.
+
+        Raises:
+            FeedRefusedError: ``malformed`` or ``too-large``.
+        """
+        if len(content) > 2 * MAX_MANIFEST_BYTES:
+            raise FeedRefusedError(FeedCode.TOO_LARGE)
+        try:
+            return msgspec.json.decode(content, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
+
+
+class PinnedKey:
+    """The public key that a reader trusts, known to her beforehand."""
+
+    def __init__(self, key: Ed25519PublicKey) -> None:
+        self._key = key
+        self.id = key_id(key)
+
+    @classmethod
+    def read(cls, path: Path) -> "PinnedKey":
+        """Read a PEM file (``board-signing.pub``).
+
+        Raises:
+            InputError: no Ed25519 public key there.
+        """
+        try:
+            key = load_pem_public_key(path.read_bytes())
+        except (OSError, ValueError, UnsupportedAlgorithm) as error:
+            raise InputError(f"{path}: no public key can be read there ({error})") from error
+        if not isinstance(key, Ed25519PublicKey):
+            raise InputError(f"{path}: boards are signed with Ed25519; this is another kind of key")
+        return cls(key)
+
+    def open(self, signed: SignedManifest) -> Manifest:
+        """Verify the signature, then read the manifest.
+
+        Raises:
+            FeedRefusedError: ``bad-signature``, ``malformed`` or ``too-large``.
+        """
+        content = signed.content.encode("utf-8", "replace")
+        if len(content) > MAX_MANIFEST_BYTES:
+            raise FeedRefusedError(FeedCode.TOO_LARGE)
+        try:
+            self._key.verify(bytes.fromhex(signed.signature), _DOMAIN + content)
+        except (InvalidSignature, ValueError) as error:
+            raise FeedRefusedError(FeedCode.BAD_SIGNATURE) from error
+        return Manifest.from_bytes(content)
+
+
+def is_sha256(text: str) -> bool:
+    """Whether this is a SHA-256 in hexadecimal, and so nothing else, such as a path."""
+    return len(text) == hashlib.sha256().digest_size * 2 and set(text) <= _HEX
+
+
+def message_to_sign(content: bytes) -> bytes:
+    """A manifest's bytes behind the name of the format, so that no other signature passes for one."""
+    return _DOMAIN + content
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes."""
+    return hashlib.sha256(key.public_bytes(KeyEncoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
+
+
+__all__ = [
+    "MAX_MANIFEST_BYTES",
+    "BoardFile",
+    "Deviation",
+    "Encoding",
+    "Manifest",
+    "PinnedKey",
+    "SignedManifest",
+    "is_sha256",
+    "key_id",
+    "message_to_sign",
+]

@@ -1,0 +1,58 @@
+"""A thread that signs boards into a mirror as a run publishes them."""
+
+import threading
+from functools import partial
+from pathlib import Path
+
+from fedboard.common.errors import FedboardError
+from fedboard.server.board_service.mirror import Mirror, publish_into
+from fedboard.server.board_service.signing import SigningKey
+
+
+class Publisher:
+    """Looks at a folder of boards from time to time. A board that cannot be signed stops nothing that is served."""
+
+    def __init__(
+        self, mirror: Mirror, boards: Path, *, key: SigningKey, run: str, poll_seconds: float = 1.0
+    ) -> None:
+        """Make ready.
+
+        Args:
+            mirror: written by this publisher alone.
+            boards: a ``BoardStore``'s folder; it may come into being later.
+            key: signs.
+            run: public name of the run.
+            poll_seconds: between two looks.
+        """
+        self.problem: str | None = None
+        """Why the last look failed; None where it did not."""
+        self._publish = partial(publish_into, mirror, boards, key=key, run=run)
+        self._poll_seconds = poll_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="board-publisher", daemon=True)
+
+    def start(self) -> None:
+        """Sign what is there, then go on in the background.
+
+        Raises:
+            InputError, PrivacyError, OSError: what is there cannot be signed.
+        """
+        self._publish()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; a board that is being signed is finished first."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._poll_seconds):
+            try:
+                self._publish()
+                self.problem = None
+            except (FedboardError, OSError) as error:
+                self.problem = str(error)
+
+
+__all__ = ["Publisher"]

@@ -1,0 +1,189 @@
+"""The gRPC service that readers get boards from: anonymous, rate limited, and without any key.
+
+One thread with an event loop: on one core it carried more downloads than a pool of threads, and a reader who waits
+for the next board costs no thread. Nothing about readers is logged or stored; addresses are held in memory for the
+rate limit.
+"""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
+from fedboard.common.errors import InputError
+from fedboard.server.board_service.counters import ServiceCounters
+from fedboard.server.board_service.handlers import Handlers
+from fedboard.server.board_service.limits import Limits
+from fedboard.server.board_service.mirror import Mirror
+from fedboard.server.board_service.publisher import Publisher
+from fedboard.server.board_service.shelf import Shelf
+from fedboard.server.board_service.signing import SigningKey
+
+_START_SECONDS = 10.0
+_FAREWELL_SECONDS = 0.5
+_MORE_CALLS = 256
+"""Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_metadata_size", 8192),
+    ("grpc.max_concurrent_streams", 1000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.so_reuseport", 0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """A run whose boards are signed as they are published."""
+
+    boards: Path
+    """Folder of the boards."""
+    key: Path
+    """The private signing key."""
+    run: str
+    """Public name of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What a board service needs."""
+
+    mirror: Path
+    """Folder that ``publish_into`` writes."""
+    signing: Signing | None = None
+    """What to sign into the mirror while serving; None: only what is in the mirror is served, no key is needed."""
+    address: str = "127.0.0.1:0"
+    """``host:port``; port 0 takes a free one."""
+    certificate: Path | None = None
+    """PEM chain for TLS; None: no TLS, for a proxy on the same machine or a test."""
+    private_key: Path | None = None
+    """PEM key of the certificate."""
+    limits: Limits = field(default_factory=Limits)
+    poll_seconds: float = 1.0
+    """How often the mirror is looked at for new boards."""
+
+
+class RunningService:
+    """A board service in a thread of its own."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.counters = ServiceCounters()
+        self.port = 0
+        self._settings = settings
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._publisher = _publisher(settings)
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="board-service", daemon=True)
+
+    def start(self) -> None:
+        """Sign what is there, then listen.
+
+        Raises:
+            InputError: the address, the certificate, the key or the boards cannot be used.
+            PrivacyError: a board does not continue the one before it.
+        """
+        if self._publisher is not None:
+            self._publisher.start()
+        self._thread.start()
+        self._started.wait(_START_SECONDS)
+        if self._failure is not None or not self.port:
+            self.close()
+            raise InputError(
+                f"the board service cannot listen on {self._settings.address} ({self._failure or 'no answer'}); "
+                "the port may be in use, or the certificate not belong to its key"
+            ) from self._failure
+
+    def close(self) -> None:
+        """Stop; waiting readers are let go, downloads under way break off and are resumed elsewhere."""
+        if self._publisher is not None:
+            self._publisher.close()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    @property
+    def problem(self) -> str | None:
+        """Why new boards cannot be signed at present; None where they can."""
+        return None if self._publisher is None else self._publisher.problem
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it has ended; False where it still runs after so many seconds."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> "RunningService":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except (OSError, RuntimeError, ValueError, InputError) as error:
+            self._failure = error
+        finally:
+            self._started.set()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        settings = self._settings
+        handlers = Handlers(Shelf(Mirror(settings.mirror)), settings.limits, self.counters)
+        server = grpc.aio.server(
+            options=_OPTIONS,
+            maximum_concurrent_rpcs=settings.limits.streams + settings.limits.watchers + _MORE_CALLS,
+        )
+        server.add_generic_rpc_handlers(handlers.generic())
+        self.port = _listen(server, settings)
+        await server.start()
+        polling = asyncio.create_task(handlers.poll(settings.poll_seconds))
+        self._started.set()
+        await self._stop.wait()
+        polling.cancel()
+        await handlers.end_watches()
+        await server.stop(grace=_FAREWELL_SECONDS)
+
+
+def start_board_service(settings: ServiceSettings) -> RunningService:
+    """Start serving a mirror.
+
+    Returns:
+        The running service; ``close`` it. ``port`` is where it listens, ``counters`` what it counts.
+
+    Raises:
+        InputError: the address, the certificate, the key or the boards cannot be used.
+        PrivacyError: a board does not continue the one before it.
+    """
+    service = RunningService(settings)
+    service.start()
+    return service
+
+
+def _publisher(settings: ServiceSettings) -> Publisher | None:
+    signing = settings.signing
+    if signing is None:
+        return None
+    return Publisher(
+        Mirror(settings.mirror),
+        signing.boards,
+        key=SigningKey.read(signing.key),
+        run=signing.run,
+        poll_seconds=settings.poll_seconds,
+    )
+
+
+def _listen(server: grpc.aio.Server, settings: ServiceSettings) -> int:
+    if settings.certificate is None or settings.private_key is None:
+        return int(server.add_insecure_port(settings.address))
+    pair = (settings.private_key.read_bytes(), settings.certificate.read_bytes())
+    return int(server.add_secure_port(settings.address, grpc.ssl_server_credentials([pair])))
+
+
+__all__ = ["RunningService", "ServiceSettings", "Signing", "start_board_service"]

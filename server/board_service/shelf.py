@@ -1,0 +1,159 @@
+"""What the service hands out, ready to send: manifests and chunks as messages, made once and kept."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fedboard.common.board_service.board_service_pb2 import GetRequest, Part
+from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
+from fedboard.common.board_service.methods import CHUNK_BYTES
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.manifest import BoardFile, Encoding, Manifest
+from fedboard.server.board_service.mirror import Mirror
+
+_CACHED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One board as it is offered. Public."""
+
+    manifest: Manifest
+    message: bytes
+    """The signed manifest as a message."""
+    part: bytes
+    """The same as the first part of a download."""
+
+
+class Shelf:
+    """The boards of a mirror."""
+
+    def __init__(self, mirror: Mirror, *, cached_bytes: int = _CACHED_BYTES) -> None:
+        """Look at a mirror; ``reload`` takes in what is there.
+
+        Args:
+            mirror: its manifests are trusted to be what its owner put there; readers verify them.
+            cached_bytes: most bytes of chunks kept in memory.
+        """
+        self._mirror = mirror
+        self._offers: dict[int, Offer] = {}
+        self._by_digest: dict[str, int] = {}
+        self._chunks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._room = cached_bytes
+        self.damaged: set[int] = set()
+        """Versions whose manifest cannot be read; they are not offered."""
+
+    @property
+    def latest(self) -> Offer | None:
+        """The newest board, if there is one."""
+        return self._offers[max(self._offers)] if self._offers else None
+
+    def reload(self) -> list[Offer]:
+        """Take in boards that were published since; returns them, oldest first."""
+        found = []
+        for version in self._mirror.versions():
+            if version in self._offers or version in self.damaged:
+                continue
+            try:
+                offer = self._read(version)
+            except FeedRefusedError:
+                self.damaged.add(version)
+                continue
+            self._offers[version] = offer
+            self._by_digest[offer.manifest.board_digest] = version
+            found.append(offer)
+        return found
+
+    def newer(self, known: int | None) -> list[Offer]:
+        """The boards after a version, oldest first."""
+        return [self._offers[version] for version in sorted(self._offers) if known is None or version > known]
+
+    def find(self, request: GetRequest) -> Offer:
+        """The board that a request names.
+
+        Raises:
+            FeedRefusedError: ``not-found``.
+        """
+        named = request.WhichOneof("board")
+        version = request.version if named == "version" else self._by_digest.get(request.digest, -1)
+        offer = self.latest if named is None else self._offers.get(version)
+        if offer is None:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        return offer
+
+    def file(self, offer: Offer, request: GetRequest) -> BoardFile | None:
+        """The file that a request names; None where it asks for the manifest alone.
+
+        Raises:
+            FeedRefusedError: ``not-found``, ``malformed`` for an offset that lies beyond its end.
+        """
+        if not request.encoding:
+            return None
+        if request.encoding not in set(Encoding):
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        base = request.base if request.HasField("base") else None
+        file = offer.manifest.file(Encoding(request.encoding), base)
+        if file is None:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        if request.offset > file.size:
+            raise FeedRefusedError(FeedCode.MALFORMED)
+        return file
+
+    def parts(self, file: BoardFile, offset: int) -> Iterator[tuple[int, bytes]]:
+        """The messages that carry a file from an offset on, each with the number of the file's bytes in it."""
+        while offset < file.size:
+            start = offset - offset % CHUNK_BYTES
+            stop = min(start + CHUNK_BYTES, file.size)
+            if offset == start:
+                yield stop - offset, self._chunk(file, start, stop)
+            else:
+                yield stop - offset, _part(self._content(file, offset, stop))
+            offset = stop
+
+    def _read(self, version: int) -> Offer:
+        signed = self._mirror.signed(version)
+        manifest = Manifest.from_bytes(signed.content.encode())
+        try:
+            signature = bytes.fromhex(signed.signature)
+        except ValueError as error:
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
+        message = SignedMessage(content=signed.content.encode(), signature=signature)
+        if manifest.version != version:
+            raise FeedRefusedError(FeedCode.MALFORMED)
+        return Offer(
+            manifest=manifest,
+            message=message.SerializeToString(),
+            part=Part(manifest=message).SerializeToString(),
+        )
+
+    def _chunk(self, file: BoardFile, start: int, stop: int) -> bytes:
+        key = (file.sha256, start)
+        cached = self._chunks.get(key)
+        if cached is not None:
+            self._chunks.move_to_end(key)
+            return cached
+        message = _part(self._content(file, start, stop))
+        self._chunks[key] = message
+        self._room -= len(message)
+        while self._room < 0 and self._chunks:
+            _, oldest = self._chunks.popitem(last=False)
+            self._room += len(oldest)
+        return message
+
+    def _content(self, file: BoardFile, start: int, stop: int) -> bytes:
+        try:
+            with self._mirror.file(file.sha256).open("rb") as stream:
+                stream.seek(start)
+                content = stream.read(stop - start)
+        except OSError as error:
+            raise FeedRefusedError(FeedCode.NOT_FOUND) from error
+        if len(content) != stop - start:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        return content
+
+
+def _part(content: bytes) -> bytes:
+    return bytes(Part(chunk=content).SerializeToString())
+
+
+__all__ = ["Offer", "Shelf"]

@@ -1,0 +1,193 @@
+"""Smaller forms of a board file: exact where they say so, as close as they say where not, strict to read."""
+
+import json
+import zlib
+from dataclasses import replace
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.board_service import packing
+from fedboard.common.board_service.packing import numbers, pack, restored_hashes, sections
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.manifest import Encoding
+from tests.common.board_service.boards import chain, first_board
+
+ROUNDED = (Encoding.FLOAT16, Encoding.INT8)
+
+
+def as_file(board):
+    return np.frombuffer(board.to_bytes(), dtype=np.uint8)
+
+
+def packed(board, encoding, **options):
+    return pack(as_file(board), encoding, approximates=board.digest, **options)
+
+
+def unpack(content: bytes, **options) -> bytes:
+    return b"".join(packing.unpack(BytesIO(content), **options))
+
+
+def opened(content: bytes) -> Board:
+    return Board.from_bytes(np.frombuffer(content, dtype=np.uint8))
+
+
+def with_arrays(**arrays):
+    board = first_board()
+    return replace(board, arrays={**board.arrays, **arrays}, _digest=[])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8])
+def test_a_packed_board_becomes_the_same_file_byte_for_byte(dtype):
+    board = with_arrays(extra=np.arange(999).astype(dtype), empty=np.zeros((0, 3), dtype=dtype))
+
+    smaller = packed(board, Encoding.PACKED)
+
+    assert unpack(smaller.content, board_size=len(board.to_bytes())) == board.to_bytes()
+    assert len(smaller.content) < 0.8 * len(board.to_bytes())
+
+
+def test_float16_is_the_nearest_16_bit_number():
+    board = first_board()
+
+    rounded = opened(packed(board, Encoding.FLOAT16).board_file)
+
+    exact = board.arrays["item_factors"]
+    np.testing.assert_array_equal(rounded.arrays["item_factors"], exact.astype(np.float16).astype(np.float32))
+    assert rounded.arrays["item_factors"].dtype == np.float32
+
+
+def int8_excess(board, rounded) -> float:
+    """How far the worst number is beyond half a step of its row plus the rounding of the step itself."""
+    exact = board.arrays["item_factors"].astype(np.float64)
+    step = np.abs(exact).max(axis=1, keepdims=True) / 127
+    allowed = step * (0.5 + 127 * 2.0**-11)
+    return float((np.abs(rounded.arrays["item_factors"] - exact) / allowed).max())
+
+
+def test_int8_is_within_half_a_step_of_the_items_own_scale():
+    board = first_board()
+
+    rounded = opened(packed(board, Encoding.INT8).board_file)
+
+    assert int8_excess(board, rounded) <= 1.0
+    coarser = np.rint(board.arrays["item_factors"] * 20) / 20  # what a test of nothing would let pass too
+    assert int8_excess(board, replace(rounded, arrays={"item_factors": coarser})) > 1.0
+
+
+@pytest.mark.parametrize("encoding", ROUNDED)
+@pytest.mark.parametrize("wild", [np.nan, np.inf, 1e6, -1e30])
+def test_numbers_that_cannot_be_rounded_travel_exactly(encoding, wild):
+    wild_factors = np.array(first_board().arrays["item_factors"])
+    wild_factors[3, 1] = wild
+    board = with_arrays(item_factors=wild_factors)
+
+    rounded = opened(packed(board, encoding).board_file)
+
+    np.testing.assert_array_equal(rounded.arrays["item_factors"], wild_factors)
+
+
+@pytest.mark.parametrize("encoding", ROUNDED)
+def test_means_item_marks_and_the_catalogue_stay_exact(encoding):
+    board = first_board()
+
+    rounded = opened(packed(board, encoding).board_file)
+
+    assert rounded.catalogue == board.catalogue
+    for name in ("mean", "learnt"):
+        np.testing.assert_array_equal(rounded.arrays[name], board.arrays[name])
+
+
+@pytest.mark.parametrize("encoding", ROUNDED)
+def test_an_item_without_a_vector_stays_without_one(encoding):
+    silent = np.array(first_board().arrays["item_factors"])
+    silent[5] = 0.0
+
+    rounded = opened(packed(with_arrays(item_factors=silent), encoding).board_file)
+
+    assert not rounded.arrays["item_factors"][5].any()
+
+
+@pytest.mark.parametrize("encoding", ROUNDED)
+def test_an_approximation_says_of_which_board_and_carries_no_certificate(encoding):
+    board = first_board()
+
+    content = packed(board, encoding).board_file
+
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert header["__metadata__"]["approximates"] == board.digest
+    assert opened(content).certificate is None
+    assert opened(content).digest != board.digest
+
+
+@pytest.mark.parametrize("encoding", list(Encoding)[1:])
+def test_what_the_reader_has_is_left_out_and_put_back(encoding):
+    older, newer = chain(2)
+    old_file = np.frombuffer(packed(older, encoding).board_file, dtype=np.uint8)
+    before, after = restored_hashes(as_file(older), encoding), restored_hashes(as_file(newer), encoding)
+    held = frozenset(name for name in after if before[name] == after[name])
+
+    whole, since = packed(newer, encoding), packed(newer, encoding, held=held)
+
+    assert {"array/item_counts", "catalogue/titles"} <= held
+    assert "array/item_factors" not in held
+    assert len(since.content) < 0.8 * len(whole.content)
+    assert unpack(since.content, board_size=len(whole.board_file), base=old_file) == whole.board_file
+
+
+def test_another_base_than_the_one_that_was_meant_is_noticed():
+    older, newer = chain(2)
+    since = packed(newer, Encoding.PACKED, held=frozenset({"array/item_counts"}))
+    other = with_arrays(item_counts=np.array(older.arrays["item_counts"]) + 1)
+
+    for base in (None, as_file(other)):
+        with pytest.raises(FeedRefusedError) as refused:
+            unpack(since.content, board_size=len(newer.to_bytes()), base=base)
+        assert refused.value.code is FeedCode.WRONG_DIGEST
+
+
+def test_a_small_stream_that_would_become_huge_is_refused_without_making_it():
+    board = with_arrays(extra=np.zeros(50_000_000 // 8))
+    smaller = packed(board, Encoding.PACKED).content
+    contents = int.from_bytes(smaller[8:12], "little")
+    lying = zlib.compress(zlib.decompress(smaller[16 : 16 + contents]).replace(b"50000000", b"00000080"))
+    forged = (
+        smaller[:8] + len(lying).to_bytes(4, "little") + smaller[12:16] + lying + smaller[16 + contents :]
+    )
+
+    for content in (smaller, forged):
+        with pytest.raises(FeedRefusedError) as refused:
+            unpack(content, board_size=100_000)
+        assert refused.value.code is FeedCode.MALFORMED
+
+
+def test_no_damage_of_a_packed_file_does_anything_but_refuse_or_change_the_board():
+    board = first_board()
+    smaller = packed(board, Encoding.INT8)
+    generator = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(smaller.content)
+        damaged[generator.integers(len(damaged))] ^= 1 << int(generator.integers(8))
+        try:
+            found = unpack(bytes(damaged), board_size=len(smaller.board_file))
+        except FeedRefusedError:
+            continue
+        assert len(found) == len(smaller.board_file)
+    for length in (0, 7, 8, 15, 16, 200, len(smaller.content) - 1):
+        with pytest.raises(FeedRefusedError):
+            unpack(smaller.content[:length], board_size=len(smaller.board_file))
+
+
+def test_sections_are_the_arrays_of_the_file():
+    board = first_board()
+
+    by_name = {section.name: section for section in sections(as_file(board))[1]}
+
+    np.testing.assert_array_equal(numbers(by_name["array/item_factors"]), board.arrays["item_factors"])
+    assert set(by_name) == {
+        "catalogue/item_ids",
+        "catalogue/titles",
+        *(f"array/{name}" for name in board.arrays),
+    }
