@@ -1,17 +1,19 @@
-"""``fedboard data``: what is in a data set, for its owner."""
+"""``fedboard data``: what is in a data set, for its owner; and its users in cohorts, for gateways."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fedboard.cli.configuration import parse_range
 from fedboard.cli.tables import aligned
+from fedboard.common.errors import InputError
 
 
 @click.group()
 def data() -> None:
-    """Look at data sets."""
+    """Look at data sets, cut them for gateways."""
 
 
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
@@ -33,6 +35,46 @@ def info(
     ratings = load_ratings(find_data(path), format=data_format, rating_range=scale, titles=titles)
     facts = describe(ratings)
     click.echo(json.dumps(facts) if as_json else _text(facts))
+
+
+@data.command(epilog="Example: fedboard data cohort ml-1m.zip gateway-a/cohort --users 0:3000")
+@click.argument("path")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--users", metavar="FIRST:LAST", default=":", help="Which users, counted from 0; LAST is not one."
+)
+@click.option("--format", "data_format", metavar="NAME", help="Format, where it is not recognised.")
+@click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
+def cohort(path: str, folder: Path, users: str, data_format: str | None, rating_range: str | None) -> None:
+    """Write the ratings of many users from PATH to FOLDER, for the gateway that hosts them.
+
+    A device's configuration names the folder: `[ratings] cohort = "FOLDER"`. It holds raw ratings and is
+    readable by its owner alone.
+    """
+    from fedboard.client.cohort_file import write_cohort
+    from fedboard.common.cohort import cohort_from_triples
+    from fedboard.simulations.datasets import find_data, load_ratings
+
+    scale = None if rating_range is None else parse_range(rating_range)
+    ratings = load_ratings(find_data(path), format=data_format, rating_range=scale)
+    everybody = cohort_from_triples(
+        ratings.users, ratings.items, ratings.values, n_users=ratings.n_users, n_items=ratings.n_items
+    )
+    first, last = _slice(users, ratings.n_users)
+    rows = everybody.rows(first, last)
+    write_cohort(folder, rows, tuple(ratings.item_ids.tolist()))
+    click.echo(f"{last - first:,} users with {rows.n_ratings:,} ratings in {folder}")
+
+
+def _slice(text: str, n_users: int) -> tuple[int, int]:
+    first, colon, last = text.partition(":")
+    try:
+        bounds = (int(first or 0), int(last or n_users))
+    except ValueError:
+        bounds = (0, 0)
+    if not colon or not 0 <= bounds[0] < bounds[1] <= n_users:
+        raise InputError(f"--users must be FIRST:LAST with 0 <= FIRST < LAST <= {n_users}, got {text!r}")
+    return bounds
 
 
 def _text(facts: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.cli.places import fresh
+from fedboard.client.cohort_file import CohortFile
 from fedboard.common.board import Board
 from fedboard.common.tasks.adadpals_config import Feedback
 from fedboard.simulations.algorithms import algorithm_names
@@ -226,3 +227,15 @@ def test_the_version_is_that_of_the_package(fedboard: Command) -> None:
     from importlib.metadata import version
 
     assert fedboard("--version").stdout == f"fedboard {version('fedboard')}\n"
+
+
+def test_users_of_a_data_set_are_cut_for_gateways(fedboard: Command, tmp_path: Path) -> None:
+    (tmp_path / "tiny.csv").write_text("user,item,rating\na,x,5\na,y,1\nb,x,3\nc,y,4\n", encoding="utf-8")
+    cut = ("data", "cohort", tmp_path / "tiny.csv", tmp_path / "b", "--rating-range", "1,5", "--users")
+
+    result, refused = fedboard(*cut, "1:3"), fedboard(*cut, "2:1")
+
+    assert CohortFile.open(tmp_path / "b").n_users == 2
+    assert "2 users with 2 ratings" in result.stdout
+    assert refused.exit_code == 2
+    assert "FIRST:LAST" in refused.stderr
