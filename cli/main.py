@@ -8,15 +8,24 @@ from typing import Any
 import click
 
 from fedboard.cli.account import account
+from fedboard.cli.ask import ask
 from fedboard.cli.audit import audit
+from fedboard.cli.board import board
 from fedboard.cli.certificate import certificate
+from fedboard.cli.client import client
 from fedboard.cli.data import data
 from fedboard.cli.demo import demo
+from fedboard.cli.explain import explain
 from fedboard.cli.failures import guarded
+from fedboard.cli.keys import keys
 from fedboard.cli.ledger import ledger
 from fedboard.cli.neighbours import neighbours
+from fedboard.cli.ratings import ratings
 from fedboard.cli.recommend import recommend
+from fedboard.cli.reproduce import reproduce
+from fedboard.cli.server import server
 from fedboard.cli.simulate import simulate
+from fedboard.cli.status import status
 from fedboard.cli.sweep import sweep
 from fedboard.cli.tune import tune
 
@@ -76,11 +85,20 @@ for _command in (
     sweep,
     tune,
     recommend,
+    explain,
     neighbours,
+    board,
+    ratings,
+    status,
     certificate,
     account,
+    ask,
     ledger,
     audit,
+    keys,
+    server,
+    client,
+    reproduce,
     data,
 ):
     commands.add_command(_command)

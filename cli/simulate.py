@@ -27,8 +27,9 @@ Examples:
 """
 
 _ALGORITHMS = (
-    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform, dpals-tail, langevin; without "
-    "privacy: item-mean, user-item-bias, local-only, popularity or als.  [default: adadpals]"
+    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform, dpals-tail, adadpsgd, "
+    "adadpsgd-clipped, adadpsgd-overcount, dpsgd-uniform, dpsgd-tail or langevin; without privacy: item-mean, "
+    "user-item-bias, local-only, popularity or als.  [default: adadpals]"
 )
 
 

@@ -30,7 +30,7 @@ class ReleasedSums(Protocol):
 
 
 class RoundTask(Protocol):
-    """What the round loop needs of an algorithm, whatever its clients hold: questions, and what follows from answers.
+    """What the round loop needs of an algorithm, whatever its clients hold: what to ask, what follows from it.
 
     Guarantee: everything that depends on data and reaches ``update`` has passed a request's release, so the
     board is exactly as private as the composition of the requests.

@@ -59,15 +59,16 @@ class Training:
         """The last published board; where there is none, ``first_board`` is published.
 
         Raises:
-            InputError: the boards that are there were made with other settings.
+            InputError: the boards that are there were made with other settings or items.
             PrivacyError: the ledger is not the one that paid for them.
         """
         if not self.store.versions():
             return self._publish(first_board)
         board = self.store.latest()
-        if board.config != json.loads(json.dumps(dict(self.task.config))):
+        settings = json.loads(json.dumps(dict(self.task.config)))
+        if board.config != settings or board.catalogue != first_board.catalogue:
             raise InputError(
-                f"{self.store.folder.parent}: its boards were made with other settings; start a new run"
+                f"{self.store.folder.parent}: its boards were made with other settings or items; start a new run"
             )
         require_same_history(board, self.ledger)
         return board

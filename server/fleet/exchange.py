@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import httpx
 from flwr.app import Message
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.uploads import Upload, take_unfinished
 
 _PULLED_AT_ONCE = 64
 
@@ -30,6 +32,8 @@ class Exchange:
     grid: Grid
     _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Message id -> node and when it was asked."""
+    _uploads: dict[str, Upload] = field(default_factory=dict)
+    """Message id -> the reply to it, of which parts are missing."""
 
     def ask(self, node_ids: list[int], question: bytes, *, group: str, seconds: float) -> None:
         """Send one question to these nodes; its answer is worthless after so many seconds."""
@@ -50,15 +54,33 @@ class Exchange:
 
     def replies(self) -> Iterator[Reply]:
         """What has come since the last look."""
-        ids = list(self._waiting)
+        for message_id in list(self._uploads):
+            yield from self._uploaded(message_id)
+        ids = [message_id for message_id in self._waiting if message_id not in self._uploads]
         for start in range(0, len(ids), _PULLED_AT_ONCE):
             yield from self._pulled(ids[start : start + _PULLED_AT_ONCE])
 
     def forget(self) -> None:
         """Stop waiting; what comes later is never looked at."""
         self._waiting.clear()
+        self._uploads.clear()
+
+    def _uploaded(self, message_id: str) -> Iterator[Reply]:
+        """The reply, if the rest of it has come."""
+        try:
+            message = self._uploads[message_id].message()
+        except (OSError, httpx.HTTPError):
+            return  # the link is down; it is looked at again
+        except Exception:  # something in a reply that Flower cannot read
+            del self._uploads[message_id]
+            yield Reply(self._waiting.pop(message_id)[0], None, Refusal.MALFORMED)
+            return
+        if message is not None:
+            del self._uploads[message_id]
+            yield _reply(self._waiting.pop(message_id)[0], message)
 
     def _pulled(self, ids: list[str]) -> Iterator[Reply]:
+        take_unfinished()  # those of a look that failed are asked for again
         try:
             messages = list(self.grid.pull_messages(ids))
         except (OSError, httpx.TransportError):
@@ -73,10 +95,19 @@ class Exchange:
             node, _ = self._waiting.pop(ids[0])
             yield Reply(node, None, Refusal.MALFORMED)
             return
+        unfinished = iter(take_unfinished())
         for message in messages:
-            asked = self._waiting.pop(message.metadata.reply_to_message_id, None)
+            name = message.metadata.reply_to_message_id
+            if _is_unfinished(message) and (upload := next(unfinished, None)) and name in self._waiting:
+                self._uploads[name] = upload
+                continue
+            asked = self._waiting.pop(name, None)
             if asked is not None:
                 yield _reply(asked[0], message)
+
+
+def _is_unfinished(message: Message) -> bool:
+    return message.has_error() and message.error.code == ErrorCode.MESSAGE_UNAVAILABLE
 
 
 def _reply(node_id: int, message: Message) -> Reply:

@@ -8,6 +8,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedboard.server.fleet.at_work import at_work
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.uploads import set_unfinished_aside
 
 app = ServerApp()
 
@@ -16,6 +17,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the job in the file that ``job`` names."""
     job = Job.load(Path(str(context.run_config["job"])))
+    set_unfinished_aside()
     with at_work(Path(job.folder)):
         run_job(grid, job)
 

@@ -29,7 +29,7 @@ def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArra
         InputError: fewer users than cohorts.
     """
     if not 1 <= n_cohorts <= users.n_users:
-        raise InputError(f"cohorts must be in 1..{users.n_users} (the number of users), got {n_cohorts}")
+        raise InputError(f"nodes must be in 1..{users.n_users} (the number of users), got {n_cohorts}")
     for number in range(n_cohorts):
         start, stop = (users.n_users * k // n_cohorts for k in (number, number + 1))
         rows, place = users.rows(start, stop), _place(folder, number)

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from fedboard.simulations.trainer import OnRound
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 _STATE_SECONDS = 1.0
+_OUR_ERROR = re.compile(r"^fedboard\.[\w.]+Error: (.*)$", re.MULTILINE)
+"""How Python prints an error of ours, whose sentence says more than Flower's."""
 
 _BUNDLE = {
     "pyproject.toml": b"""\
@@ -78,8 +81,11 @@ def run_on_ray(files: FleetFiles, on_round: OnRound) -> None:
 
 def _failure(control: Control, state: RunState, place: Path) -> FedboardError:
     """Keep what the processes of the run have printed, since they are gone, and say where."""
-    place.write_text(control.log(state.run_id), encoding="utf-8")
-    return FedboardError(f"the Flower simulation failed ({state.details}); what it printed is in {place}")
+    printed = control.log(state.run_id)
+    place.write_text(printed, encoding="utf-8")
+    ours = _OUR_ERROR.findall(printed)
+    why = ours[-1] if ours else state.details
+    return FedboardError(f"the Flower simulation failed ({why}); what it printed is in {place}")
 
 
 def _states(control: Control) -> Iterator[RunState]:
@@ -153,8 +159,11 @@ def _superlink(home: Path) -> Iterator[Control]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Ray on loopback only, without its own reports; one thread for each actor."""
+    """Ray on loopback only, without its own reports; one thread for each actor. Unless a cluster is named, Ray is
+    started anew: by itself it would join whatever else runs on this machine.
+    """
     return {
+        "RAY_ADDRESS": "local",
         **flower_environment(home),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_USAGE_STATS_ENABLED": "0",

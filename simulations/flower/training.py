@@ -1,5 +1,6 @@
 """The rounds of a simulation over Flower: the deployment's apps and a job, with cohorts of users as nodes."""
 
+import importlib.util
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.board import Board
+from fedboard.common.errors import InputError
 from fedboard.server.fleet.job import Job
-from fedboard.server.publication import BoardStore
+from fedboard.server.publication import BoardStore, require_same_history
+from fedboard.server.run_ledger import plan_of
 from fedboard.simulations.flower.cohorts import write_cohorts
-from fedboard.simulations.participants import personal_scales
+from fedboard.simulations.participants import participation_of, personal_scales
+from fedboard.simulations.run_ledger import open_ledger
 from fedboard.simulations.trainer import OnRound, Simulated
 
 _PATIENCE_SECONDS = 86_400.0
@@ -51,6 +55,11 @@ class FleetFiles:
 def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
     config, privacy = simulated.config, simulated.config.privacy
     present = privacy.participation
+    if present.kind != "full" and config.run.wire != "factored":
+        raise InputError(
+            f"participation {present.kind!r} is drawn among rows, and over Flower only wire 'factored' sends them; "
+            "got wire 'dense'"
+        )
     return Job(
         folder=str(simulated.run.path),
         first_board=str(first),
@@ -77,14 +86,42 @@ def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
     )
 
 
+def _require_flower(runtime: str) -> None:
+    """Before anything is written: what starts the runtime is imported much later."""
+    for module in ("flwr",) if runtime == "in-process" else ("flwr", "ray"):
+        if importlib.util.find_spec(module) is None:
+            raise InputError(
+                f"runtime {runtime!r} needs {module}, which is not installed: pip install 'fedboard[sim]', or take "
+                "--runtime engine"
+            )
+
+
+def _require_affordable(simulated: Simulated) -> None:
+    """Start the ledger, or hold what is there against it; the job opens it again."""
+    config, store = simulated.config, BoardStore(simulated.run.boards)
+    plan = plan_of(simulated.task, participation_of(config.privacy.participation))
+    with ExitStack() as brief:
+        ledger = open_ledger(simulated.run, config, plan, brief)
+        if store.versions():
+            require_same_history(store.latest(), ledger)
+
+
 class FleetTrainer:
     """Rounds over Flower, in this process or in Flower's simulation."""
 
     def __init__(self, simulated: Simulated, runtime: str, stack: ExitStack) -> None:
-        """Write what the apps read, to a folder that the stack removes."""
+        """Write what the apps read, to a folder that the stack removes, and see that the run can be made.
+
+        Raises:
+            BudgetExceededError: the plan does not fit the budget.
+            InputError: Flower is not installed, or cannot run this.
+            PrivacyError: the ledger does not belong to this run.
+        """
+        _require_flower(runtime)
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedboard-fleet-"))
         self._simulated, self._runtime = simulated, runtime
         self._files = FleetFiles(simulated, Path(scratch))
+        _require_affordable(simulated)
 
     def start(self) -> Board:
         """The last published board; the job holds it against its ledger."""

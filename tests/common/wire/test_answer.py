@@ -26,7 +26,10 @@ LIMIT = 1 << 22
 TASK = a_task()
 RESIDUAL = a_residual_task()
 ASKED = [
-    *((TASK, board) for board in (TASK.first_board(a_prepared_board(TASK).catalogue), a_prepared_board(TASK))),
+    *(
+        (TASK, board)
+        for board in (TASK.first_board(a_prepared_board(TASK).catalogue), a_prepared_board(TASK))
+    ),
     *((RESIDUAL, board) for board in residual_boards(RESIDUAL)[:-1]),
 ]
 NAMES = [f"{task.NAME}-{board.version}" for task, board in ASKED]
