@@ -1,0 +1,1 @@
+"""Fast stochastic matrix factorisation, and differentially private sampling by Langevin dynamics."""

@@ -1,0 +1,292 @@
+"""The deployment's apps over a grid in this process: the engine's boards, bit for bit."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger import Budget, Ledger
+from fedboard.common.privacy.population import Population
+from fedboard.server.publication import BoardStore
+from fedboard.simulations.flower.local_grid import LocalGrid
+from fedboard.simulations.simulate import Silent, simulate
+from tests.simulations.flower.small_runs import N_USERS, a_config, digests, features_file
+
+Engine = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def by_the_engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """The boards of an undisturbed run of the engine."""
+    found: dict[str, list[str]] = {}
+
+    def boards(algorithm: str = "adadpals", **sections: Any) -> list[str]:
+        key = repr((algorithm, sorted(sections.items())))
+        if key not in found:
+            out = tmp_path_factory.mktemp("engine") / "run"
+            simulate(a_config(algorithm, **sections), out, report=False)
+            found[key] = digests(out)
+        return found[key]
+
+    return boards
+
+
+@pytest.mark.parametrize("algorithm", ["adadpals", "residual"])
+@pytest.mark.parametrize(
+    "run",
+    [{"nodes": 1}, {"nodes": 3}, {"nodes": 7}, {"nodes": 3, "wire": "dense"}],
+    ids=str,
+)
+def test_nodes_and_wire_form_do_not_matter(
+    tmp_path: Path, by_the_engine: Engine, algorithm: str, run: dict[str, Any]
+) -> None:
+    simulate(a_config(algorithm, runtime="in-process", **run), tmp_path / "run")
+
+    assert digests(tmp_path / "run") == by_the_engine(algorithm)
+    assert len(digests(tmp_path / "run")) >= 4
+
+
+def test_one_user_can_be_a_node(tmp_path: Path, by_the_engine: Engine) -> None:
+    simulate(a_config(runtime="in-process", nodes=N_USERS), tmp_path / "run")
+
+    assert digests(tmp_path / "run") == by_the_engine()
+
+
+SAMPLED = [
+    {"kind": "fixed-size", "size": 60},
+    {"kind": "shuffled-cohorts", "cohorts": 2},
+    {"kind": "poisson", "probability": 0.5},
+]
+
+
+@pytest.mark.parametrize("participation", SAMPLED, ids=lambda section: section["kind"])
+def test_the_same_users_take_part(
+    tmp_path: Path, by_the_engine: Engine, participation: dict[str, Any]
+) -> None:
+    privacy = {"participation": participation}
+    settings = {"rounds": 1} if participation["kind"] == "poisson" else {}  # its accounting takes its time
+
+    simulate(a_config(privacy=privacy, settings=settings, runtime="in-process", nodes=3), tmp_path / "run")
+
+    assert digests(tmp_path / "run") == by_the_engine(privacy=privacy, settings=settings)
+    assert digests(tmp_path / "run") != by_the_engine(settings=settings)
+
+
+@pytest.mark.parametrize("algorithm", ["adadpals", "residual"])
+@pytest.mark.parametrize("wire", ["factored", "dense"])
+def test_personal_levels_hold(tmp_path: Path, by_the_engine: Engine, algorithm: str, wire: str) -> None:
+    privacy = {"personal": [{"epsilon": 1.0, "share": 0.3}, {"epsilon": 3.0, "share": 0.3}]}
+
+    simulate(a_config(algorithm, privacy=privacy, runtime="in-process", nodes=4, wire=wire), tmp_path / "run")
+
+    assert digests(tmp_path / "run") == by_the_engine(algorithm, privacy=privacy)
+    assert digests(tmp_path / "run")[1] != by_the_engine(algorithm)[1]
+
+
+def test_item_features_are_used(tmp_path: Path, by_the_engine: Engine) -> None:
+    data = {"features": str(features_file(tmp_path))}
+
+    simulate(a_config("residual", data=data, runtime="in-process", nodes=3), tmp_path / "run")
+
+    assert digests(tmp_path / "run") == by_the_engine("residual", data=data)
+    assert digests(tmp_path / "run")[-1] != by_the_engine("residual")[-1]
+
+
+def test_other_noise_gives_other_boards(tmp_path: Path, by_the_engine: Engine) -> None:
+    """So that the same digests mean something."""
+    config = a_config(runtime="in-process", privacy={"noise": "secure"})
+
+    simulate(config, tmp_path / "run")
+
+    assert digests(tmp_path / "run")[0] == by_the_engine()[0]
+    assert digests(tmp_path / "run")[1] != by_the_engine()[1]
+
+
+class Interrupts(Silent):
+    """Ctrl-C after so many rounds."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def round_finished(self, line: Any) -> None:
+        if line["event"] == "round" and line["round"] == self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("algorithm", ["adadpals", "residual"])
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("runtimes", [("in-process", "in-process"), ("engine", "in-process")], ids=str)
+def test_an_interrupted_run_goes_on_to_the_same_boards(
+    tmp_path: Path, by_the_engine: Engine, algorithm: str, after: int, runtimes: tuple[str, str]
+) -> None:
+    out = tmp_path / "run"
+    first, second = (a_config(algorithm, runtime=runtime, nodes=3) for runtime in runtimes)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(first, out, listener=Interrupts(after))
+    assert len(digests(out)) == after + 2
+
+    simulate(second, out, resume=True)
+
+    assert digests(out) == by_the_engine(algorithm)
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    n_rounds = len(digests(out)) - 1
+    assert [record.get("round") for record in records] == [*range(n_rounds), None]
+
+
+def test_the_engine_goes_on_with_a_fleet_s_run(tmp_path: Path, by_the_engine: Engine) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        simulate(a_config(runtime="in-process"), out, listener=Interrupts(1))
+
+    simulate(a_config(), out, resume=True)
+
+    assert digests(out) == by_the_engine()
+
+
+def test_a_finished_run_is_only_judged_again(tmp_path: Path, by_the_engine: Engine) -> None:
+    config = a_config(runtime="in-process")
+    first = simulate(config, tmp_path / "run")
+
+    again = simulate(config, tmp_path / "run", resume=True)
+
+    assert again.board.digest == first.board.digest
+    assert again.final["metrics"] == first.final["metrics"]
+    assert digests(tmp_path / "run") == by_the_engine()
+
+
+def test_the_records_are_those_of_the_engine_but_for_what_travelled(tmp_path: Path) -> None:
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for runtime in ("engine", "in-process"):
+        config = a_config(runtime=runtime, evaluate_rounds=True)
+        out = tmp_path / runtime
+        simulate(config, out)
+        lines[runtime] = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+    travelled = {"seconds", "seconds_total", "bytes_up_per_client", "bytes_down_per_client"}
+    for ours, theirs in zip(lines["in-process"], lines["engine"], strict=True):
+        assert set(ours) == set(theirs)
+        for key in set(ours) - travelled:
+            assert ours[key] == theirs[key], key
+    ups = [line["bytes_up_per_client"] for line in lines["in-process"][:-1]]
+    assert ups == [line["bytes_up_per_client"] for line in lines["engine"][:-1]]
+
+
+def nothing_left(out: Path) -> bool:
+    return not out.exists()
+
+
+@pytest.mark.parametrize("runtime", ["in-process", "flower"])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"nodes": N_USERS + 1},
+            rf"nodes must be in 1\.\.{N_USERS} \(the number of users\), got {N_USERS + 1}",
+        ),
+        ({"wire": "dense", "privacy": {"participation": SAMPLED[0]}}, "wire 'factored'"),
+    ],
+    ids=["nodes", "wire"],
+)
+def test_what_no_fleet_can_do_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, runtime: str, change: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        simulate(a_config(runtime=runtime, **change), tmp_path / "run")
+    assert nothing_left(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "module"), [("in-process", "flwr"), ("flower", "flwr"), ("flower", "ray")]
+)
+def test_a_missing_extra_is_named_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(InputError, match=rf"needs {module}, .* pip install 'fedboard\[sim\]'"):
+        simulate(a_config(runtime=runtime), tmp_path / "run")
+    assert nothing_left(tmp_path / "run")
+
+
+def an_account(path: Path, epsilon: float) -> str:
+    Population.create(path, Budget(epsilon=epsilon, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)).close()
+    return str(path)
+
+
+def test_a_plan_that_the_population_does_not_cover_leaves_nothing(tmp_path: Path) -> None:
+    account = an_account(tmp_path / "users", 1.0)
+
+    with pytest.raises(BudgetExceededError):
+        simulate(
+            a_config(runtime="in-process", privacy={"epsilon": 5.0, "population": account}), tmp_path / "run"
+        )
+    assert nothing_left(tmp_path / "run")
+    simulate(
+        a_config(runtime="in-process", privacy={"epsilon": 1.0, "population": account}), tmp_path / "run"
+    )
+
+
+def test_a_run_is_not_continued_with_the_ledger_of_another(tmp_path: Path) -> None:
+    config = a_config(runtime="in-process")
+    for name in ("run", "other"):
+        simulate(config, tmp_path / name)
+    (tmp_path / "other" / "ledger.sqlite").replace(tmp_path / "run" / "ledger.sqlite")
+
+    with pytest.raises(PrivacyError):
+        simulate(config, tmp_path / "run", resume=True)
+
+
+def test_nothing_of_the_ratings_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cohorts' files live in a temporary folder for the time of the run."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(a_config(runtime="in-process"), tmp_path / "run", listener=Interrupts(0))
+
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert not list((tmp_path / "run").rglob("*.npy"))
+
+
+def test_a_grid_gives_flower_back_what_it_had(tmp_path: Path) -> None:
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from fedboard.simulations.flower import cohort_app
+
+    before = (TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id)
+    with pytest.raises(KeyboardInterrupt), LocalGrid(cohort_app.app, 2, {}).running():
+        raise KeyboardInterrupt
+    assert (TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id) == before
+
+
+def test_secure_noise_that_was_lost_is_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, config = tmp_path / "run", a_config(runtime="in-process", privacy={"noise": "secure"})
+    publish = BoardStore.publish
+
+    def killed(self: BoardStore, board: Any, *arguments: Any, **keywords: Any) -> Any:
+        if board.version == 2:
+            raise KeyboardInterrupt
+        return publish(self, board, *arguments, **keywords)
+
+    monkeypatch.setattr(BoardStore, "publish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(config, out)
+    monkeypatch.setattr(BoardStore, "publish", publish)
+
+    result = simulate(config, out, resume=True)
+
+    store = BoardStore(out / "boards")
+    assert store.versions() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(store.load(2).arrays["item_factors"], store.load(1).arrays["item_factors"])
+    with Ledger.open(out / "ledger.sqlite", read_only=True) as ledger:
+        names = [event["name"] for event in ledger.events()]
+    assert len(names) == len(set(names))
+    assert result.certificate.holds
