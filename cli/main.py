@@ -25,6 +25,7 @@ from fedboard.cli.recommend import recommend
 from fedboard.cli.reproduce import reproduce
 from fedboard.cli.server import server
 from fedboard.cli.simulate import simulate
+from fedboard.cli.size import size
 from fedboard.cli.status import status
 from fedboard.cli.sweep import sweep
 from fedboard.cli.tune import tune
@@ -98,6 +99,7 @@ for _command in (
     keys,
     server,
     client,
+    size,
     reproduce,
     data,
 ):

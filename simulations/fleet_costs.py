@@ -1,16 +1,19 @@
 """What a round of a fleet costs: bytes from the layout of the messages, time and memory from measured rates.
 
-Bytes are exact but for a small header. Times are rates of one machine (``benchmarks/fleet_costs.py`` measures them)
-times the numbers of users, ratings, items and factors, so they carry over to other sizes, not to other machines.
+Bytes are exact but for headers. Times are rates of one machine (``benchmarks/fleet_costs.py`` measures them) times
+the numbers of users, ratings, items and factors, so they carry over to other sizes, not to other machines.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from fedboard.common.errors import InputError
 
-_HEADER = 700
+_HEADER = 530
 """Of an answer: names, shapes and fields as JSON."""
+_BOARD_HEADER = 10_000
+"""Of a board: configuration, and a certificate that grows by about 1 kB a round."""
 _PER_RATING = 4 + 2 + 2
 """Item number, weight, response."""
 _COPIES = 2
@@ -34,6 +37,15 @@ class Method(StrEnum):
         width = self.vector_width(rank)
         return width if self is Method.RESIDUAL else width + width * (width + 1) // 2
 
+    def common_numbers(self, rank: int) -> int:
+        """Numbers that a round releases once: for ``residual`` the users' symmetric second moment."""
+        width = self.vector_width(rank)
+        return width * (width + 1) // 2 if self is Method.RESIDUAL else 0
+
+    def board_bytes(self, rank: int) -> int:
+        """Bytes of a board for one item: its factors as float32, and counts, weights and flags."""
+        return 4 * rank + (29 if self is Method.RESIDUAL else 33)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
@@ -46,6 +58,8 @@ class Fleet:
     users_per_node: int = 1
     """1 for phones; a gateway hosts a cohort."""
     method: Method = Method.RESIDUAL
+    title_bytes: float = 40.0
+    """Id and title of an item, as JSON."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -66,23 +80,47 @@ class Fleet:
         """Number of Flower nodes."""
         return -(-self.users // self.users_per_node)
 
+    @property
+    def numbers(self) -> int:
+        """Numbers that a round releases."""
+        return self.items * self.method.item_numbers(self.rank) + self.method.common_numbers(self.rank)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """CPU seconds on one core of the machine on which the guide's numbers were taken (Zen 5)."""
+    """CPU seconds on one core of the machine on which the guide's numbers were taken (Zen 5), numpy kernels.
+
+    Each is one unit of the quantity of the same name in ``node_terms`` or ``server_terms``.
+    """
 
     node_fixed: float = 2e-3
     """A node reads a question, rebuilds the task, packs an answer."""
-    node_per_board_number: float = 2e-9
-    """It reads the board and derives what all its users need."""
-    node_per_rating: float = 1.2e-7
-    """Its users' vectors are solved and clipped, at rank 8."""
+    node_per_board_byte: float = 2e-9
+    """It reads the board, checks its digest and derives what all its users need."""
+    node_per_user: float = 1e-6
+    node_per_product: float = 2e-9
+    """Ratings times width: its users' equations are formed, solved and clipped."""
+    node_per_sum: float = 2e-9
+    """Ratings, where a node sends sums."""
+    server_fixed: float = 2e-2
+    """Ledger, certificate, files."""
     server_per_answer: float = 1.2e-3
-    """The server sends a question to a node, and checks its answer."""
+    """It sends a question to a node, and reads and checks its answer; without what carries both."""
     server_per_rating: float = 1e-7
-    """It checks, joins and sums the rows, at 8 numbers an item."""
+    """It checks rows and brings them into the order of the items."""
+    server_per_product: float = 2e-9
+    """Ratings times numbers of an item: the sums."""
     server_per_number: float = 4e-8
-    """Noise, solve and publication, for each released number."""
+    """Noise and publication, for each released number."""
+    server_per_item: float = 1e-6
+    server_per_entry: float = 2e-8
+    """Items times squared width: their equations are solved."""
+    server_per_dense_number: float = 2e-9
+    """Each number of an answer that is sums is checked and added."""
+    carry_per_answer: float = 5e-2
+    """SuperLink and proxy: the requests of one question and its answer."""
+    carry_per_poll: float = 5e-3
+    """SuperLink and proxy: one request for work, where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +139,9 @@ class RoundCosts:
     server_memory_bytes: int
     node_seconds: float
     server_seconds: float
+    """Of the ServerApp."""
+    carry_seconds: float
+    """Of SuperLink and proxy."""
 
     @property
     def form(self) -> str:
@@ -116,27 +157,52 @@ def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
         rates: of the machine.
     """
     rates = rates or Rates()
-    numbers = fleet.items * fleet.method.item_numbers(fleet.rank)
-    factored, dense = factored_bytes(fleet), 8 * numbers + _HEADER
-    board = 4 * fleet.items * (fleet.method.vector_width(fleet.rank) + 4) + 12 * fleet.items
-    smaller = min(factored, dense)
-    held = _COPIES * factored * fleet.nodes if factored <= dense else (fleet.nodes + 1) * dense
-    ratings = fleet.users * fleet.ratings_per_user
-    width = fleet.method.item_numbers(fleet.rank)
+    factored, dense = factored_bytes(fleet), dense_bytes(fleet)
+    form, board = ("factored" if factored <= dense else "dense"), board_bytes(fleet)
+    held = _COPIES * factored * fleet.nodes if form == "factored" else 3 * dense
     return RoundCosts(
         board_bytes=board,
         factored_bytes_per_node=factored,
         dense_bytes_per_node=dense,
-        server_bytes_in=smaller * fleet.nodes,
+        server_bytes_in=min(factored, dense) * fleet.nodes,
         server_bytes_out=board * fleet.nodes,
         server_memory_bytes=int(held + board + _BLOCK_BYTES),
-        node_seconds=rates.node_fixed
-        + rates.node_per_board_number * board / 4
-        + rates.node_per_rating * fleet.users_per_node * fleet.ratings_per_user * max(1.0, fleet.rank / 8),
-        server_seconds=rates.server_per_answer * fleet.nodes
-        + (rates.server_per_rating * ratings * max(1.0, width / 8) if factored <= dense else 0.0)
-        + rates.server_per_number * numbers,
+        node_seconds=_seconds(node_terms(fleet, form), rates),
+        server_seconds=_seconds(server_terms(fleet, form), rates),
+        carry_seconds=rates.carry_per_answer * fleet.nodes,
     )
+
+
+def node_terms(fleet: Fleet, form: str) -> Mapping[str, float]:
+    """How much of what one node does in a round, by the name of its rate."""
+    ratings = fleet.users_per_node * fleet.ratings_per_user
+    return {
+        "node_fixed": 1.0,
+        "node_per_board_byte": board_bytes(fleet),
+        "node_per_user": fleet.users_per_node,
+        "node_per_product": ratings * fleet.method.vector_width(fleet.rank),
+        "node_per_sum": ratings if form == "dense" else 0.0,
+    }
+
+
+def server_terms(fleet: Fleet, form: str) -> Mapping[str, float]:
+    """How much of what the ServerApp does in a round, by the name of its rate."""
+    ratings = fleet.users * fleet.ratings_per_user if form == "factored" else 0.0
+    return {
+        "server_fixed": 1.0,
+        "server_per_answer": fleet.nodes,
+        "server_per_rating": ratings,
+        "server_per_product": ratings * fleet.method.item_numbers(fleet.rank),
+        "server_per_number": fleet.numbers,
+        "server_per_item": fleet.items,
+        "server_per_entry": fleet.items * fleet.method.vector_width(fleet.rank) ** 2,
+        "server_per_dense_number": fleet.nodes * fleet.numbers if form == "dense" else 0.0,
+    }
+
+
+def _seconds(terms: Mapping[str, float], rates: Rates) -> float:
+    values = asdict(rates)
+    return float(sum(values[name] * amount for name, amount in terms.items()))
 
 
 def factored_bytes(fleet: Fleet) -> int:
@@ -145,4 +211,26 @@ def factored_bytes(fleet: Fleet) -> int:
     return int(_HEADER + 8 + fleet.users_per_node * per_user)
 
 
-__all__ = ["Fleet", "Method", "Rates", "RoundCosts", "factored_bytes", "round_costs"]
+def dense_bytes(fleet: Fleet) -> int:
+    """An answer as sums: one int64 for each number that the round releases, and the header."""
+    return _HEADER + 8 * fleet.numbers
+
+
+def board_bytes(fleet: Fleet) -> int:
+    """A board: what is known of each item, its id and title, configuration and certificate."""
+    per_item = fleet.method.board_bytes(fleet.rank) + fleet.title_bytes
+    return int(_BOARD_HEADER + fleet.items * per_item)
+
+
+__all__ = [
+    "Fleet",
+    "Method",
+    "Rates",
+    "RoundCosts",
+    "board_bytes",
+    "dense_bytes",
+    "factored_bytes",
+    "node_terms",
+    "round_costs",
+    "server_terms",
+]

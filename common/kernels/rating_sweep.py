@@ -123,7 +123,8 @@ def row_length(rank: int) -> int:
 
 def generator_state(seed: int, stream: int) -> WordArray:
     """State of a noise generator, one for each thread; uint32, shape (64,), changed by use."""
-    return np.random.SeedSequence([seed, stream]).generate_state(_STATE_WORDS, np.uint32)
+    drawn = np.random.SeedSequence([seed, stream]).generate_state(_STATE_WORDS, np.uint32)
+    return drawn.astype(np.uint32)
 
 
 def item_waits(counts: IntArray) -> IndexArray:

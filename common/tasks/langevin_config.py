@@ -1,5 +1,6 @@
 """Public configuration of private matrix factorisation by noisy Langevin steps, and how its budget is shared."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -113,7 +114,7 @@ class LangevinConfig:
     @property
     def largest_weights_norm(self) -> float:
         """Largest L2 norm of a user's weights w_j over her trimmed ratings: sqrt(tau rho), or less if rho < 1."""
-        return (self.most_ratings * self.largest_weight * min(1.0, self.largest_weight)) ** 0.5
+        return math.sqrt(self.most_ratings * self.largest_weight * min(1.0, self.largest_weight))
 
     @property
     def width(self) -> int:

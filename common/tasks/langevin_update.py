@@ -44,8 +44,8 @@ def after_step(board: Board, released: ReleasedSums, request: Request, settings:
     averaged = settings.averaged_steps - (settings.steps - board.version)
     if settings.averaged_steps > 1 and averaged >= 1:
         before = np.asarray(board.arrays["mean_state"]) if averaged > 1 else np.zeros_like(moved)
-        mean = (before + (moved - before) / averaged).astype(np.float32)
-        arrays["mean_state"] = mean
+        mean: FloatArray = before + (moved - before) / averaged
+        arrays["mean_state"] = mean.astype(np.float32)
         if board.version == settings.steps:
             arrays |= _item_arrays(mean, settings)
     return board.successor(**arrays, temperature=np.array([_temperature(length, request, settings)]))

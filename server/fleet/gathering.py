@@ -9,6 +9,7 @@ from flwr.serverapp import Grid
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.participation import Attendance, require_unsampled
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
@@ -63,7 +64,7 @@ class FleetRuntime:
 
         Raises:
             PrivacyError: the requests state who takes part and there is no attendance that draws it.
-            TooFewAnswersError: fewer nodes than the quorum answered before the deadline.
+            TooFewAnswersError: fewer nodes than the quorum, or fewer users than take part, answered in time.
         """
         if attendance is None:
             require_unsampled(requests)
@@ -81,7 +82,11 @@ class FleetRuntime:
                 f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
                 f"{self.job.quorum}; nothing was released (not taken: {refused or 'nothing'})"
             )
-        return Gathered(sums=intake.sums(), traffic=intake.traffic(self.bytes_down))
+        try:
+            sums = intake.sums()
+        except InputError as error:  # fewer users than the cohort that is to be drawn
+            raise TooFewAnswersError(f"round {board.version}: {error}; nothing was released") from error
+        return Gathered(sums=sums, traffic=intake.traffic(self.bytes_down))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]

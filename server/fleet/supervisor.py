@@ -99,6 +99,8 @@ class Supervisor:
                 stop.wait(_TICK_SECONDS)
 
     def _tend(self) -> None:
+        if self._superlink.starts and self._superlink.pid is None and not self._begun:
+            self._forget_messages()
         for child in (self._superlink, *self._others):
             if not child.tend():
                 continue
@@ -106,6 +108,13 @@ class Supervisor:
             self._say(f"{child.name} started{again}, process {child.pid}")
             if child is self._superlink:
                 self._begun = False
+
+    def _forget_messages(self) -> None:
+        """A SuperLink that was killed while it made its database never starts again with it, so there has to be a
+        new one. Nothing is lost: who is admitted is in the settings, and the training in its own folder.
+        """
+        for path in self._state.path.glob(f"{self._state.database.name}*"):
+            path.unlink()
 
     def _look(self) -> None:
         try:

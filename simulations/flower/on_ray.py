@@ -167,6 +167,7 @@ def _environment(home: Path) -> dict[str, str]:
         **flower_environment(home),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # Ray's agents outlive an interrupted run for so long
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }

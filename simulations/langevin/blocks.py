@@ -193,12 +193,13 @@ def write_blocks(
     finally:
         for file in files.values():
             file.close()
-    known = {
-        "item_of_row": head.item_of_row,
-        "item_counts": head.item_counts,
-        "user_counts": head.user_counts,
-    }
-    np.savez(folder / "head.npz", **known, starts=np.array(starts, dtype=np.int64))
+    np.savez(
+        folder / "head.npz",
+        item_of_row=head.item_of_row,
+        item_counts=head.item_counts,
+        user_counts=head.user_counts,
+        starts=np.array(starts, dtype=np.int64),
+    )
     (folder / _HEAD).write_text(json.dumps({"total": head.total}) + "\n", encoding="utf-8")
     return open_blocks(folder)
 

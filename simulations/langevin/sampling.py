@@ -165,7 +165,8 @@ def langevin_rates(stream: Stream, config: DpmfConfig, weights: FloatArray, numb
     """Gains, pulls and noise of pass ``number``, from 1."""
     head = stream.head
     step, low, high = config.step / number**config.decay, *config.rating_range
-    item_weights = head.item_counts * (float(weights @ head.user_counts) / max(head.n_ratings, 1))
+    mean_weight = float(weights @ head.user_counts) / max(head.n_ratings, 1)
+    item_weights: FloatArray = head.item_counts.astype(np.float64) * mean_weight
     return SweepRates(
         weights=weights.astype(np.float32),
         user_rates=_rates(head.user_counts, weights * head.user_counts, step, head.n_ratings, config),

@@ -39,7 +39,7 @@ def _table_offset(state: WordArray, choices: int) -> int:
     word ^= word >> np.uint64(17)
     word = (word ^ (word << np.uint64(5))) & _WORD
     state[0] = np.uint32(word)
-    return np.int64((word * np.uint64(choices)) >> np.uint64(32))
+    return int((word * np.uint64(choices)) >> np.uint64(32))
 
 
 @compiled()

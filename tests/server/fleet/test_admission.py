@@ -137,6 +137,21 @@ def test_a_cohort_that_is_larger_than_agreed_is_not_taken(
     assert digests(tmp_path / "with") == digests(without_the_last())
 
 
+def test_an_answer_to_an_earlier_round_or_run_does_not_count_again(tmp_path: Path) -> None:
+    first: list[bytes] = []
+
+    def replaying(question: Question, honest: bytes) -> bytes:
+        first.append(honest)
+        return first[0]
+
+    outcome = Fleet(tmp_path / "run", tampers={LAST: replaying}).run()
+    again = Fleet(tmp_path / "again", tampers={LAST: replaying}).run()
+
+    assert outcome.refused == {"wrong-round": N_ROUNDS - 1}
+    assert [line["answers"] for line in outcome.rounds] == [N_NODES, LAST, LAST]
+    assert again.refused == {"wrong-run": N_ROUNDS}
+
+
 def with_no_array_that_fits(rows: Contribution) -> Contribution:
     return replace(rows, weights=None, vectors=None)
 

@@ -98,6 +98,16 @@ def test_a_round_below_the_quorum_is_given_up_with_its_budget_and_the_run_goes_o
     assert 4.99 < certificate.claim.epsilon <= 5.0
 
 
+def test_a_round_with_fewer_users_than_take_part_is_given_up_too(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    outcome = Fleet(folder, tampers={3: refusing_in(1)}, settings={"size": 35}).run()
+
+    assert outcome.board.version == N_ROUNDS
+    assert [line["releases"] for line in outcome.rounds] == [PLAN[0], [], PLAN[2]]
+    assert booked(folder) == [name for names in PLAN for name in names]
+
+
 def test_the_given_up_round_is_not_made_up_for_later(tmp_path: Path) -> None:
     """When the job is run again, with everybody willing, nothing more is asked or booked."""
     folder = tmp_path / "run"

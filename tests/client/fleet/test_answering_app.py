@@ -1,0 +1,107 @@
+"""The Flower side of a device: bytes in, bytes out, and no text of its failures on the way back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+from fedboard.client.answering import respond
+from fedboard.client.fleet import client_app
+from fedboard.client.fleet.answering_app import make_client_app
+from fedboard.common.wire.answer import Answer, refusal
+from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
+from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal
+from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.client.test_answering import BOARD, Device
+
+SECRET = "she-rated-item-7-with-a-5"
+QUESTION = Question(run="run-1", protocol="trusted", form="factored", board=BOARD).content
+
+
+def told_by(app: Any, content: RecordDict) -> Message:
+    """What comes back from the one node of this app."""
+    grid = LocalGrid(app, 1, {})
+    with grid.running():
+        (reply,) = grid.pull_messages(
+            grid.push_messages([Message(content, 1, ROUND, ttl=60.0, group_id="1")])
+        )
+    return reply
+
+
+def bytes_of(reply: Message) -> bytes:
+    assert not reply.has_error()
+    content = frame_of(reply.content)
+    assert content is not None
+    return content
+
+
+def opened_by(opening: Callable[[], Any], closing: Callable[[], Any], device: Device) -> Any:
+    @contextmanager
+    def opened(context: Context) -> Iterator[tuple[Device, Device]]:
+        opening()
+        yield device, device
+        closing()
+
+    return opened
+
+
+def fine() -> None:
+    """Nothing happens."""
+
+
+def fails() -> None:
+    raise OSError(SECRET)
+
+
+def test_an_answer_travels_as_the_bytes_that_it_is() -> None:
+    app = make_client_app(opened_by(fine, fine, Device()))
+
+    content = bytes_of(told_by(app, record_of(QUESTION)))
+
+    assert content == respond(QUESTION, source=Device(), gate=Device())
+    assert Answer.from_bytes(content, limit=1 << 24).run == "run-1"
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(fails, fine), (fine, fails)], ids=["opening", "closing"])
+def test_a_device_that_cannot_be_opened_or_closed_says_a_code(
+    opening: Callable[[], None], closing: Callable[[], None]
+) -> None:
+    app = make_client_app(opened_by(opening, closing, Device()))
+
+    assert bytes_of(told_by(app, record_of(QUESTION))) == refusal(Refusal.INTERNAL)
+
+
+def test_kernels_that_cannot_be_found_out_are_a_code() -> None:
+    def kernels(context: Context) -> str:
+        raise KeyError(SECRET)
+
+    app = make_client_app(opened_by(fine, fine, Device()), kernels=kernels)
+
+    assert bytes_of(told_by(app, record_of(QUESTION))) == refusal(Refusal.INTERNAL)
+
+
+def test_the_device_is_open_while_it_answers_and_closed_after() -> None:
+    device = Device()
+    opening, closing = (lambda: device.events.append("open")), (lambda: device.events.append("close"))
+
+    told_by(make_client_app(opened_by(opening, closing, device)), record_of(QUESTION))
+
+    assert device.events == ["open", "recall", "admit", "cohort", "commit", "close"]
+
+
+def test_a_record_without_a_question_opens_nothing() -> None:
+    device = Device()
+    app = make_client_app(opened_by(lambda: device.events.append("open"), fine, device))
+
+    assert bytes_of(told_by(app, RecordDict())) == refusal(Refusal.MALFORMED)
+    assert device.events == []
+
+
+def test_a_device_without_its_file_says_nothing_about_it() -> None:
+    """The app of a deployment; a simulated node has no such file, so it fails as a device would."""
+    content = bytes_of(told_by(client_app.app, record_of(QUESTION)))
+
+    assert content == refusal(Refusal.INTERNAL)
