@@ -14,10 +14,10 @@ from deployment import FleetPlan
 from fedboard.common.board import Board
 
 BROKEN = {
-    "books late": ("late booking", "underbooked_ledgers"),
-    "draws again": ("after: draw", "double_releases"),
+    "books late": ({"at": "late booking", "steps": 3}, "underbooked_ledgers"),
+    "draws again": ({"at": "after: draw", "steps": 9}, "double_releases"),
 }
-"""Server -> step at which it ends itself once, and the count that must show it."""
+"""Server -> step at which it ends itself once, in the middle of the training, and the count that must show it."""
 
 
 def broken_servers(folder: Path, plan: FleetPlan) -> dict[str, list[str]]:

@@ -43,16 +43,21 @@ class Link:
         return self
 
     def __exit__(self, *ignored: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(10)
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.call_later(0.2, self._loop.stop)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.set_exception_handler(lambda *_: None)  # connections that are cut are the purpose
-        self._loop.run_until_complete(
-            asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._inside)
-        )
+        listening = asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._inside)
+        server = self._loop.run_until_complete(listening)
         self._loop.run_forever()
+        server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError, asyncio.TimeoutError):

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class ChaosRun:
     seed: str
     events: int
     broken: str = ""
-    die_at: str = ""
+    die_at: Mapping[str, Any] = field(default_factory=dict)
     """Step at which the server ends itself in the beginning, see ``chaos_parts``."""
     happened: Counter[str] = field(default_factory=Counter)
 
@@ -90,7 +90,7 @@ class ChaosRun:
     def _disturbed(self) -> str:
         """``finished``, ``lost preparation``, ``refused`` (a broken server that cannot go on) or ``stuck``."""
         if self.die_at:
-            self._order("server", {"steps": self.chance.randrange(2, 4), "at": self.die_at})
+            self._order("server", dict(self.die_at))
         for name in ("server", *NODES):
             self._start(name)
         to_come = self.events
@@ -112,12 +112,12 @@ class ChaosRun:
                 return "stuck"
 
     def _end_of_server(self) -> str:
+        if LOST_PREPARATION in self._said():
+            return "lost preparation"
         if "server" in self._returns or self.fleet.pid("server") is not None:
             return ""
         if self.fleet.status("server") == 0:
             return "finished"
-        if LOST_PREPARATION in self._said():
-            return "lost preparation"
         if self.broken or self.happened["server gave up"] >= MOST_RESTARTS:
             return "refused"
         self.happened["server gave up"] += 1  # after five failures in a row; its operator starts it again
@@ -179,7 +179,7 @@ class ChaosRun:
 
     def _kill_server_at_a_step(self) -> str:
         step = f"{self.chance.choice(('before', 'after'))}: {self.chance.choice(SERVER_STEPS)}"
-        self._order("server", {"steps": self.chance.randrange(3), "at": step})
+        self._order("server", {"steps": self.chance.randrange(6), "at": step})
         return "ServerApp told to end at a step"
 
     def _kill_client_at_a_step(self) -> str:

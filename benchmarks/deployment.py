@@ -164,10 +164,13 @@ class Deployment:
         """The rounds so far."""
         return RoundLog(self.state.run / "rounds.jsonl")
 
-    def start(self, name: str, command: Sequence[str] = FEDBOARD, **environment: str) -> None:
+    def start(
+        self, name: str, command: Sequence[str] = FEDBOARD, *, stays: bool = False, **environment: str
+    ) -> None:
         """Start the server or a device; ``command`` is the beginning of the command line."""
         config = self.folder / ("fleet.toml" if name == "server" else f"{name}/device.toml")
-        words = ["server", "--until-trained"] if name == "server" else ["client"]
+        words = ["server" if name == "server" else "client"]
+        words += ["--until-trained"] if name == "server" and not stays else []
         quiet = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(

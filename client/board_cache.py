@@ -40,7 +40,7 @@ class BoardCache:
             folder: the place; ``fedboard recommend`` takes it in place of a board file too.
             max_bytes: of all boards together; the newest one stays whatever it takes.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # boards are public; who fetched them is not
         self.folder = folder
         self._max_bytes = max_bytes
 

@@ -19,7 +19,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.manifest import BoardFile, Encoding, Manifest, PinnedKey, SignedManifest
 
 _SEEN = "seen.json"
-_PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
+PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """What may go better next time."""
 _SAME_BOARD = (Encoding.EXACT, Encoding.PACKED)
 
@@ -127,7 +127,7 @@ class BoardFeed:
                         yield fetched
             except FeedRefusedError as error:
                 failures += 1
-                if error.code not in _PASSING or failures >= self._patience.attempts:
+                if error.code not in PASSING or failures >= self._patience.attempts:
                     raise
                 self._patience.wait(failures)
 
@@ -210,7 +210,7 @@ class BoardFeed:
                 return ask()
             except FeedRefusedError as error:
                 failures += 1
-                if error.code not in _PASSING or failures >= self._patience.attempts:
+                if error.code not in PASSING or failures >= self._patience.attempts:
                     raise
                 self._patience.wait(failures)
 
@@ -221,7 +221,7 @@ class BoardFeed:
             try:
                 self._read_on(manifest, file, arriving, held)
             except FeedRefusedError as error:
-                if error.code not in _PASSING:
+                if error.code not in PASSING:
                     raise
             arrived = _size(arriving)
             if arrived == file.size:
@@ -283,4 +283,4 @@ def _size(path: Path) -> int:
         return 0
 
 
-__all__ = ["BoardFeed", "Fetched"]
+__all__ = ["PASSING", "BoardFeed", "Fetched"]

@@ -6,12 +6,14 @@ A source is never trusted: what it says is verified by whoever asks it.
 import contextlib
 import http.client
 import re
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from fedboard.client.authority import read_authority
 from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
@@ -56,7 +58,7 @@ def open_source(place: str, *, authority: Path | None = None, seconds: float = 3
         seconds: for a manifest or for the next piece of a file, before it counts as unreachable.
 
     Raises:
-        InputError: no such folder, or an unknown form.
+        InputError: no such folder, an unknown form, or no certificate in the authority's file.
     """
     scheme, separator, rest = place.partition("://")
     if not separator and _HOST_AND_PORT.fullmatch(place) and not Path(place).exists():
@@ -80,10 +82,8 @@ class HttpSource:
     """A mirror on a web server, with or without support for ranges."""
 
     def __init__(self, place: str, *, authority: Path | None = None, seconds: float = 30.0) -> None:
-        import ssl
-
         self._place, self._seconds = place.rstrip("/"), seconds
-        context = ssl.create_default_context(cafile=None if authority is None else str(authority))
+        context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
         self._opener = urllib.request.build_opener(
             urllib.request.HTTPSHandler(context=context), _NoRedirectDown()
         )
@@ -157,7 +157,9 @@ def _http_failures() -> Iterator[None]:
             codes = {404: FeedCode.NOT_FOUND, 429: FeedCode.RATE_LIMITED, 503: FeedCode.RATE_LIMITED}
             raise FeedRefusedError(codes.get(error.code, FeedCode.UNREACHABLE)) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise FeedRefusedError(FeedCode.UNREACHABLE) from error
+        reason = getattr(error, "reason", error)
+        untrusted = isinstance(reason, ssl.SSLCertVerificationError)
+        raise FeedRefusedError(FeedCode.UNTRUSTED if untrusted else FeedCode.UNREACHABLE) from error
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Whether what a board promises holds, and is the promise that a person asks for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,12 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.events import RELATIVE_TOLERANCE
+from fedboard.common.privacy.events import RELATIVE_TOLERANCE, is_amplified
 from fedboard.common.wire.refusals import Refusal, RefusedError
+
+MOST_RELEASES = 2_000
+"""Of a run: what a device recomputes in seconds."""
+_MOST_SAMPLED_ROUNDS = 64
 
 
 def require_certified(board: Board, plan: Iterable[Iterable[Request]], policy: Policy) -> None:
@@ -43,12 +47,20 @@ def require_certified(board: Board, plan: Iterable[Iterable[Request]], policy: P
 def _verified(board: Board) -> Certificate:
     try:
         certificate = Certificate.from_dict(dict(board.certificate or {}))
-        holds = certificate.board_digest == board.digest and certificate.holds
+        about_it = certificate.board_digest == board.digest and _is_affordable(certificate.releases)
+        holds = about_it and certificate.holds
     except (FedboardError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise RefusedError(Refusal.BAD_BOARD) from None
     if not holds:
         raise RefusedError(Refusal.BAD_BOARD)
     return certificate
+
+
+def _is_affordable(releases: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a device can recompute what they cost: of other noise and of sampling it takes loss distributions."""
+    sampled = {event["participation"].get("round") for event in releases if is_amplified(event)}
+    gaussian = all(event.get("mechanism") == "gaussian" for event in releases)
+    return gaussian and len(releases) <= MOST_RELEASES and len(sampled) <= _MOST_SAMPLED_ROUNDS
 
 
 def _keeps_to(releases: Iterable[Mapping[str, Any]], plan: Iterable[Iterable[Request]]) -> bool:
@@ -60,4 +72,4 @@ def _keeps_to(releases: Iterable[Mapping[str, Any]], plan: Iterable[Iterable[Req
     )
 
 
-__all__ = ["require_certified"]
+__all__ = ["MOST_RELEASES", "require_certified"]

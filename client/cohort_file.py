@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.client.private_files import make_private_folder, open_private, write_private
 from fedboard.client.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
@@ -98,7 +99,8 @@ def write_cohort(folder: Path, cohort: Cohort, item_ids: tuple[str, ...]) -> Non
     """Write a folder that ``CohortFile.open`` reads.
 
     Args:
-        folder: made if it is missing; readable by its owner alone.
+        folder: made if it is missing; it and its files are readable by their owner alone, also if they were
+            not before.
         cohort: its ``first_row`` is kept. Private.
         item_ids: the id of each item number. Public.
 
@@ -109,11 +111,12 @@ def write_cohort(folder: Path, cohort: Cohort, item_ids: tuple[str, ...]) -> Non
         raise InputError(f"a cohort of {cohort.n_items} items needs as many item ids, all different")
     whole = cohort.rows(0, cohort.n_users)
     _require_sound(whole)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     for name, dtype in _DTYPES.items():
-        np.save(folder / f"{name}.npy", np.ascontiguousarray(getattr(whole, name), dtype=dtype))
+        with open_private(folder / f"{name}.npy") as stream:
+            np.save(stream, np.ascontiguousarray(getattr(whole, name), dtype=dtype))
     header = _Header(format=_FORMAT, item_ids=tuple(item_ids), first_row=cohort.first_row)
-    (folder / "cohort.json").write_bytes(msgspec.json.encode(header))
+    write_private(folder / "cohort.json", msgspec.json.encode(header))
 
 
 def _read_header(folder: Path) -> _Header:

@@ -1,5 +1,6 @@
 """A device's configuration: one TOML file that says where ratings, policy, server and boards are."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,7 @@ import msgspec
 
 from fedboard.client.board_cache import BoardCache
 from fedboard.client.policy import Policy
+from fedboard.client.private_files import make_private_folder
 from fedboard.client.rating_store import RatingStore
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.budget import Budget
@@ -21,6 +23,9 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.device_ledger import DeviceLedger
     from fedboard.client.kept_answers import KeptAnswers
     from fedboard.client.refusal_counts import RefusalCounts
+
+
+_HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):\d{1,5}")
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,6 +66,18 @@ class Server(_Section, frozen=True, kw_only=True):
     poll_seconds: float = 1.0
     """Mean time between two questions for work."""
 
+    def __post_init__(self) -> None:
+        """Check the form of the address.
+
+        Raises:
+            InputError: it is none.
+        """
+        if not _HOST_AND_PORT.fullmatch(self.address):
+            raise InputError(
+                "address of [server] is HOST:PORT and nothing else, such as fedboard.example.org:8443, "
+                f"got {self.address!r}"
+            )
+
 
 class Boards(_Section, frozen=True, kw_only=True):
     """``[board]``: where boards come from and where they are kept."""
@@ -71,6 +88,9 @@ class Boards(_Section, frozen=True, kw_only=True):
     """Address of a board service, or of a mirror."""
     public_key: Path | None = None
     """The key that signs the boards' manifests."""
+    ca_certificate: Path | None = None
+    """PEM file of the authority that vouches for the source; default: that of ``[server]`` for a board service,
+    the system's for a web server."""
     max_bytes: int = 1 << 30
     """Room for cached boards."""
 
@@ -113,10 +133,11 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         """
         from fedboard.client.device_ledger import DeviceLedger
 
+        if not read_only:
+            self._make_state_folder()
         if read_only or self.ledger.exists():
             ledger = DeviceLedger.open(self.ledger, read_only=read_only)
         else:
-            self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             ledger = DeviceLedger.create(self.ledger, self.policy.limit())
         try:
             _require_same_limit(self.ledger, made_for=ledger.limit, asked=self.policy.limit())
@@ -124,6 +145,15 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             ledger.close()
             raise
         return ledger
+
+    def _make_state_folder(self) -> None:
+        try:
+            make_private_folder(self.state)
+        except OSError as error:
+            raise InputError(
+                f"{self.state}: this folder cannot be made, or not for its owner alone ({error.strerror}); "
+                "give it to whoever runs the device, or name another one as state"
+            ) from error
 
     def answers(self) -> "KeptAnswers":
         """The last answers, to be sent again where the server lost them."""
@@ -141,9 +171,34 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
 
         return RefusalCounts(self.state / "refusals.json")
 
+    def authority(self, source: str) -> Path | None:
+        """PEM file of the authority to trust at a source of boards; None for the system's."""
+        if self.board.ca_certificate is not None or self.server is None:
+            return self.board.ca_certificate
+        return None if source.startswith("https:") else self.server.ca_certificate
+
     def board_cache(self) -> BoardCache:
         """The boards that were fetched."""
         return BoardCache(self.board.cache, max_bytes=self.board.max_bytes)
+
+    def published_boards(self) -> BoardCache:
+        """The same, for the gate: with ``published_only`` it fetches what it misses, where it knows from whom.
+
+        Raises:
+            InputError: key or certificate of the source cannot be read.
+        """
+        board = self.board
+        if not self.policy.published_only or board.source is None or board.public_key is None:
+            return self.board_cache()
+        from fedboard.client.fetching_cache import FetchingCache
+
+        return FetchingCache(
+            board.cache,
+            max_bytes=board.max_bytes,
+            source=board.source,
+            public_key=board.public_key,
+            authority=self.authority(board.source),
+        )
 
 
 def load_device(path: Path) -> DeviceConfig:
@@ -200,7 +255,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             ledger=ledger,
             answers=config.answers(),
             refusals=config.refusals(),
-            cache=config.board_cache(),
+            cache=config.published_boards(),
         )
         yield source, gate
 

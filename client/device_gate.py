@@ -6,15 +6,17 @@ this person's items cannot be refused by looking at them; it is refused because 
 the one that the policy names, or because the board is not one that was published to everybody.
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from fedboard.client.answering import Scale
+from fedboard.client.board_arrays import has_sound_arrays
 from fedboard.client.board_cache import BoardCache
-from fedboard.client.certified import require_certified
+from fedboard.client.certified import MOST_RELEASES, require_certified
 from fedboard.client.device_ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.kept_answers import KeptAnswers
 from fedboard.client.policy import Policy
@@ -26,6 +28,8 @@ from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyEr
 from fedboard.common.tasks.rebuilding import rebuild_task
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+
+_log = logging.getLogger(__name__)
 
 
 class DeviceGate:
@@ -93,10 +97,25 @@ class DeviceGate:
         )
         with self._counting():
             self._answers.keep(question, answer)
-            self._ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
+            try:
+                self._ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
+            except (BudgetExceededError, PrivacyError):
+                self._answers.drop(question)
+                raise
+            self._answers.drop_earlier(question)  # not before: until now the server may ask for them again
+
+    def note(self, code: Refusal) -> None:
+        """Count a refusal that was made before this gate saw the question."""
+        self._refusals.add(code)
+
+    def failed(self, error: Exception) -> None:
+        """Count it and keep the reason here; rows that cannot be computed are answered as empty ones."""
+        self._refusals.add(Refusal.INTERNAL)
+        _log.error("rows could not be computed and are answered as empty ones", exc_info=error)
 
     def _require_allowed(self, question: Question, board: Board) -> None:
         policy, catalogue = self._policy, board.catalogue
+        _require(question.private_noise or policy.seeded_noise, Refusal.NOT_PRIVATE)
         _require_name(question.run)
         runs = policy.runs
         _require(runs is None or any(fnmatchcase(question.run, r) for r in runs), Refusal.NOT_ALLOWED)
@@ -168,13 +187,16 @@ class DeviceGate:
 
 
 def _plan_of(board: Board) -> Sequence[Sequence[Request]]:
-    """All rounds of a run by its board's own configuration, which may be anybody's."""
+    """All rounds of a run by its board's own configuration, which may be anybody's; the board fits it."""
+    stated = board.config.get("noise_multipliers")  # one for each release, so that no plan is longer
+    _require(isinstance(stated, Mapping) and len(stated) <= MOST_RELEASES, Refusal.BAD_BOARD)
     try:
         task = rebuild_task(board)
         plan = task.plan()
     except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
         raise RefusedError(Refusal.BAD_BOARD) from None
     _require(set(board.config) <= set(task.config), Refusal.BAD_BOARD)  # a key that is not understood
+    _require(has_sound_arrays(board, task), Refusal.BAD_BOARD)
     return plan
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import grpc
 
+from fedboard.client.authority import read_authority
 from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
 from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, MAX_MESSAGE_BYTES, WATCH, method
@@ -17,6 +18,9 @@ _CODES = {
     grpc.StatusCode.INVALID_ARGUMENT: FeedCode.MALFORMED,
     grpc.StatusCode.RESOURCE_EXHAUSTED: FeedCode.RATE_LIMITED,
 }
+
+_NOT_VOUCHED_FOR = ("certificate_verify_failed", "hostname verification", "peer certificate")
+"""What gRPC writes of a certificate that it does not take; it has no status of its own for that."""
 
 
 class GrpcSource:
@@ -32,7 +36,7 @@ class GrpcSource:
             ("grpc.enable_http_proxy", 0),
         ]
         if tls:
-            roots = None if authority is None else authority.read_bytes()
+            roots = None if authority is None else read_authority(authority).encode("ascii")
             credentials = grpc.ssl_channel_credentials(root_certificates=roots)
             self._channel = grpc.secure_channel(address, credentials, options=options)
         else:
@@ -101,7 +105,14 @@ def _grpc_failures() -> Iterator[None]:
     try:
         yield
     except grpc.RpcError as error:
-        raise FeedRefusedError(_CODES.get(error.code(), FeedCode.UNREACHABLE)) from error
+        raise FeedRefusedError(_code(error)) from error
+
+
+def _code(error: grpc.RpcError) -> FeedCode:
+    unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
+    if unavailable and any(sign in (error.details() or "").lower() for sign in _NOT_VOUCHED_FOR):
+        return FeedCode.UNTRUSTED
+    return _CODES.get(error.code(), FeedCode.UNREACHABLE)
 
 
 __all__ = ["GrpcSource"]

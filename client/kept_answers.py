@@ -3,9 +3,10 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
-from fedboard.common.board import write_atomically
+from fedboard.client.private_files import make_private_folder, write_private
 from fedboard.common.wire.question import Question
 
 _DIGEST = hashlib.sha256().digest_size
@@ -13,52 +14,63 @@ _SUFFIX = ".answer"
 
 
 class KeptAnswers:
-    """Answers in a folder, one file a run. Private: an answer holds rows of the ratings.
+    """Answers in a folder, one file a round. Private: an answer holds rows of the ratings.
 
     Not guaranteed: that an answer is booked; the ledger says so.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Use a folder, which is made when something is kept; its own folder must exist by then."""
+        """Use a folder, which is made when something is kept."""
         self._folder = folder
 
     def keep(self, question: Question, answer: bytes) -> None:
-        """Replace what is kept of this run; durable on return."""
+        """Keep it beside the answers to earlier rounds of this run; durable on return."""
         content = _identity(question) + hashlib.sha256(answer).digest() + answer
-        place = self._place(question.run)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        os.close(os.open(_part(place), os.O_CREAT | os.O_WRONLY, 0o600))
-        write_atomically(place, content)
+        make_private_folder(self._folder)
+        write_private(self._place(question), content)
 
     def recall(self, question: Question) -> bytes | None:
         """The answer to this very question; None where there is none or it is damaged."""
         try:
-            content = self._place(question.run).read_bytes()
+            content = self._place(question).read_bytes()
         except FileNotFoundError:
             return None
         answer = content[2 * _DIGEST :]
         whole = content[:_DIGEST] == _identity(question)
         return answer if whole and content[_DIGEST : 2 * _DIGEST] == hashlib.sha256(answer).digest() else None
 
+    def drop(self, question: Question) -> None:
+        """Overwrite and delete what is kept of this round, if anything is."""
+        place = self._place(question)
+        _erase([place] if place.exists() else [])
+
+    def drop_earlier(self, question: Question) -> None:
+        """Overwrite and delete what is kept of this run's other rounds."""
+        own = self._place(question)
+        _erase(place for place in self._folder.glob(f"{_name(question.run)}*") if place != own)
+
     def forget(self) -> int:
         """Overwrite and delete every kept answer; how many there were."""
-        found = list(self._folder.glob(f"*{_SUFFIX}*"))
-        for place in found:
-            with place.open("r+b") as stream:
-                stream.write(bytes(place.stat().st_size))
-                stream.flush()
-                os.fsync(stream.fileno())
-            place.unlink()
-        return len(found)
+        return _erase(list(self._folder.glob(f"*{_SUFFIX}*")))
 
-    def _place(self, run: str) -> Path:
-        return (
-            self._folder / f"{hashlib.sha256(run.encode(errors='surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
-        )
+    def _place(self, question: Question) -> Path:
+        return self._folder / f"{_name(question.run)}-{question.round}{_SUFFIX}"
 
 
-def _part(place: Path) -> Path:
-    return place.with_name(place.name + ".part")
+def _erase(places: Iterable[Path]) -> int:
+    number = 0
+    for place in places:
+        with place.open("r+b") as stream:
+            stream.write(bytes(place.stat().st_size))
+            stream.flush()
+            os.fsync(stream.fileno())
+        place.unlink()
+        number += 1
+    return number
+
+
+def _name(run: str) -> str:
+    return hashlib.sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _identity(question: Question) -> bytes:

@@ -32,7 +32,7 @@ adjacency = "{adjacency}"
 # catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
 # smallest_catalogue = 50       # fewer items make the question too pointed
 # seeded_noise = true           # answer simulations too, whose noise the server can remove
-# published_only = true         # answer only about boards in the cache below, which were signed for everybody
+# published_only = true         # answer only about boards that come, signed for everybody, from [board]
 
 # [server]                      # a device that trains
 # address = "fedboard.example.org:8443"
@@ -41,8 +41,9 @@ adjacency = "{adjacency}"
 # poll_seconds = 5.0            # how often it asks for work
 
 # [board]                       # where boards come from
-# source = "fedboard.example.org:8444"
+# source = "fedboard.example.org:8445"
 # public_key = "board-signing.pub"
+# ca_certificate = "ca.pem"     # who vouches for the source, where it is not the one of [server]
 # cache = "boards"
 # max_bytes = 1073741824        # room for boards
 """

@@ -37,6 +37,8 @@ def open_own(ratings: Path, place: Path | None) -> OwnView:
     """
     if ratings.suffix == ".toml":
         store, cache = _of_device(ratings)
+        if place is None and not any(cache.glob("board-*.board")):
+            raise InputError(f"{cache}: this device has no board yet; get one with `fedboard board fetch`")
         return _from_store(store, open_board(place or cache))
     if place is None:
         raise InputError("give a board too: a board file, or the directory of a run")

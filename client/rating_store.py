@@ -178,6 +178,11 @@ class RatingStore:
         with _failures(self.path):
             return self._count()
 
+    @property
+    def n_users(self) -> int:
+        """One person."""
+        return 1
+
     def cohort(self, board: Board) -> Cohort:
         """Her row in a board's catalogue; what the board cannot use is left out.
 

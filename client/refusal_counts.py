@@ -1,12 +1,11 @@
 """How often this device refused, by code: for its owner's eyes."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from fedboard.common.board import write_atomically
+from fedboard.client.private_files import write_private
 from fedboard.common.errors import InputError
 from fedboard.common.wire.refusals import Refusal
 
@@ -33,8 +32,7 @@ class RefusalCounts:
     def add(self, code: Refusal) -> None:
         """Count one more; durable on return."""
         self._counts[code] = self._counts.get(code, 0) + 1
-        os.close(os.open(self._path.with_name(self._path.name + ".part"), os.O_CREAT | os.O_WRONLY, 0o600))
-        write_atomically(self._path, msgspec.json.encode(self._counts, order="sorted"))
+        write_private(self._path, msgspec.json.encode(self._counts, order="sorted"))
 
     def by_code(self) -> Mapping[Refusal, int]:
         """Code -> number of refusals."""

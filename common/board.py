@@ -115,14 +115,18 @@ class Board:
         return _serialise(self)
 
     @staticmethod
-    def from_bytes(content: NDArray[np.uint8]) -> "Board":
-        """Read a board that came as bytes, uint8, shape (n_bytes,); its arrays are views of them.
+    def from_bytes(content: NDArray[np.uint8], *, max_header: int = _MAX_HEADER_BYTES) -> "Board":
+        """Read a board that came as bytes; its arrays are views of them.
+
+        Args:
+            content: uint8, shape (n_bytes,).
+            max_header: most bytes of its description that are taken, which is what reading it costs.
 
         Raises:
-            InputError: not a complete board.
+            InputError: not a complete board, or one with a longer description.
         """
         try:
-            return _parse(content)
+            return _parse(content, max_header)
         except _NOT_A_BOARD as error:
             raise InputError(f"not a complete fedboard board ({error})") from error
 
@@ -229,10 +233,10 @@ def _serialise(board: Board) -> bytes:
     return len(encoded).to_bytes(8, "little") + encoded + b"".join(body)
 
 
-def _parse(mapped: AnyArray) -> Board:
+def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
     header_bytes = int.from_bytes(mapped[:8].tobytes(), "little")
-    if not 0 < header_bytes <= min(_MAX_HEADER_BYTES, mapped.size - 8):
-        raise ValueError("its header is cut short")
+    if not 0 < header_bytes <= min(max_header, mapped.size - 8):
+        raise ValueError("its header is cut short, or too long")
     header = json.loads(mapped[8 : 8 + header_bytes].tobytes().decode())
     description = _checked(json.loads(header.pop("__metadata__")["fedboard"]))
     body = mapped[8 + header_bytes :]

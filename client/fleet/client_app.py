@@ -10,10 +10,11 @@ from fedboard.client.device_config import open_device
 from fedboard.client.fleet.answering_app import make_client_app
 
 
-def _open(context: Context) -> AbstractContextManager[tuple[RatingSource, Gate]]:
+def open_configured(context: Context) -> AbstractContextManager[tuple[RatingSource, Gate]]:
+    """Open the device whose file the node names."""
     return open_device(Path(str(context.node_config["device"])))
 
 
-app = make_client_app(_open)
+app = make_client_app(open_configured)
 
-__all__ = ["app"]
+__all__ = ["app", "open_configured"]

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from threading import Event, Thread
@@ -23,9 +23,11 @@ from flwr.app.user_config import UserConfig
 from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedboard.client.authority import read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import load_private_key
+from fedboard.common.wire.refusals import Refusal
 
 ClientCallable: TypeAlias = Callable[[Message, Context], Message]
 
@@ -84,27 +86,50 @@ class NodeSettings:
 class Tally:
     """What a node did since it started."""
 
+    asked: int = 0
     answered: int = 0
+    """Replies that the server took, also refusals and failures."""
+    refused: int = 0
+    """Questions that the device answered with a code alone; see ``refuse``."""
     failed: int = 0
     """Messages whose app raised; answered with a code."""
     undelivered: int = 0
-    """Answers that the server did not take."""
+    """Replies that the server did not take."""
+    codes: set[Refusal] = field(default_factory=set)
+    """Why it refused."""
+
+    @property
+    def given(self) -> int:
+        """Questions that got an answer of this device."""
+        return self.asked - self.refused - self.failed
+
+    def refuse(self, code: Refusal) -> None:
+        """Count a refusal; each code is logged once."""
+        self.refused += 1
+        if code not in self.codes:
+            _log.warning("refused: %s; later ones are counted (`fedboard status`)", code.value)
+            self.codes.add(code)
 
 
 class WarmNode:
     """Answers messages with an app, one at a time, until it is told to stop."""
 
-    def __init__(self, settings: NodeSettings, app: ClientCallable) -> None:
+    def __init__(self, settings: NodeSettings, app: ClientCallable, *, tally: Tally | None = None) -> None:
         """Read certificate and key; nothing is sent yet.
+
+        Args:
+            settings: of the device.
+            app: answers a message.
+            tally: where the app counts its refusals; None: nowhere.
 
         Raises:
             InputError: a file cannot be read as what it should be.
         """
-        self.settings, self.tally = settings, Tally()
+        self.settings, self.tally = settings, tally or Tally()
         self._app = app
         self._connection = Connection(
             address=settings.server,
-            root_certificate=_certificate(settings.root_certificate),
+            root_certificate=read_authority(settings.root_certificate),
             private_key=load_private_key(settings.private_key),
         )
         self._context: Context | None = None
@@ -163,6 +188,7 @@ class WarmNode:
                 run_id=run, node_id=node, node_config=config, state=RecordDict(), run_config={}
             )
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run, node, 0
+        self.tally.asked += 1
         reply = answered(self._app, message, self._context)
         self.tally.failed += reply.has_error()
         return reply
@@ -217,13 +243,6 @@ def _trouble(error: Exception, *, admitted: bool) -> Trouble:
         case 502 | 503 | 504:
             return Trouble.UNREACHABLE
     return Trouble.REFUSED
-
-
-def _certificate(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: no certificate in PEM form can be read there") from error
 
 
 __all__ = ["APP_FAILED", "NodeSettings", "Tally", "Trouble", "WarmNode", "answered"]

@@ -22,6 +22,8 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     round: int
     protocol: str
     form: str
+    private_noise: bool
+    reply_key: str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -30,6 +32,8 @@ class Question:
 
     KIND: ClassVar[str] = "question"
     MAX_BYTES: ClassVar[int] = 1 << 31
+    MAX_BOARD_HEADER: ClassVar[int] = 1 << 22
+    """Configuration and certificate of a board; reading more would cost a device too much."""
 
     run: str
     """Unique among all runs, for ever."""
@@ -39,16 +43,32 @@ class Question:
     """Its wire form."""
     board: Board
     """The last published one, with its certificate."""
+    private_noise: bool
+    """Whether the server states that nobody can reproduce its noise; false in a simulation."""
+    reply_key: bytes
+    """Public half of the key that replies are sealed to, see ``fedboard.common.wire.sealing``."""
 
     @property
     def round(self) -> int:
         """Version of the board that is asked about."""
         return self.board.version
 
+    @property
+    def about(self) -> bytes:
+        """What a reply must be about."""
+        return f"{self.run}\n{self.round}\n{self.board.digest}".encode(errors="surrogatepass")
+
     @cached_property
     def content(self) -> bytes:
         """The message."""
-        fields = {"run": self.run, "round": self.round, "protocol": self.protocol, "form": self.form}
+        fields = {
+            "run": self.run,
+            "round": self.round,
+            "protocol": self.protocol,
+            "form": self.form,
+            "private_noise": self.private_noise,
+            "reply_key": self.reply_key.hex(),
+        }
         board = np.frombuffer(self.board.to_bytes(), dtype=np.uint8)
         return pack_frame(self.KIND, fields, {"board": board})
 
@@ -65,12 +85,23 @@ class Question:
         if set(frame.arrays) != {"board"} or stored is None or stored.dtype != np.uint8 or stored.ndim != 1:
             raise RefusedError(Refusal.MALFORMED)
         try:
-            board = Board.from_bytes(stored)
+            board = Board.from_bytes(stored, max_header=cls.MAX_BOARD_HEADER)
         except InputError:
             raise RefusedError(Refusal.BAD_BOARD) from None
         if board.version != fields.round:
             raise RefusedError(Refusal.WRONG_ROUND)
-        return cls(run=fields.run, protocol=fields.protocol, form=fields.form, board=board)
+        try:
+            reply_key = bytes.fromhex(fields.reply_key)
+        except ValueError:
+            raise RefusedError(Refusal.MALFORMED) from None
+        return cls(
+            run=fields.run,
+            protocol=fields.protocol,
+            form=fields.form,
+            board=board,
+            private_noise=fields.private_noise,
+            reply_key=reply_key,
+        )
 
 
 __all__ = ["Question"]

@@ -9,6 +9,7 @@ from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey, is_sealed
 
 _SLACK_BYTES = 1 << 16
 
@@ -19,6 +20,8 @@ class Admission:
 
     question: Question
     requests: tuple[Request, ...]
+    key: ReplyKey
+    """That the question asks to seal replies to."""
     users: dict[str, int] = field(default_factory=dict)
     """Rows behind the answer of each node that was taken. Private."""
 
@@ -38,7 +41,7 @@ class Admission:
         """
         if node in self.users:
             raise RefusedError(Refusal.DUPLICATE)
-        answer = Answer.from_bytes(content, limit=self._largest(max_users))
+        answer = self._opened(content, limit=self.largest(max_users))
         if answer.run != self.question.run:
             raise RefusedError(Refusal.WRONG_RUN)
         if answer.round != self.question.round:
@@ -49,6 +52,17 @@ class Admission:
             raise RefusedError(Refusal.TOO_MANY_USERS)
         answer = self._fitting(answer)
         self.users[node] = answer.n_users
+        return answer
+
+    def _opened(self, content: bytes, *, limit: int) -> Answer:
+        """The answer; only a refusal, which says nothing of anybody, may come as it is."""
+        if len(content) > limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        sealed = is_sealed(content)
+        frame = self.key.open(content, about=self.question.about) if sealed else content
+        answer = Answer.from_bytes(frame, limit=limit)
+        if not sealed:
+            raise RefusedError(Refusal.MALFORMED)
         return answer
 
     def _fitting(self, answer: Answer) -> Answer:
@@ -79,7 +93,7 @@ class Admission:
             if sums.size and not -limit <= int(sums.min()) <= int(sums.max()) <= limit:
                 raise RefusedError(Refusal.OUT_OF_BOUNDS)
 
-    def _largest(self, max_users: int) -> int:
+    def largest(self, max_users: int) -> int:
         """Most bytes of an answer of so many users who rated every item."""
         n_items = self.question.board.catalogue.n_items
         numbers = sum(r.release.rows * r.release.width for r in self.requests)

@@ -1,4 +1,4 @@
-"""Whether the ServerApp is at work: a lock on a file, which the kernel lets go however its holder ends.
+"""Who is at work in a folder: locks on files, which the kernel lets go however their holders end.
 
 Flower finds out that a ServerApp was killed when it has missed its heartbeats for a minute; this tells at once.
 """
@@ -7,6 +7,8 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from fedboard.common.errors import InputError
 
 _NAME = "at-work.lock"
 
@@ -26,8 +28,13 @@ def at_work(folder: Path) -> Iterator[None]:
 
 def is_at_work(folder: Path) -> bool:
     """Whether any process is at work on the run in this folder."""
+    return is_locked(folder / _NAME)
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether any process holds this lock."""
     try:
-        with (folder / _NAME).open("rb") as handle:
+        with lock.open("rb") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -36,4 +43,22 @@ def is_at_work(folder: Path) -> bool:
     return False
 
 
-__all__ = ["at_work", "is_at_work"]
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Be the one server that works on a state folder.
+
+    Args:
+        lock: its file in that folder; made if need be.
+
+    Raises:
+        InputError: another server works there.
+    """
+    with lock.open("ab") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{lock.parent}: another fedboard server works there; stop it first") from None
+        yield
+
+
+__all__ = ["alone", "at_work", "is_at_work", "is_locked"]

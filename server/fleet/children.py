@@ -15,6 +15,8 @@ _STEADY_SECONDS = 60.0
 """A child that ran as long is forgiven its earlier failures."""
 _STOP_SECONDS = 3.0
 _LARGEST_LOG_BYTES = 10_000_000
+_LAST_BYTES, _LONGEST_LINE = 10_000, 300
+"""Of a log, where the last line is looked for; of that line, in characters."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +28,9 @@ class Child:
     log: Path
     environment: Mapping[str, str] | None = None
     starts: int = 0
+    ended: str = ""
+    """How its last life ended: the exit status, and the last line that it wrote to its log in that life."""
+    _log_began: int = 0
     _process: "subprocess.Popen[bytes] | None" = None
     _started: float = 0.0
     _next_start: float = 0.0
@@ -42,6 +47,7 @@ class Child:
         if self._process is not None:
             if self._process.poll() is None:
                 return False
+            self.ended = f"exit status {self._process.returncode}{self._last_line()}"
             self._wait = _FIRST_WAIT if now - self._started > _STEADY_SECONDS else self._wait
             self._next_start = now + self._wait
             self._wait = min(2 * self._wait, _LONGEST_WAIT)
@@ -50,7 +56,12 @@ class Child:
             return False
         with self._open_log() as log:
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=self.environment
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                umask=0o077,  # what it writes is its owner's only
             )
         self._started, self.starts = now, self.starts + 1
         return True
@@ -66,8 +77,18 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self.ended = "it was stopped"
         self._let_go()
         _end(below)
+
+    def _last_line(self) -> str:
+        content = b""
+        with suppress(OSError), self.log.open("rb") as log:  # somebody may have moved it away
+            log.seek(max(self._log_began, self.log.stat().st_size - _LAST_BYTES))
+            content = log.read()
+        lines = content.decode(errors="replace").split("\n")
+        found = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {found[:_LONGEST_LINE]}" if found else f", nothing in {self.log}"
 
     def _let_go(self) -> None:
         if self._process is not None and self._process.stdin is not None:
@@ -78,7 +99,9 @@ class Child:
         """The log, begun anew when it is large; the one before is kept."""
         if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG_BYTES:
             os.replace(self.log, self.log.with_suffix(".log.1"))
-        return self.log.open("ab")
+        handle = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._log_began = os.fstat(handle).st_size
+        return os.fdopen(handle, "ab")
 
 
 def _descendants(pid: int) -> list[int]:

@@ -10,8 +10,8 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
-from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.uploads import Upload, take_unfinished
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.fleet.uploads import Upload, limit_look, take_unfinished
 
 _PULLED_AT_ONCE = 64
 
@@ -30,6 +30,8 @@ class Exchange:
     """Messages under way. Flower's own ``send_and_receive`` waits three seconds between looks."""
 
     grid: Grid
+    largest: int | None = None
+    """Most bytes of a reply; a larger one is not fetched to its end. None: any."""
     _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Message id -> node and when it was asked."""
     _uploads: dict[str, Upload] = field(default_factory=dict)
@@ -71,9 +73,10 @@ class Exchange:
             message = self._uploads[message_id].message()
         except (OSError, httpx.HTTPError):
             return  # the link is down; it is looked at again
-        except Exception:  # something in a reply that Flower cannot read
+        except Exception as error:  # too large, or something in a reply that Flower cannot read
+            code = error.code if isinstance(error, RefusedError) else Refusal.MALFORMED
             del self._uploads[message_id]
-            yield Reply(self._waiting.pop(message_id)[0], None, Refusal.MALFORMED)
+            yield Reply(self._waiting.pop(message_id)[0], None, code)
             return
         if message is not None:
             del self._uploads[message_id]
@@ -81,6 +84,7 @@ class Exchange:
 
     def _pulled(self, ids: list[str]) -> Iterator[Reply]:
         take_unfinished()  # those of a look that failed are asked for again
+        limit_look(self.largest)
         try:
             messages = list(self.grid.pull_messages(ids))
         except (OSError, httpx.TransportError):

@@ -9,7 +9,8 @@ from flwr.serverapp import Grid
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.participation import Attendance, require_unsampled
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
@@ -18,6 +19,7 @@ from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey
 from fedboard.server.fleet.admission import Admission
 from fedboard.server.fleet.exchange import Exchange, Reply
 from fedboard.server.fleet.intake import Intake
@@ -63,15 +65,28 @@ class FleetRuntime:
         """Ask all nodes, check what they answer, sum exactly.
 
         Raises:
-            PrivacyError: the requests state who takes part and there is no attendance that draws it.
+            PrivacyError: the requests state who takes part and there is no attendance that draws it, or that it
+                depends on users' numbers.
             TooFewAnswersError: fewer nodes than the quorum, or fewer users than take part, answered in time.
         """
         if attendance is None:
             require_unsampled(requests)
-        question = Question(run=self.run, protocol=Trusted.NAME, form=self.protocol.form, board=board)
+        if any(is_disjoint(request.release.event()) for request in requests):
+            raise PrivacyError(
+                "disjoint cohorts need public numbers of users, and a fleet can only number those who answer"
+            )
+        key = ReplyKey()  # of this round alone: what stays on a disk cannot be opened afterwards
+        question = Question(
+            run=self.run,
+            protocol=Trusted.NAME,
+            form=self.protocol.form,
+            board=board,
+            private_noise=self.job.noise == "secure",
+            reply_key=key.public,
+        )
         self.refused.clear()
         self._failures.clear()
-        admission = Admission(question=question, requests=tuple(requests))
+        admission = Admission(question=question, requests=tuple(requests), key=key)
         running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
         intake = Intake(running=running, attendance=attendance)
         self._collect(question, admission, intake)
@@ -96,7 +111,8 @@ class FleetRuntime:
 
     def _collect(self, question: Question, admission: Admission, intake: Intake) -> None:
         """Ask until the round is complete or its time is over; nodes may come and go meanwhile."""
-        exchange, settled = Exchange(self.grid), set[int]()
+        exchange = Exchange(self.grid, largest=admission.largest(self.job.most_users))
+        settled = set[int]()
         present = known = self._when_enough()
         self.bytes_down = len(question.content)
         began = looked = time.monotonic()

@@ -6,9 +6,9 @@ import msgspec
 
 from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 
-_MOST_USERS = 1 << 24
+MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
 
 
@@ -72,6 +72,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in ("deadline_seconds", "grace_seconds", "resend_seconds", "poll_seconds"):
             if not 0 < getattr(self, name) < 1e6:
                 raise ValueError(f"{name} must be in (0, 1000000), got {getattr(self, name)}")
+        if self.adjacency not in OF_TRAININGS:
+            raise ValueError(
+                f"adjacency must be {' or '.join(OF_TRAININGS)} for a training, got '{self.adjacency}'"
+            )
         if self.noise not in ("secure", "seeded"):
             raise ValueError(f"noise must be 'secure' or 'seeded', got {self.noise!r}")
         drawn = [name for name in ("probability", "size", "cohorts") if getattr(self, name) is not None]
@@ -87,13 +91,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             return
         if len(self.nodes) < self.expected_nodes:
             raise ValueError(f"{self.expected_nodes} nodes are expected but only {len(self.nodes)} admitted")
-        if min(self.nodes.values()) < 1 or sum(self.nodes.values()) > _MOST_USERS:
-            raise ValueError(f"users per node must be >= 1 and {_MOST_USERS} in all at most")
+        if min(self.nodes.values()) < 1 or sum(self.nodes.values()) > MOST_USERS:
+            raise ValueError(f"users per node must be >= 1 and {MOST_USERS} in all at most")
 
     @property
     def largest_cohort(self) -> int:
         """Most users of a node that has no limit of its own."""
-        return _MOST_USERS // self.expected_nodes
+        return MOST_USERS // self.expected_nodes
+
+    @property
+    def most_users(self) -> int:
+        """Of one node."""
+        return self.largest_cohort if self.nodes is None else max(self.nodes.values())
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""
@@ -114,4 +123,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise InputError(f"{path}: {error}") from error
 
 
-__all__ = ["Job"]
+__all__ = ["MOST_USERS", "Job"]

@@ -4,11 +4,15 @@ The kernel closes the parent's end however the parent ends, ``kill -9`` included
 port; unlike process ids, a pipe is never mistaken for another one.
 """
 
+import fcntl
 import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
+SERVER_LOCK = "FEDBOARD_SERVER_LOCK"
+"""Environment variable with the file that the server locks, for what its children start."""
 _GRACE_SECONDS = 1.5
 
 
@@ -31,4 +35,22 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True, name="lifeline").start()
 
 
-__all__ = ["end_with_parent"]
+def end_with_holder(lock: Path) -> None:
+    """End this process at once when the server that holds this lock is gone.
+
+    For a process that something in between has started, which hands no pipe on. The kernel wakes whoever waits for
+    a lock in the moment when its holder ends.
+
+    Args:
+        lock: file that the server holds an exclusive lock on.
+    """
+    held = os.open(lock, os.O_RDONLY)
+
+    def watch() -> None:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        os._exit(1)  # a run goes on from its folder, however it was ended
+
+    threading.Thread(target=watch, daemon=True, name="lifeline").start()
+
+
+__all__ = ["SERVER_LOCK", "end_with_holder", "end_with_parent"]

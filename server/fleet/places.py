@@ -64,10 +64,11 @@ class StateFolder:
         return self.path / "logs" / f"{name}.log"
 
     def make(self) -> None:
-        """Create the folders; readable by their owner only."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for folder in (self.flower, self.counts, self.path / "logs"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Create the folders. They are their owner's only, even if they were there with other permissions."""
+        logs, runs = self.path / "logs", self.run.parent
+        for folder in (self.path, self.flower, logs, runs, self.run, self.counts):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
 
     @staticmethod
     def of(settings: FleetSettings) -> "StateFolder":

@@ -2,13 +2,11 @@
 
 Flower serves three APIs on one port, and node authentication guards only ``/v1/fleet``: whoever reaches the others
 can start a run (its code runs on the server) or take the running task's place. So the SuperLink listens on
-127.0.0.1 and this proxy forwards an exact list of paths from nodes whose key is admitted; the SuperLink then
-checks their signature. Everything else gets a fixed answer and is counted.
+127.0.0.1 and this proxy forwards an exact list of paths, and only what an admitted node has signed. Everything
+else gets a fixed answer before its body is read, and is counted.
 """
 
 import asyncio
-import base64
-import binascii
 import json
 import ssl
 from collections import Counter
@@ -19,6 +17,8 @@ from typing import Any, Final, TypeAlias
 import httpx
 
 from fedboard.common.board import write_atomically
+from fedboard.server.fleet.allowance import Allowance
+from fedboard.server.fleet.node_signature import AdmittedNodes
 
 Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
@@ -43,14 +43,19 @@ FORWARDED: Final = frozenset(
 _REQUEST_HEADERS: Final = frozenset({b"content-type", b"accept", b"accept-encoding", b"content-length"})
 _RESPONSE_HEADERS: Final = frozenset({b"content-type", b"content-length", b"content-encoding"})
 _FLOWER: Final = b"flwr-"
-_PUBLIC_KEY: Final = b"flwr-public-key"
+_OBJECTS: Final = b"/v1/fleet/push-object"
+_MOST_OTHER_BYTES: Final = 1_000_000
+"""Of a request that brings no part of an answer: it names parts, 64 bytes each."""
+_MOST_DIGITS: Final = 15
 _SECONDS_BETWEEN_PARTS: Final = 30.0
 _REFUSALS: Final = {
+    400: b"bad request",
     404: b"not found",
     401: b"not admitted",
     413: b"too large",
     408: b"too slow",
     502: b"away",
+    503: b"busy",
 }
 
 
@@ -58,11 +63,20 @@ class _TooLargeError(Exception):
     """The body is longer than is taken."""
 
 
+class _BusyError(Exception):
+    """The node has sent as much as it may for now."""
+
+
 class FleetProxy:
     """An ASGI application in front of one SuperLink."""
 
     def __init__(
-        self, upstream: httpx.AsyncClient, *, admitted: Iterable[str], max_request_bytes: int
+        self,
+        upstream: httpx.AsyncClient,
+        *,
+        admitted: Iterable[str],
+        max_request_bytes: int,
+        max_bytes_per_minute: int,
     ) -> None:
         """Make ready.
 
@@ -70,48 +84,54 @@ class FleetProxy:
             upstream: with the SuperLink as its base address.
             admitted: public keys of the nodes, PEM text.
             max_request_bytes: longer requests are refused.
+            max_bytes_per_minute: of one node, in all its requests.
         """
         self._upstream = upstream
-        self._admitted = frozenset(key.encode() for key in admitted)
+        self._admitted = AdmittedNodes(admitted)
         self._max_request_bytes = max_request_bytes
+        self._allowance = Allowance(bytes_per_minute=max_bytes_per_minute)
         self.counts: Counter[str] = Counter()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             return
-        status = self._verdict(scope)
-        if status is None:
-            status = await self._forward(scope, receive, send)
-        else:
+        found = self._verdict(scope)
+        if isinstance(found, int):
+            status = found
             await _refuse(send, status)
+        else:
+            status = await self._forward(scope, found, receive, send)
         self.counts[str(status)] += 1
 
-    def _verdict(self, scope: MutableMapping[str, Any]) -> int | None:
-        """The status of a refusal, or None for what may go on."""
+    def _verdict(self, scope: MutableMapping[str, Any]) -> int | bytes:
+        """The status of a refusal, or the public key of the node whose request may go on."""
         # The path as it was sent: nothing is decoded or resolved that could lead elsewhere.
         if scope["method"] != "POST" or scope["raw_path"] not in FORWARDED or scope["query_string"]:
             return 404
-        headers = dict(scope["headers"])
-        try:
-            key = base64.b64decode(headers.get(_PUBLIC_KEY, b""), validate=True)
-        except binascii.Error:
+        headers = _once_each(scope["headers"])
+        if headers is None:
+            return 400
+        sender = self._admitted.sender(headers)
+        if sender is None:
             return 401
-        if key not in self._admitted:
-            return 401
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._max_request_bytes:
-            return 413
-        return None
+        return 413 if int(headers.get(b"content-length", b"0")) > self._largest(scope) else sender
 
-    async def _forward(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> int:
+    def _largest(self, scope: MutableMapping[str, Any]) -> int:
+        whole = self._max_request_bytes
+        return whole if scope["raw_path"] == _OBJECTS else min(whole, _MOST_OTHER_BYTES)
+
+    async def _forward(
+        self, scope: MutableMapping[str, Any], sender: bytes, receive: Receive, send: Send
+    ) -> int:
         kept = [
             (name, value)
             for name, value in scope["headers"]
             if name in _REQUEST_HEADERS or name.startswith(_FLOWER)
         ]
+        body = self._body(receive, sender, self._largest(scope))
         request = self._upstream.build_request(
-            "POST", scope["raw_path"].decode("ascii"), headers=kept, content=self._body(receive)
+            "POST", scope["raw_path"].decode("ascii"), headers=kept, content=body
         )
         started = False
         try:
@@ -127,6 +147,8 @@ class FleetProxy:
             return response.status_code
         except _TooLargeError:
             status = 413
+        except _BusyError:
+            status = 503
         except TimeoutError:
             status = 408
         except (httpx.HTTPError, OSError):
@@ -135,17 +157,35 @@ class FleetProxy:
             await _refuse(send, status)
         return status
 
-    async def _body(self, receive: Receive) -> AsyncIterator[bytes]:
+    async def _body(self, receive: Receive, sender: bytes, largest: int) -> AsyncIterator[bytes]:
         taken, more = 0, True
         while more:
             event = await asyncio.wait_for(receive(), _SECONDS_BETWEEN_PARTS)
             if event["type"] == "http.disconnect":
                 raise ConnectionResetError
-            taken += len(event.get("body", b""))
-            if taken > self._max_request_bytes:
+            part = event.get("body", b"")
+            taken += len(part)
+            if taken > largest:
                 raise _TooLargeError
+            if not self._allowance.take(sender, len(part)):
+                raise _BusyError
             more = event.get("more_body", False)
-            yield event.get("body", b"")
+            yield part
+
+
+def _once_each(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | None:
+    """The headers that count; None where two readers could take them for different requests."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name not in _REQUEST_HEADERS and name != b"transfer-encoding" and not name.startswith(_FLOWER):
+            continue
+        if name in found:
+            return None
+        found[name] = value
+    length = found.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > _MOST_DIGITS:
+        return None
+    return None if b"transfer-encoding" in found and b"content-length" in found else found
 
 
 def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Event:

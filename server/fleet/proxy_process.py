@@ -29,10 +29,12 @@ async def serve(settings: FleetSettings) -> None:
             upstream,
             admitted=settings.public_keys,
             max_request_bytes=network.max_request_megabytes * 1_000_000,
+            max_bytes_per_minute=network.max_megabytes_per_minute * 1_000_000,
         )
         server = uvicorn.Server(
             uvicorn.Config(
                 proxy,
+                http="h11",  # the other parser keeps headers without end
                 host=network.listen,
                 port=network.port,
                 ssl_certfile=network.certificate,

@@ -1,5 +1,6 @@
 """The Flower side of the server: the job that the run's configuration names, over the grid that Flower gives."""
 
+import os
 from pathlib import Path
 
 from flwr.app import Context
@@ -7,6 +8,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedboard.server.fleet.at_work import at_work
 from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.lifeline import SERVER_LOCK, end_with_holder
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.uploads import set_unfinished_aside
 
@@ -16,6 +18,8 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the job in the file that ``job`` names."""
+    if (lock := os.environ.get(SERVER_LOCK)) is not None:  # in a simulation there is no server
+        end_with_holder(Path(lock))
     job = Job.load(Path(str(context.run_config["job"])))
     set_unfinished_aside()
     with at_work(Path(job.folder)):

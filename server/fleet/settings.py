@@ -10,9 +10,12 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import public_key_pem
-from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.server.fleet.job import MOST_USERS
 
+NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MOST_SECONDS = 1e6
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +98,8 @@ class NetworkSection(_Section, frozen=True, kw_only=True):
     """PEM file of the authority that signed it; every device has a copy."""
     max_request_megabytes: int = 64
     """Larger requests are refused; >= 1."""
+    max_megabytes_per_minute: int = 1000
+    """Of one node; a node that sends more has to wait; >= max_request_megabytes."""
 
 
 class NodeSection(_Section, frozen=True, kw_only=True):
@@ -147,30 +152,36 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
     def _rules(self) -> dict[str, bool]:
         ports = [self.network.port, self.network.superlink_port]
         ports += [self.board.port] if self.board.enabled else []
+        ports += [] if self.board.metrics_port is None else [self.board.metrics_port]
         low, high = self.task.rating_range
         names = [node.name for node in self.nodes]
+        rounds = self.rounds
         return {
-            "name must be letters, digits, '.', '_' and '-', at most 64": _NAME.fullmatch(self.name)
-            is not None,
+            f"name must be {NAME_RULE}": is_name(self.name),
             "task.rating_range must be LOW < HIGH": low < high,
             "privacy.epsilon must be a finite number > 0": 0 < self.privacy.epsilon < math.inf,
             "privacy.delta must be in (0, 1)": 0 < self.privacy.delta < 1,
+            f"privacy.adjacency must be {' or '.join(OF_TRAININGS)}": self.privacy.adjacency in OF_TRAININGS,
             "privacy.seed must be >= 0": self.privacy.seed >= 0,
-            "rounds.expected_nodes must be >= 1": self.rounds.expected_nodes >= 1,
-            "rounds.expected_nodes must be at most the number of [[nodes]]": self.rounds.expected_nodes
+            "rounds.expected_nodes must be >= 1": rounds.expected_nodes >= 1,
+            "rounds.expected_nodes must be at most the number of [[nodes]]": rounds.expected_nodes
             <= len(self.nodes),
-            "rounds.quorum must be in [1, expected_nodes]": 1
-            <= self.rounds.quorum
-            <= self.rounds.expected_nodes,
-            "rounds.deadline_seconds must be a finite number > 0": 0
-            < self.rounds.deadline_seconds
-            < math.inf,
-            "rounds.poll_seconds must be in [0.01, 60]": 0.01 <= self.rounds.poll_seconds <= 60,
+            "rounds.quorum must be in [1, expected_nodes]": 1 <= rounds.quorum <= rounds.expected_nodes,
+            "rounds.deadline_seconds must be in (0, 1000000)": 0 < rounds.deadline_seconds < _MOST_SECONDS,
+            "rounds.grace_seconds must be in (0, 1000000)": 0 < rounds.grace_seconds < _MOST_SECONDS,
+            "rounds.resend_seconds must be in (0, 1000000)": 0 < rounds.resend_seconds < _MOST_SECONDS,
+            "rounds.poll_seconds must be in [0.01, 60]": 0.01 <= rounds.poll_seconds <= 60,
             "ports must be in [1, 65535]": all(1 <= port <= 65535 for port in ports),
-            "ports must differ": len(set(ports)) == len(ports),
+            "ports must differ (port, superlink_port, board.port, metrics_port)": len(set(ports))
+            == len(ports),
             "network.max_request_megabytes must be >= 1": self.network.max_request_megabytes >= 1,
+            "network.max_megabytes_per_minute must be >= network.max_request_megabytes": (
+                self.network.max_megabytes_per_minute >= self.network.max_request_megabytes
+            ),
             "nodes.name must be given once each": len(set(names)) == len(names),
             "nodes.max_users must be >= 1": all(node.max_users >= 1 for node in self.nodes),
+            f"nodes.max_users must add to at most {MOST_USERS}": sum(node.max_users for node in self.nodes)
+            <= MOST_USERS,
             "board.signing_key is needed where board.enabled is true": not self.board.enabled
             or self.board.signing_key is not None,
         }
@@ -189,6 +200,11 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
                 raise InputError(f"nodes: {node.name!r} has the same public_key as {found[pem].name!r}")
             found[pem] = node
         return found
+
+
+def is_name(text: str) -> bool:
+    """Whether this can name a run or a node, and a file."""
+    return _NAME.fullmatch(text) is not None
 
 
 def read_settings(path: Path) -> FleetSettings:
@@ -224,6 +240,7 @@ def _key_line(node: NodeSection, folder: Path) -> str:
 
 
 __all__ = [
+    "NAME_RULE",
     "BoardSection",
     "CatalogueSection",
     "FleetSettings",
@@ -232,5 +249,6 @@ __all__ = [
     "PrivacySection",
     "RoundsSection",
     "TaskSection",
+    "is_name",
     "read_settings",
 ]

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from fedboard.server.fleet.lifeline import end_with_parent
+from fedboard.server.fleet.lifeline import SERVER_LOCK, end_with_parent
 from fedboard.server.fleet.places import StateFolder
 from fedboard.server.fleet.settings import FleetSettings
 
@@ -29,8 +29,12 @@ def superlink_command(settings: FleetSettings) -> list[str]:
 
 def superlink_environment(settings: FleetSettings) -> dict[str, str]:
     """Its environment."""
-    own = flower_environment(StateFolder.of(settings).flower)
-    return {"FLWR_LOG_LEVEL": "WARNING", **own}  # at INFO it would tell of each look at the run
+    state = StateFolder.of(settings)
+    return {
+        "FLWR_LOG_LEVEL": "WARNING",  # at INFO it would tell of each look at the run
+        SERVER_LOCK: str(state.lock),
+        **flower_environment(state.flower),
+    }
 
 
 def flower_environment(home: Path) -> dict[str, str]:
@@ -59,4 +63,10 @@ if __name__ == "__main__":
     main()
 
 
-__all__ = ["ADDRESS", "flower_environment", "main", "superlink_command", "superlink_environment"]
+__all__ = [
+    "ADDRESS",
+    "flower_environment",
+    "main",
+    "superlink_command",
+    "superlink_environment",
+]

@@ -5,11 +5,10 @@ and the board service. One that ends is started again, whatever its exit status;
 killed they end with it, and the next one goes on from what is on disk.
 """
 
-import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,11 +16,14 @@ from typing import Any
 import httpx
 
 from fedboard.common.board import write_atomically
-from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.errors import FedboardError
+from fedboard.server.fleet.at_work import alone
 from fedboard.server.fleet.board_process import board_command
 from fedboard.server.fleet.children import Child
 from fedboard.server.fleet.control import Control
+from fedboard.server.fleet.message_store import compact
 from fedboard.server.fleet.places import StateFolder
+from fedboard.server.fleet.ports import require_free_ports
 from fedboard.server.fleet.proxy_process import proxy_command
 from fedboard.server.fleet.round_log import RoundLog
 from fedboard.server.fleet.settings import FleetSettings
@@ -31,6 +33,8 @@ from fedboard.server.fleet.training_run import TrainingRun
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 _MOST_FAILURES = 5
+_PORT_SECONDS = 5.0
+"""How long what is left of a server that was killed may still hold its ports."""
 
 
 class TrainingFailedError(FedboardError):
@@ -77,13 +81,15 @@ class Supervisor:
             until_trained: end as soon as the training is complete.
 
         Raises:
-            InputError: another server works on this state folder.
+            InputError: another server works on this state folder, or a port cannot be listened on.
             TrainingFailedError: ``until_trained``, and five runs in a row published nothing.
         """
         self._state.make()
         self._told_rounds = len(self._rounds())
         with ExitStack() as stack:
-            stack.enter_context(_alone(self._state.lock))
+            stack.enter_context(alone(self._state.lock))
+            require_free_ports(self._settings, patience=_PORT_SECONDS)
+            compact(self._state.database)  # the one before may have been killed
             stack.enter_context(self._control)
             stack.callback(self._stop)
             next_look = 0.0
@@ -104,7 +110,7 @@ class Supervisor:
         for child in (self._superlink, *self._others):
             if not child.tend():
                 continue
-            again = "" if child.starts == 1 else f" again (start {child.starts})"
+            again = "" if child.starts == 1 else f" again (start {child.starts}, after {child.ended})"
             self._say(f"{child.name} started{again}, process {child.pid}")
             if child is self._superlink:
                 self._begun = False
@@ -136,8 +142,7 @@ class Supervisor:
     def _tell_rounds(self) -> None:
         lines = self._rounds()
         for line in lines[self._told_rounds :]:
-            refused = sum(line.get("refused", {}).values())
-            more = f", {refused} refused" if refused else ""
+            more = "".join(f", {count} {code}" for code, count in sorted(line.get("refused", {}).items()))
             self._say(
                 f"round {line['round']}: {line.get('answers', 0)} answers{more}, {line['seconds']:.2f} s, "
                 f"epsilon so far {line['epsilon_spent']:.3g}"
@@ -163,17 +168,7 @@ class Supervisor:
         """First the door, then what is behind it."""
         for child in (*self._others, self._superlink):
             child.stop()
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Hold the state folder against a second server; the lock ends with the process, however it ends."""
-    with lock.open("ab") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{lock.parent}: another fedboard server works there; stop it first") from None
-        yield
+        compact(self._state.database)
 
 
 __all__ = ["Supervisor", "TrainingFailedError"]

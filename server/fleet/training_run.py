@@ -39,6 +39,7 @@ class TrainingRun:
         self._handed_in = 0.0
         self._boards = 0
         self._last_at_work: float | None = None
+        self._waits = False
         self._wait, self._next = _FIRST_WAIT, 0.0
 
     def begin(self) -> None:
@@ -55,7 +56,7 @@ class TrainingRun:
             return True
         now = time.monotonic()
         if self._run_id is None:
-            if now >= self._next:
+            if now >= self._next and not self._held_up():
                 self._boards = self._published()
                 self._run_id, self._handed_in = self._control.start_run(self._state.job), now
             return True
@@ -65,6 +66,13 @@ class TrainingRun:
         elif self._was_killed(now):
             self._control.stop_run(run.run_id)
         return run is None or not run.waiting or now - self._handed_in < _MOST_WAITING_SECONDS
+
+    def _held_up(self) -> bool:
+        """Whether the ServerApp of an earlier run is still at work: two would fight for the ledger."""
+        before, self._waits = self._waits, is_at_work(self._state.run)
+        if self._waits and not before:
+            self._say("the training waits until the ServerApp of an earlier run has ended")
+        return self._waits
 
     def _was_killed(self, now: float) -> bool:
         """Whether the ServerApp was at work and is no longer."""

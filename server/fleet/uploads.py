@@ -2,38 +2,113 @@
 
 Flower hands a reply over once it is announced, and then waits up to two hours for its parts: one device that is
 switched off in the middle would hold up the whole round. So a reply of which parts are missing is set aside here,
-and its node is asked again like any other that has not answered.
+and its node is asked again like any other that has not answered. Nor does Flower ask how large a reply is before
+it puts it together in memory: here bytes are counted as they come, and as they will be once they are put together,
+for an array may name the same part a million times.
 """
 
+import json
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
-from flwr.app import Message
+import httpx
+from flwr.app import Array, Message
+from flwr.supercore.inflatable.inflatable_object import (
+    get_object_body,
+    get_object_head_values_from_object_content,
+)
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectPullError,
+    ObjectUnavailableError,
     inflate_object_from_contents,
     pull_objects,
 )
 from flwr.superlink.grid import http_grid
 
+from fedboard.common.wire.refusals import Refusal, RefusedError
 
-@dataclass(frozen=True, slots=True)
+_TOGETHER_BYTES = 1 << 28
+"""Of the replies that one look brings, unless a single one may be larger."""
+_PART_BYTES = 256
+"""What a part costs besides its content."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Fetches parts, up to so many bytes; from several threads."""
+
+    pull: Callable[[str], bytes]
+    limit: int
+    taken: int = 0
+    missing: list[str] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __call__(self, part: str) -> bytes:
+        if self.taken >= self.limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        try:
+            content = self.pull(part)
+        except ObjectUnavailableError:
+            self.missing.append(part)
+            raise
+        with self._lock:
+            self.taken += len(content) + _PART_BYTES
+        if self.taken > self.limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        return content
+
+    def all(self, parts: list[str]) -> dict[str, bytes]:
+        """The content of these parts, which together make no more than the limit.
+
+        Raises:
+            ObjectPullError: one is missing.
+            RefusedError: they are too large.
+            Exception: one cannot be read.
+        """
+        contents = pull_objects(parts, self, max_tries_per_object=1)
+        self.taken = max(self.taken, _put_together(contents))
+        if self.taken > self.limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        return contents
+
+
+def _put_together(contents: dict[str, bytes]) -> int:
+    """Bytes of all arrays."""
+    total = 0
+    for content in contents.values():
+        kind, parts, _ = get_object_head_values_from_object_content(content)
+        if kind == Array.__qualname__:
+            order = json.loads(get_object_body(content, Array))["arraychunk_ids"]
+            total += sum(len(contents[parts[number]]) for number in order)
+    return total
+
+
+@dataclass(slots=True)
 class Upload:
     """The parts of one reply, by name, and where they are to be had."""
 
     parts: list[str]
     """The last one is the reply itself."""
     pull: Callable[[str], bytes]
+    largest: int
+    """Most bytes of all parts."""
+    _missing: list[str] = field(default_factory=list)
 
     def message(self) -> Message | None:
         """The reply; None as long as a part is missing.
 
         Raises:
+            RefusedError: it is too large.
             Exception: Flower cannot read it.
         """
+        counted = _Counted(self.pull, self.largest)
+        what_was_missing_first = sorted(self.parts, key=lambda part: part not in self._missing)
         try:
-            contents = pull_objects(self.parts, self.pull, max_tries_per_object=1)
+            contents = counted.all(what_was_missing_first)
         except ObjectPullError:
+            self._missing = counted.missing
             return None
         found = inflate_object_from_contents(self.parts[-1], contents)
         if not isinstance(found, Message):
@@ -42,20 +117,49 @@ class Upload:
         return found
 
 
+@dataclass(slots=True)
+class _Look:
+    """What one look at the replies may bring."""
+
+    largest: int = sys.maxsize
+    left: int = sys.maxsize
+
+
+_look = _Look()
 _unfinished: list[Upload] = []
 
 
 def set_unfinished_aside() -> None:
-    """From now on Flower's grid reports a reply of which parts are missing at once, as an error in its place."""
-    http_grid.pull_objects = _pulled_at_once
+    """From now on Flower's grid reports a reply of which parts are missing, or that is larger than the look allows,
+    at once, as an error in its place.
+    """
+    http_grid.pull_objects = _pulled_at_once  # type: ignore[assignment, attr-defined]
+
+
+def limit_look(largest: int | None) -> None:
+    """Before each look: no reply may be larger, and all together not much.
+
+    Args:
+        largest: most bytes of a reply's content; None: any.
+    """
+    if largest is None:
+        _look.largest = _look.left = sys.maxsize
+        return
+    _look.largest = largest + largest // 64 + (1 << 16)  # what Flower writes around it
+    _look.left = max(_TOGETHER_BYTES, _look.largest)
 
 
 def _pulled_at_once(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
+    counted = _Counted(pull_object_fn, min(_look.largest, _look.left))
     try:
-        return pull_objects(object_ids, pull_object_fn, max_tries_per_object=1)
-    except ObjectPullError:
-        _unfinished.append(Upload(object_ids, pull_object_fn))
+        contents = counted.all(object_ids)
+    except (OSError, httpx.HTTPError):
         raise
+    except Exception:  # what is wrong with it turns out when it is pulled alone
+        _unfinished.append(Upload(object_ids, pull_object_fn, _look.largest))
+        raise ObjectPullError(object_ids[-1], "set aside") from None
+    _look.left -= counted.taken
+    return contents
 
 
 def take_unfinished() -> list[Upload]:
@@ -65,4 +169,4 @@ def take_unfinished() -> list[Upload]:
     return found
 
 
-__all__ = ["Upload", "set_unfinished_aside", "take_unfinished"]
+__all__ = ["Upload", "limit_look", "set_unfinished_aside", "take_unfinished"]

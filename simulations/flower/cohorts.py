@@ -14,6 +14,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:
@@ -52,6 +53,11 @@ class StoredCohort:
 
     place: Path
 
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(np.load(self.place / "indptr.npy", mmap_mode="r").size - 1)
+
     def cohort(self, board: Board) -> Cohort:
         """Its rows; ratings are mapped."""
         n_items, first_row = (int(number) for number in np.load(self.place / "numbers.npy"))
@@ -74,6 +80,13 @@ class StoredCohort:
 
     def commit(self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes) -> None:
         """Nothing to book: the run's ledger counts for all."""
+
+    def note(self, code: Refusal) -> None:
+        """The server counts."""
+
+    def failed(self, error: Exception) -> None:
+        """Refuse: a simulation that fails should be seen to fail."""
+        raise RefusedError(Refusal.INTERNAL) from error
 
 
 def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[RatingSource, Gate]]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.common.certificate import Certificate
+from fedboard.cli.evidence import Evidence
+from fedboard.cli.verification import verify_evidence
+from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.population import Population
 
 Command = Callable[..., Result]
@@ -52,6 +54,11 @@ def test_a_first_question_makes_its_ledger_and_later_ones_use_it_up(
     assert third.exit_code != 0
     assert "question-3' is refused: spent epsilon 1, with it 1.5" in third.stderr
     assert fedboard("ledger", "verify", ledger).exit_code == 0
+    account = fedboard("account", "epsilon", ledger, "--json")
+    assert json.loads(account.stdout)["epsilon"] == pytest.approx(
+        1.0
+    )  # not the 0.99 of a plan's loss distributions
+    assert "what holds however each was chosen" in fedboard("account", "epsilon", ledger).stdout
     left = fedboard("account", "left", ledger).stdout
     assert "Nothing is left for Gaussian releases." in left
     assert "Left for questions of delta 0 if it stays at those: epsilon 0." in left
@@ -68,6 +75,30 @@ def test_the_certificate_is_a_file_that_verifies(
     assert "epsilon 0.5 of 1 at delta 1e-05, add-remove" in told.stdout
     assert fedboard("certificate", "verify", place).exit_code == 0
     assert "user" in fedboard("certificate", "show", place).stdout
+
+
+def test_a_certificate_that_states_a_plan_which_its_ledger_has_not_is_caught(
+    question: Command, fedboard: Command, ledger: Path
+) -> None:
+    plain = json.loads(question("mean", "--ledger", ledger, "--budget", "1", "--json").stdout)["certificate"]
+    honest = Certificate.from_dict(plain)
+    forged = certify(
+        honest.releases,
+        claim=honest.claim,
+        trust=honest.trust,
+        assumptions=honest.assumptions,
+        dataset=honest.dataset,
+        ledger_head=honest.ledger_head,
+        planned=True,
+    )
+
+    assert not honest.planned
+    assert forged.holds
+    for certificate, holds in ((honest, True), (forged, False)):
+        findings = verify_evidence(Evidence(certificate=certificate, ledger=ledger))
+        assert [finding.check for finding in findings if not finding.passed] == (
+            [] if holds else ["booked releases"]
+        )
 
 
 def test_a_population_pays_and_counts_the_question_beside_its_runs(

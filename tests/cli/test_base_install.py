@@ -49,13 +49,18 @@ from fedboard.client.device_config import open_device
 from fedboard.common.board import Board
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
+from fedboard.common.wire.sealing import ReplyKey
 
 device = Path("device.toml")
 device.write_text(device.read_text().replace("# seeded_noise", "seeded_noise"))
 board = Board.load(sorted(Path(run, "boards").iterdir())[1])
-question = Question(run="demo", protocol="trusted", form="factored", board=board)
+key = ReplyKey()
+question = Question(
+    run="demo", protocol="trusted", form="factored", board=board, private_noise=False, reply_key=key.public
+)
 with open_device(device) as (source, gate):
-    answer = Answer.from_bytes(respond(question.content, source=source, gate=gate), limit=1 << 20)
+    reply = respond(question.content, source=source, gate=gate)
+answer = Answer.from_bytes(key.open(reply, about=question.about), limit=1 << 20)
 print("answered", answer.n_users, answer.board_digest == board.digest, sep="|")
 """
 

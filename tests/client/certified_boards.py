@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.publication import certificate_for
+from tests.client.asking import asking, opened
 from tests.common.tasks.conftest import a_prepared_board, population
 
 RUN = "movies"
@@ -35,6 +37,10 @@ class Ratings:
     def __init__(self, cohort: Cohort | None = None) -> None:
         """Take user 4 where nobody is named."""
         self._cohort = population().rows(4, 5) if cohort is None else cohort
+
+    @property
+    def n_users(self) -> int:
+        return self._cohort.n_users
 
     def cohort(self, board: Board) -> Cohort:
         return self._cohort
@@ -74,9 +80,13 @@ class Device:
         self.ratings = Ratings()
         folder.mkdir(exist_ok=True)
 
-    def ask(self, board: Board, *, run: str = RUN, form: str = "factored") -> bytes:
-        """The bytes that it sends."""
-        question = Question(run=run, protocol=Trusted.NAME, form=form, board=board)
+    def ask(self, board: Board, **asked: Any) -> bytes:
+        """What it sends, opened."""
+        question = a_question(board, **asked)
+        return opened(self.reply(question.content), question)
+
+    def reply(self, content: bytes) -> bytes:
+        """The bytes that it sends, as they travel."""
         with self._ledger() as ledger:
             gate = DeviceGate(
                 self.policy,
@@ -85,9 +95,9 @@ class Device:
                 refusals=RefusalCounts(self.folder / "refusals.json"),
                 cache=self.cache,
             )
-            return respond(question.content, source=self.ratings, gate=gate)
+            return respond(content, source=self.ratings, gate=gate)
 
-    def code(self, board: Board, **asked: str) -> Refusal | None:
+    def code(self, board: Board, **asked: Any) -> Refusal | None:
         """The code of its refusal; None where it answers."""
         return refused(self.ask(board, **asked))
 
@@ -106,6 +116,10 @@ class Device:
     def _ledger(self) -> DeviceLedger:
         path = self.folder / "ledger.sqlite"
         return DeviceLedger.open(path) if path.exists() else DeviceLedger.create(path, self.policy.limit())
+
+
+def a_question(board: Board, **asked: Any) -> Question:
+    return asking(board, **{"run": RUN, **asked})
 
 
 def refused(answer: bytes) -> Refusal | None:
@@ -134,8 +148,10 @@ __all__ = [
     "RUN",
     "Device",
     "Ratings",
+    "a_question",
     "certified_boards",
     "changed",
+    "opened",
     "refused",
     "with_certificate",
 ]

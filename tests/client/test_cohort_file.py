@@ -1,6 +1,7 @@
 """The ratings of many users in plain arrays: as they were written, in any catalogue, and nothing unsound."""
 
 import json
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_a_part_of_a_cohort_is_written_whole(tmp_path: Path, board: Board) -> No
 
     own = CohortFile.open(tmp_path / "part").cohort(board)
     assert as_dicts(own, IDS) == as_dicts(COHORT, IDS)[3:8]
+
+
+def test_what_is_written_is_its_owners_alone_also_over_files_that_were_open(tmp_path: Path) -> None:
+    place = tmp_path / "open"
+    place.mkdir(mode=0o755)
+    for name in ("items.npy", "cohort.json"):
+        (place / name).touch(mode=0o644)
+    write_cohort(place, COHORT, IDS)
+
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
+    assert len(list(place.iterdir())) == 4
 
 
 def test_in_another_catalogue_each_user_keeps_what_it_names(folder: Path, board: Board) -> None:

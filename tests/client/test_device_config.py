@@ -21,9 +21,8 @@ from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.wire.answer import Answer
-from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal
-from tests.client.certified_boards import NO_LIMIT, RUN, certified_boards, refused
+from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, refused
 from tests.common.tasks.conftest import N_ITEMS, a_task, population
 
 TASK = a_task(epsilon=5.0)
@@ -54,9 +53,9 @@ def device(tmp_path: Path, write: Callable[[str], Path]) -> Path:
 
 
 def ask(path: Path, board: Board) -> bytes:
-    question = Question(run=RUN, protocol="trusted", form="factored", board=board)
+    question = a_question(board)
     with open_device(path) as (source, gate):
-        return respond(question.content, source=source, gate=gate)
+        return opened(respond(question.content, source=source, gate=gate), question)
 
 
 def test_a_new_device_is_what_its_comments_say(tmp_path: Path) -> None:
@@ -189,11 +188,29 @@ except FedboardError:
 """
 
 
+def test_a_state_folder_that_was_open_is_narrowed(device: Path, boards: list[Board]) -> None:
+    state = load_device(device).state
+    state.mkdir(mode=0o755)
+    ask(device, boards[0])
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+
+
+def test_the_status_counts_what_was_refused_before_the_gate(device: Path, boards: list[Board]) -> None:
+    over = boards[2].successor()
+    unread = [b"no question", a_question(boards[0], form="unheard-of").content, a_question(over).content]
+    for content in unread:
+        with open_device(device) as (source, gate):
+            respond(content, source=source, gate=gate)
+
+    expected = {Refusal.MALFORMED: 1, Refusal.WRONG_FORM: 1, Refusal.WRONG_ROUND: 1}
+    assert status_of(load_device(device)).refusals == expected
+
+
 def test_processes_that_race_answer_one_thing_once(device: Path, boards: list[Board], tmp_path: Path) -> None:
     """Two boards of one round, asked at the same moment of processes of one device."""
     other = a_task(epsilon=5.0, public_seed=3).first_board(boards[0].catalogue)
-    for number, board in enumerate((boards[0], other)):
-        question = Question(run=RUN, protocol="trusted", form="factored", board=board)
+    questions = [a_question(board) for board in (boards[0], other)]
+    for number, question in enumerate(questions):
         (tmp_path / f"question-{number}").write_bytes(question.content)
     start = str(time.time() + 2.0)
     racers = [
@@ -212,7 +229,9 @@ def test_processes_that_race_answer_one_thing_once(device: Path, boards: list[Bo
     ]
     assert [racer.wait(timeout=60) for racer in racers] == [0] * 4
 
-    found = {path.read_bytes() for path in tmp_path.glob("answer-*")}
+    found = {
+        opened(path.read_bytes(), questions[int(path.name[-1]) % 2]) for path in tmp_path.glob("answer-*")
+    }
     assert len([answer for answer in found if refused(answer) is None]) == 1
     (given,) = status_of(load_device(device)).runs
     assert given.rounds == (0,)

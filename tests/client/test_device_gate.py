@@ -1,6 +1,8 @@
 """The gate of a device: each reason to refuse, alone, with nothing booked; and what may be answered, once."""
 
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,11 @@ import numpy as np
 import pytest
 
 from fedboard.client.board_cache import BoardCache
+from fedboard.client.device_ledger import DeviceLedger
 from fedboard.client.policy import Policy
 from fedboard.client.terms import catalogue_digest
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.errors import BudgetExceededError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger import Budget, Ledger
 from fedboard.common.privacy.noise import SeededNoise
@@ -45,6 +49,48 @@ def device(tmp_path: Path) -> Callable[..., Device]:
 
 def names(boards: list[Board]) -> list[tuple[str, str, float]]:
     return [(RUN, request.name, 1.0) for board in boards for request in TASK.requests(board)]
+
+
+def test_an_answer_is_kept_until_the_next_one_is_booked(tmp_path: Path, boards: list[Board]) -> None:
+    """The server lost round 0 and asks for it again after round 1 could not be booked."""
+    mine = Device(tmp_path / "device", a_policy())
+    first = mine.ask(boards[0])
+    with DeviceLedger.open(mine.folder / "ledger.sqlite") as ledger:
+        for number in range(3):  # elsewhere: as much as this whole run, as often as the limit bears
+            with suppress(BudgetExceededError):
+                for asked in TASK.plan():
+                    ledger.admit(f"other-{number}", asked)
+    before = mine.booked()
+    mine.policy = a_policy(epsilon=1000.0)  # the ledger alone keeps the limit of 8 that it was made for
+
+    assert mine.code(boards[1]) is Refusal.OVER_LIMIT
+    assert mine.booked() == before
+    assert mine.ask(boards[0]) == first
+    assert len(list((mine.folder / "answers").iterdir())) == 1  # what was not booked is not kept
+
+
+def test_of_a_run_one_answer_is_kept_and_other_runs_keep_theirs(
+    device: Callable[..., Device], boards: list[Board]
+) -> None:
+    mine = device(epsilon=20.0)
+    other = mine.ask(boards[0], run="books")
+    for board in boards:
+        mine.ask(board)
+
+    assert len(list((mine.folder / "answers").iterdir())) == 2
+    assert mine.ask(boards[0], run="books") == other
+
+
+def test_a_kept_answer_is_its_owners_alone_also_in_a_folder_that_was_open(
+    device: Callable[..., Device], boards: list[Board]
+) -> None:
+    mine = device()
+    answers = mine.folder / "answers"
+    answers.mkdir(mode=0o755)
+    mine.ask(boards[0])
+
+    (kept,) = answers.iterdir()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (answers, kept)] == [0o700, 0o600]
 
 
 def test_a_whole_run_is_answered_and_booked_round_by_round(

@@ -18,9 +18,19 @@ from fedboard.client.policy import Policy
 from fedboard.client.refusal_counts import RefusalCounts
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal
-from tests.client.certified_boards import RUN, Device, Ratings, certified_boards, refused
+from fedboard.common.wire.sealing import is_sealed
+from tests.client.certified_boards import (
+    NO_LIMIT,
+    Device,
+    Ratings,
+    a_question,
+    certified_boards,
+    opened,
+    refused,
+)
 from tests.common.tasks.conftest import a_residual_task, a_task, population
 
 TASK = a_task(epsilon=5.0)
@@ -111,22 +121,28 @@ def test_a_board_whose_arrays_do_not_fit_is_refused_and_nothing_is_booked(
 class Failing:
     """Ratings that cannot be read, with a text that would tell them."""
 
+    n_users = 1
+
     def cohort(self, board: Board) -> Cohort:
         raise ValueError(f"rating {SECRET} of the item that nobody should know of")
 
 
-def test_no_text_of_a_failure_leaves_the_device(device: Device, boards: list[Board]) -> None:
+def test_ratings_that_cannot_be_read_are_answered_as_none_and_no_text_of_the_failure_leaves(
+    device: Device, boards: list[Board]
+) -> None:
     device.ratings = Failing()  # type: ignore[assignment]
     answer = device.ask(boards[0])
 
-    assert refused(answer) is Refusal.INTERNAL
+    assert refused(answer) is None
+    assert Answer.from_bytes(answer, limit=NO_LIMIT).message.contribution.items.size == 0
     assert SECRET.encode() not in answer
-    assert device.booked() == []
+    assert len(device.booked()) == len(TASK.requests(boards[0]))
+    assert device.refusals() == {Refusal.INTERNAL: 1}
 
 
 @pytest.fixture(scope="module")
 def content(boards: list[Board]) -> bytes:
-    return Question(run=RUN, protocol="trusted", form="factored", board=boards[1]).content
+    return a_question(boards[1]).content
 
 
 @settings(max_examples=80, deadline=None)
@@ -148,10 +164,17 @@ def test_a_question_that_was_changed_anywhere_never_crashes_and_never_costs(
             answers=KeptAnswers(folder / "answers"),
             refusals=RefusalCounts(folder / "refusals.json"),
         )
-        answer = respond(bytes(changed[:cut]), source=Ratings(), gate=gate)
+        reply = respond(bytes(changed[:cut]), source=Ratings(), gate=gate)
         booked = {given.run for given in ledger.given()}
 
-    if refused(answer) is not None:
+    if not is_sealed(reply):
+        assert refused(reply) is not None
+        assert booked == set()
+        return
+    question = Question.from_bytes(bytes(changed[:cut]))
+    if question.reply_key != a_question(question.board).reply_key:  # then nobody can read it
+        assert len(booked) <= 1
+    elif refused(opened(reply, question)) is not None:
         assert booked == set()
     else:  # padding, or the name of the run: a question all the same, and it is paid for
         assert len(booked) == 1

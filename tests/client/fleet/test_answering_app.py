@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-from fedboard.client.answering import respond
 from fedboard.client.fleet import client_app
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.common.wire.answer import Answer, refusal
 from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
-from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal
 from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.client.asking import asking, opened, reply_to
 from tests.client.test_answering import BOARD, Device
 
 SECRET = "she-rated-item-7-with-a-5"
-QUESTION = Question(run="run-1", protocol="trusted", form="factored", board=BOARD).content
+QUESTION = asking(BOARD)
 
 
 def told_by(app: Any, content: RecordDict) -> Message:
@@ -59,9 +58,11 @@ def fails() -> None:
 def test_an_answer_travels_as_the_bytes_that_it_is() -> None:
     app = make_client_app(opened_by(fine, fine, Device()))
 
-    content = bytes_of(told_by(app, record_of(QUESTION)))
+    sent = bytes_of(told_by(app, record_of(QUESTION.content)))
 
-    assert content == respond(QUESTION, source=Device(), gate=Device())
+    content = opened(sent, QUESTION)
+    assert content == reply_to(QUESTION, source=Device(), gate=Device())
+    assert content not in sent
     assert Answer.from_bytes(content, limit=1 << 24).run == "run-1"
 
 
@@ -71,7 +72,7 @@ def test_a_device_that_cannot_be_opened_or_closed_says_a_code(
 ) -> None:
     app = make_client_app(opened_by(opening, closing, Device()))
 
-    assert bytes_of(told_by(app, record_of(QUESTION))) == refusal(Refusal.INTERNAL)
+    assert bytes_of(told_by(app, record_of(QUESTION.content))) == refusal(Refusal.INTERNAL)
 
 
 def test_kernels_that_cannot_be_found_out_are_a_code() -> None:
@@ -80,14 +81,14 @@ def test_kernels_that_cannot_be_found_out_are_a_code() -> None:
 
     app = make_client_app(opened_by(fine, fine, Device()), kernels=kernels)
 
-    assert bytes_of(told_by(app, record_of(QUESTION))) == refusal(Refusal.INTERNAL)
+    assert bytes_of(told_by(app, record_of(QUESTION.content))) == refusal(Refusal.INTERNAL)
 
 
 def test_the_device_is_open_while_it_answers_and_closed_after() -> None:
     device = Device()
     opening, closing = (lambda: device.events.append("open")), (lambda: device.events.append("close"))
 
-    told_by(make_client_app(opened_by(opening, closing, device)), record_of(QUESTION))
+    told_by(make_client_app(opened_by(opening, closing, device)), record_of(QUESTION.content))
 
     assert device.events == ["open", "recall", "admit", "cohort", "commit", "close"]
 
@@ -102,6 +103,6 @@ def test_a_record_without_a_question_opens_nothing() -> None:
 
 def test_a_device_without_its_file_says_nothing_about_it() -> None:
     """The app of a deployment; a simulated node has no such file, so it fails as a device would."""
-    content = bytes_of(told_by(client_app.app, record_of(QUESTION)))
+    content = bytes_of(told_by(client_app.app, record_of(QUESTION.content)))
 
     assert content == refusal(Refusal.INTERNAL)

@@ -13,10 +13,21 @@ from fedboard.common.board import Board
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from tests.client.asking import KEY, asking
 from tests.common.tasks.conftest import a_prepared_board, a_task
 
 BOARD = a_prepared_board(a_task())
-QUESTION = Question(run="run-1", protocol="trusted", form="factored", board=BOARD)
+QUESTION = asking(BOARD)
+SAID = {
+    "run": "run-1",
+    "round": 1,
+    "protocol": "trusted",
+    "form": "factored",
+    "private_noise": True,
+    "reply_key": KEY.public.hex(),
+}
+EXPECTED = ("run-1", "trusted", "factored", BOARD.digest, True, KEY.public)
+STORED = np.frombuffer(BOARD.to_bytes(), dtype=np.uint8)
 
 
 def code_of(content: bytes) -> Refusal:
@@ -26,8 +37,9 @@ def code_of(content: bytes) -> Refusal:
 
 
 def about(stored: bytes, *, version: Any = 1, name: str = "board", **fields: Any) -> bytes:
-    said = {"run": "run-1", "round": version, "protocol": "trusted", "form": "factored", **fields}
-    return pack_frame("question", said, {name: np.frombuffer(stored, dtype=np.uint8)})
+    return pack_frame(
+        "question", {**SAID, "round": version, **fields}, {name: np.frombuffer(stored, dtype=np.uint8)}
+    )
 
 
 def with_header(change: dict[str, Any], *, description: dict[str, Any] | None = None) -> bytes:
@@ -49,6 +61,8 @@ def test_a_question_comes_as_it_was_asked(certificate: dict[str, Any] | None) ->
     read = Question.from_bytes(asked.content)
 
     assert (read.run, read.round, read.protocol, read.form) == ("run-1", 1, "trusted", "factored")
+    assert (read.private_noise, read.reply_key) == (True, KEY.public)
+    assert read.about == asked.about
     assert read.board.digest == BOARD.digest
     assert read.board.certificate == certificate
     for name, values in BOARD.arrays.items():
@@ -136,9 +150,9 @@ def test_a_flipped_bit_gives_a_code_or_another_board(place: int, bit: int) -> No
         read = Question.from_bytes(bytes(content))
     except RefusedError:
         return
-    named = (read.run, read.protocol, read.form, read.board.digest)
+    named = (read.run, read.protocol, read.form, read.board.digest, read.private_noise, read.reply_key)
     padding = bytes(content[:-8]) == QUESTION.content[:-8] or read.board.to_bytes() == BOARD.to_bytes()
-    assert padding or named != ("run-1", "trusted", "factored", BOARD.digest)
+    assert padding or named != EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -150,6 +164,13 @@ def test_a_flipped_bit_gives_a_code_or_another_board(place: int, bit: int) -> No
         about(BOARD.to_bytes(), version="1"),
         about(BOARD.to_bytes(), version=1.5),
         about(BOARD.to_bytes(), name="boards"),
+        about(BOARD.to_bytes(), private_noise=None),
+        about(BOARD.to_bytes(), private_noise=1),
+        about(BOARD.to_bytes(), reply_key=None),
+        about(BOARD.to_bytes(), reply_key="no number"),
+        about(BOARD.to_bytes(), reply_key="\u0660" * 64),
+        pack_frame("question", {k: v for k, v in SAID.items() if k != "reply_key"}, {"board": STORED}),
+        pack_frame("question", {k: v for k, v in SAID.items() if k != "private_noise"}, {"board": STORED}),
         pack_frame("answer", {}, {}),
         pack_frame("question", {}, {}),
     ],
@@ -159,10 +180,8 @@ def test_a_question_with_other_fields_is_refused(content: bytes) -> None:
 
 
 def test_a_board_in_another_shape_is_refused() -> None:
-    said = {"run": "run-1", "round": 1, "protocol": "trusted", "form": "factored"}
-    stored = np.frombuffer(BOARD.to_bytes(), dtype=np.uint8)
-    for values in (stored.astype(np.int16), stored[None, :]):
-        assert code_of(pack_frame("question", said, {"board": values})) is Refusal.MALFORMED
+    for values in (STORED.astype(np.int16), STORED[None, :]):
+        assert code_of(pack_frame("question", SAID, {"board": values})) is Refusal.MALFORMED
 
 
 def test_the_text_of_a_refused_board_is_nowhere() -> None:
@@ -179,3 +198,18 @@ def test_a_board_from_bytes_is_the_board() -> None:
     read = Board.from_bytes(np.frombuffer(BOARD.to_bytes(), dtype=np.uint8))
 
     assert read.to_bytes() == BOARD.to_bytes()
+
+
+def test_what_a_reply_is_about_names_run_round_and_board() -> None:
+    others = [
+        asking(BOARD, run="run-2"),
+        asking(BOARD.successor()),
+        asking(replace(BOARD, arrays={**BOARD.arrays, "mean": np.array([3.0])}, _digest=[])),
+    ]
+
+    assert len({QUESTION.about, *(other.about for other in others)}) == 4
+    assert asking(BOARD, form="dense", private_noise=False, reply_key=bytes(32)).about == QUESTION.about
+
+
+def test_a_run_whose_name_is_no_text_can_be_answered_about() -> None:
+    assert asking(BOARD, run="\ud800").about

@@ -32,7 +32,7 @@ name = "trial"
 task = {{ algorithm = "adadpals", rating_range = [1.0, 5.0], settings = {{ rank = 2, rounds = {rounds} }} }}
 privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
-rounds = {{ expected_nodes = 3, quorum = 2, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
+rounds = {{ expected_nodes = 2, quorum = 2, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
 poll_seconds = 0.1 }}
 nodes = [{nodes}]
 
@@ -121,9 +121,10 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def deployed(folder: Path) -> Iterator[Fleet]:
-    """A fleet that is gone afterwards, whatever happens."""
+def deployed(folder: Path, *, before: Callable[[Fleet], None]) -> Iterator[Fleet]:
+    """A fleet that is gone afterwards, whatever happens; ``before`` is done before anything is started."""
     fleet = Fleet(folder)
+    before(fleet)
     try:
         for name in ("server", *NODES):
             fleet.start(name)

@@ -19,18 +19,20 @@ from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.flower_record import frame_of, record_of
 from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.client.asking import reply_to, sealed
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
 FIRST_BOARD = TASK.first_board(a_prepared_board(TASK).catalogue)
 N_NODES = 4
 Tamper = Callable[[Question, bytes], bytes | RecordDict]
-"""What a node sends, from the question and its honest answer."""
+"""What a node sends, sealed if it is bytes, from the question and its honest answer out of its envelope."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Phone:
     """A node's ratings; it answers everything."""
 
     ratings: Cohort
+
+    @property
+    def n_users(self) -> int:
+        return self.ratings.n_users
 
     def cohort(self, board: Board) -> Cohort:
         return self.ratings
@@ -51,6 +57,11 @@ class Phone:
     def commit(
         self, question: Question, requests: Sequence[Request], scale: object, answer: bytes
     ) -> None: ...
+
+    def note(self, code: Refusal) -> None: ...
+
+    def failed(self, error: Exception) -> None:
+        raise error
 
 
 def phone(number: int) -> Phone:
@@ -71,11 +82,13 @@ def an_app(tampers: Mapping[int, Tamper]) -> ClientApp:
         content = frame_of(message.content)
         assert content is not None
         number = int(context.node_config["partition-id"])
-        honest = respond(content, source=phone(number), gate=phone(number))
-        sent: bytes | RecordDict = honest
-        if number in tampers:
-            sent = tampers[number](Question.from_bytes(content), honest)
-        return Message(sent if isinstance(sent, RecordDict) else record_of(sent), reply_to=message)
+        if number not in tampers:
+            honest = respond(content, source=phone(number), gate=phone(number))
+            return Message(record_of(honest), reply_to=message)
+        question = Question.from_bytes(content)
+        sent = tampers[number](question, reply_to(question, source=phone(number), gate=phone(number)))
+        record = sent if isinstance(sent, RecordDict) else record_of(sealed(sent, question))
+        return Message(record, reply_to=message)
 
     return app
 
@@ -198,6 +211,11 @@ def digests(folder: Path) -> list[str]:
 
 def everything_written(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def unsealed(tamper: Callable[[Question, bytes], bytes]) -> Tamper:
+    """What it sends goes without an envelope."""
+    return lambda question, honest: record_of(tamper(question, honest))
 
 
 def rewritten(change: Callable[[Answer], Answer], *, n_items: int = 25) -> Tamper:

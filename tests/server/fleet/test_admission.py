@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from fedboard.client.answering import respond
 from fedboard.common.contribution import Contribution
 from fedboard.common.protocols.trusted import FactoredMessage
 from fedboard.common.wire.answer import Answer, refusal
 from fedboard.common.wire.question import Question
-from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey
+from fedboard.server.fleet.admission import Admission
 from fedboard.simulations.audit.hostile import hostile_messages
+from tests.client.asking import asking, reply_to, sealed
 from tests.common.tasks.conftest import N_ITEMS
 from tests.server.fleet.local_fleet import (
+    FIRST_BOARD,
     N_NODES,
     TASK,
     Fleet,
@@ -26,6 +29,7 @@ from tests.server.fleet.local_fleet import (
     events,
     phone,
     rewritten,
+    unsealed,
     with_rows,
     with_sums,
 )
@@ -91,6 +95,34 @@ def echoed(question: Question, honest: bytes) -> bytes:
     return question.content
 
 
+def as_it_is(question: Question, honest: bytes) -> bytes:
+    return honest
+
+
+def opened_on_the_way(question: Question, honest: bytes) -> bytes:
+    """Whoever carries it can only seal it to a key of his own."""
+    return sealed(honest, replace(question, reply_key=ReplyKey().public))
+
+
+def about_something_else(question: Question, honest: bytes) -> bytes:
+    return sealed(honest, replace(question, run="another"))
+
+
+def with_a_flipped_byte(question: Question, honest: bytes) -> bytes:
+    content = bytearray(sealed(honest, question))
+    content[-1] ^= 1
+    return bytes(content)
+
+
+def to_a_key_that_hides_nothing(question: Question, honest: bytes) -> bytes:
+    content = sealed(honest, question)
+    return content[:8] + bytes(32) + content[40:]
+
+
+def the_magic_alone(question: Question, honest: bytes) -> bytes:
+    return sealed(honest, question)[:8]
+
+
 ONCE = [
     (stretched, Refusal.TOO_LARGE),
     (of_the_next_version, Refusal.WRONG_VERSION),
@@ -101,6 +133,9 @@ ONCE = [
     (rewritten(lambda answer: answer, n_items=N_ITEMS + 1), Refusal.WRONG_BOARD),
     (lambda question, honest: refusal(Refusal.OVER_LIMIT), Refusal.OVER_LIMIT),
     (lambda question, honest: refusal(Refusal.NOT_ALLOWED), Refusal.NOT_ALLOWED),
+    (unsealed(lambda question, honest: refusal(Refusal.NOT_ALLOWED)), Refusal.NOT_ALLOWED),
+    (unsealed(stretched), Refusal.TOO_LARGE),
+    (unsealed(of_the_next_version), Refusal.WRONG_VERSION),
 ]
 
 
@@ -116,6 +151,15 @@ AGAIN = [
     (lambda question, honest: b"", Refusal.MALFORMED),
     (cut_short, Refusal.MALFORMED),
     (echoed, Refusal.MALFORMED),
+    (unsealed(as_it_is), Refusal.MALFORMED),
+    (unsealed(echoed), Refusal.MALFORMED),
+    (unsealed(lambda question, honest: b"nonsense"), Refusal.MALFORMED),
+    (unsealed(opened_on_the_way), Refusal.MALFORMED),
+    (unsealed(about_something_else), Refusal.MALFORMED),
+    (unsealed(with_a_flipped_byte), Refusal.MALFORMED),
+    (unsealed(to_a_key_that_hides_nothing), Refusal.MALFORMED),
+    (unsealed(the_magic_alone), Refusal.MALFORMED),
+    (unsealed(lambda question, honest: refusal(Refusal.INTERNAL)), Refusal.INTERNAL),
     (lambda question, honest: refusal(Refusal.INTERNAL), Refusal.INTERNAL),
 ]
 
@@ -150,6 +194,40 @@ def test_an_answer_to_an_earlier_round_or_run_does_not_count_again(tmp_path: Pat
     assert outcome.refused == {"wrong-round": N_ROUNDS - 1}
     assert [line["answers"] for line in outcome.rounds] == [N_NODES, LAST, LAST]
     assert again.refused == {"wrong-run": N_ROUNDS}
+
+
+def test_an_envelope_of_an_earlier_round_cannot_be_opened_in_a_later_one(tmp_path: Path) -> None:
+    """The key of a round is gone with it, and a new round has a new one."""
+    first: list[bytes] = []
+    keys: set[bytes] = set()
+
+    def replaying(question: Question, honest: bytes) -> bytes:
+        keys.add(question.reply_key)
+        first.append(sealed(honest, question))
+        return first[0]
+
+    outcome = Fleet(tmp_path / "run", tampers={LAST: unsealed(replaying)}).run()
+
+    assert outcome.refused == {"malformed": (N_ROUNDS - 1) * TRIES}
+    assert [line["answers"] for line in outcome.rounds] == [N_NODES, LAST, LAST]
+    assert len(keys) == N_ROUNDS
+
+
+def test_an_answer_that_is_sealed_to_the_key_of_another_round_is_refused() -> None:
+    old, new = ReplyKey(), ReplyKey()
+    question = asking(FIRST_BOARD, reply_key=new.public)
+    admission = Admission(question=question, requests=TASK.requests(FIRST_BOARD), key=new)
+    honest = reply_to(question, source=phone(0), gate=phone(0))
+
+    with pytest.raises(RefusedError) as refused:
+        admission.take("ann", sealed(honest, replace(question, reply_key=old.public)), max_users=20)
+    assert refused.value.code is Refusal.MALFORMED
+    with pytest.raises(RefusedError) as refused:
+        admission.take("ann", honest, max_users=20)  # without an envelope
+    assert refused.value.code is Refusal.MALFORMED
+    assert admission.users == {}
+    admission.take("ann", sealed(honest, question), max_users=20)
+    assert admission.users == {"ann": 10}
 
 
 def with_no_array_that_fits(rows: Contribution) -> Contribution:
@@ -306,6 +384,6 @@ def test_sums_of_nobody_may_not_be_anything(changes_nothing_else: Check) -> None
 def test_the_other_wire_form_is_refused(changes_nothing_else: Check, form: str) -> None:
     def in_the_other_form(question: Question, honest: bytes) -> bytes:
         asked = replace(question, form="dense" if form == "factored" else "factored")
-        return respond(asked.content, source=phone(LAST), gate=phone(LAST))
+        return reply_to(asked, source=phone(LAST), gate=phone(LAST))
 
     changes_nothing_else(in_the_other_form, {"wrong-form": N_ROUNDS}, form=form)

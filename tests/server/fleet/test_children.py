@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from fedboard.server.fleet.at_work import alone
 from fedboard.server.fleet.children import Child
 
 
@@ -42,6 +43,21 @@ def test_a_child_is_started_again_whatever_its_exit_status(tmp_path: Path) -> No
         wait_for(lambda child=child: bool(child.tend() or child.starts) and child.starts >= 3)
 
         child.stop()
+
+
+def test_how_a_child_ended_is_told_with_its_last_line_of_that_life(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for code, told in (
+        ("print('starting', flush=True); raise SystemExit('8443 is in use')", "exit status 1: 8443 is in use"),
+        ("raise SystemExit(3)", f"exit status 3, nothing in {log}"),
+    ):
+        child = Child(name="failing", command=[sys.executable, "-c", code], log=log)
+
+        wait_for(lambda child=child: child.tend() and child.starts == 2)
+
+        assert child.ended == told
+        child.stop()
+        assert child.ended == "it was stopped"
 
 
 def test_stopping_a_child_ends_what_it_started_though_it_does_not_listen(tmp_path: Path) -> None:
@@ -89,3 +105,48 @@ time.sleep(600)
     parent.wait()
 
     wait_for(lambda: not lives(child))
+
+
+def test_what_a_child_started_ends_when_the_server_that_holds_the_lock_is_killed(tmp_path: Path) -> None:
+    lock, told = tmp_path / "server.lock", tmp_path / "pid"
+    below_code = f"""
+import os, pathlib, time
+from fedboard.server.fleet.lifeline import end_with_holder
+end_with_holder(pathlib.Path({str(lock)!r}))
+pathlib.Path({str(told)!r}).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+    server_code = f"""
+import pathlib, subprocess, sys, time
+from fedboard.server.fleet.at_work import alone
+with alone(pathlib.Path({str(lock)!r})):
+    subprocess.Popen([sys.executable, "-c", {below_code!r}], start_new_session=True)
+    time.sleep(600)
+"""
+    server = subprocess.Popen([sys.executable, "-c", server_code])
+    wait_for(lambda: told.exists() and told.read_text() != "", 30.0)
+    below = int(told.read_text())
+    time.sleep(0.5)
+    assert lives(below)
+
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+
+    wait_for(lambda: not lives(below))
+    with alone(lock):
+        pass  # nothing of the old server is in the next one's way
+
+
+def test_what_a_child_writes_is_its_owners_only(tmp_path: Path) -> None:
+    written, log = tmp_path / "written", tmp_path / "log"
+    child = Child(
+        name="writer",
+        command=[sys.executable, "-c", f"print(open({str(written)!r}, 'w').name, flush=True)"],
+        log=log,
+    )
+
+    child.tend()
+    wait_for(lambda: log.exists() and log.read_text() != "")
+
+    assert (written.stat().st_mode & 0o777, log.stat().st_mode & 0o777) == (0o600, 0o600)
+    child.stop()

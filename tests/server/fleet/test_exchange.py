@@ -12,6 +12,7 @@ from fedboard.common.wire.flower_record import frame_of, record_of
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.exchange import Exchange, Reply
+from tests.client.asking import asking
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
     N_NODES,
@@ -23,7 +24,7 @@ from tests.server.fleet.local_fleet import (
 )
 
 SECRET = "she-rated-item-7-with-a-5"
-QUESTION = Question(run="run-1", protocol="trusted", form="factored", board=FIRST_BOARD).content
+QUESTION = asking(FIRST_BOARD).content
 N_ROUNDS = 3
 TRIES = 10
 

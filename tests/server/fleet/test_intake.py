@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.client.answering import respond
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.noise import SeededNoise
@@ -23,10 +22,10 @@ from fedboard.common.privacy.personal import squared_norms
 from fedboard.common.protocols.running_sums import RunningSums
 from fedboard.common.protocols.sums import FactoredSums, kept_rows, whole_sums
 from fedboard.common.wire.answer import Answer
-from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.server.fleet.admission import Admission
 from fedboard.server.fleet.intake import Intake
+from tests.client.asking import KEY, asking, reply_to, sealed
 from tests.common.tasks.conftest import N_USERS, a_residual_task, population, residual_boards
 from tests.server.fleet.local_fleet import FIRST_BOARD, TASK, Phone, phone
 
@@ -35,10 +34,10 @@ BOARDS: list[tuple[Any, Board]] = [
     (TASK, FIRST_BOARD),
     *((RESIDUAL, board) for board in residual_boards(RESIDUAL)[:-1]),
 ]
-QUESTIONS = [Question(run="run-1", protocol="trusted", form="factored", board=board) for _, board in BOARDS]
-HONEST = [[respond(q.content, source=phone(k), gate=phone(k)) for k in range(4)] for q in QUESTIONS]
+QUESTIONS = [asking(board) for _, board in BOARDS]
+HONEST = [[reply_to(q, source=phone(k), gate=phone(k)) for k in range(4)] for q in QUESTIONS]
 DENSE = [replace(question, form="dense") for question in QUESTIONS]
-SUMS = [[respond(q.content, source=phone(k), gate=phone(k)) for k in range(4)] for q in DENSE]
+SUMS = [[reply_to(q, source=phone(k), gate=phone(k)) for k in range(4)] for q in DENSE]
 
 
 def attendance(participation: Participation) -> Attendance:
@@ -50,16 +49,16 @@ def attendance(participation: Participation) -> Attendance:
 def taken_in(
     asked: int, contents: list[bytes], participation: Participation | None = None, *, form: str = "factored"
 ) -> tuple[Intake, int]:
-    """All that is admitted of these contents, and how much was not."""
+    """All that is admitted of these contents, each sealed by its node, and how much was not."""
     question = (QUESTIONS if form == "factored" else DENSE)[asked]
     task, board = BOARDS[asked]
     requests = task.requests(board)
-    admission = Admission(question=question, requests=requests)
+    admission = Admission(question=question, requests=requests, key=KEY)
     drawn = None if participation is None else attendance(participation)
     intake, refused = Intake(running=RunningSums(requests=requests), attendance=drawn), 0
     for number, content in enumerate(contents):
         try:
-            answer = admission.take(f"node-{number}", content, max_users=20)
+            answer = admission.take(f"node-{number}", sealed(content, question), max_users=20)
         except RefusedError:
             refused += 1
             continue
@@ -181,7 +180,7 @@ def test_one_user_moves_a_sum_by_at_most_the_bound_that_is_booked() -> None:
 
 def test_a_node_that_hosts_nobody_counts_and_adds_nothing() -> None:
     empty = Phone(population().rows(0, 0))
-    content = respond(QUESTIONS[0].content, source=empty, gate=empty)
+    content = reply_to(QUESTIONS[0], source=empty, gate=empty)
 
     intake, refused = taken_in(0, [*HONEST[0], content])
 

@@ -4,16 +4,34 @@ import asyncio
 import base64
 import json
 from collections.abc import MutableMapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
 from fedboard.server.fleet.proxy import FORWARDED, FleetProxy, Receive, Send, write_counts
 
-KEY = "-----BEGIN PUBLIC KEY-----\nann\n-----END PUBLIC KEY-----\n"
-NODE = {"flwr-public-key": base64.b64encode(KEY.encode()).decode(), "flwr-signature": "c2ln"}
+ANN, EVE = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+KEY = public_key_to_bytes(ANN.public_key()).decode()
+
+
+def signed(
+    private: ec.EllipticCurvePrivateKey = ANN, *, key: str = KEY, seconds_ago: float = 0.0
+) -> dict[str, str]:
+    """The headers by which Flower knows a node."""
+    time = (datetime.now(UTC) - timedelta(seconds=seconds_ago)).isoformat()
+    return {
+        "flwr-public-key": base64.b64encode(key.encode()).decode(),
+        "flwr-timestamp": time,
+        "flwr-signature": base64.b64encode(sign_message(private, time.encode())).decode(),
+    }
+
+
+NODE = signed()
 
 
 class Upstream:
@@ -40,15 +58,18 @@ def ask(
     path: str,
     *,
     method: str = "POST",
-    headers: dict[str, str] = NODE,
+    headers: dict[str, str] | list[tuple[str, str]] = NODE,
     content: Any = b"hello",
     upstream: Any = None,
     limit: int = 1000,
+    per_minute: int = 1_000_000,
 ) -> tuple[httpx.Response, FleetProxy]:
     async def run() -> tuple[httpx.Response, FleetProxy]:
         behind = httpx.ASGITransport(upstream or Upstream())
         async with httpx.AsyncClient(transport=behind, base_url="http://superlink") as forward:
-            proxy = FleetProxy(forward, admitted=[KEY], max_request_bytes=limit)
+            proxy = FleetProxy(
+                forward, admitted=[KEY], max_request_bytes=limit, max_bytes_per_minute=per_minute
+            )
             async with httpx.AsyncClient(
                 transport=httpx.ASGITransport(proxy), base_url="http://proxy"
             ) as client:
@@ -105,21 +126,88 @@ def test_only_posts_pass() -> None:
         assert ask("/v1/fleet/pull-messages", method=method)[0].status_code == 404
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"flwr-public-key": "not base64!"},
-        {"flwr-public-key": base64.b64encode(b"another key").decode()},
-    ],
-)
-def test_a_node_that_is_not_admitted_never_reaches_the_superlink(headers: dict[str, str]) -> None:
-    upstream = Upstream()
+OTHER = public_key_to_bytes(EVE.public_key()).decode()
+UNPROVEN = {
+    "nothing": {},
+    "a key that is no base64": {**NODE, "flwr-public-key": "not base64!"},
+    "a node that is not admitted": signed(EVE, key=OTHER),
+    "the public key alone": {"flwr-public-key": NODE["flwr-public-key"]},
+    "the signature of another": signed(EVE),
+    "no base64": {**NODE, "flwr-signature": "not base64!"},
+    "another time": {**NODE, "flwr-timestamp": signed()["flwr-timestamp"]},
+    "too long ago": signed(seconds_ago=310),
+    "a time to come": signed(seconds_ago=-60),
+    "no time": {**NODE, "flwr-timestamp": "now"},
+    "a time without a zone": {**NODE, "flwr-timestamp": "2030-01-01T00:00:00"},
+    "a time beyond all": {**NODE, "flwr-timestamp": "0001-01-01T00:00:00+23:59"},
+}
 
-    answer, _ = ask("/v1/fleet/activate-node", headers=headers, upstream=upstream)
+
+@pytest.mark.parametrize("headers", UNPROVEN.values(), ids=UNPROVEN)
+def test_who_does_not_prove_to_be_an_admitted_node_never_reaches_the_superlink(
+    headers: dict[str, str],
+) -> None:
+    upstream, taken = Upstream(), []
+
+    async def parts() -> Any:
+        taken.append(1)
+        yield b"x"
+
+    answer, _ = ask("/v1/fleet/activate-node", headers=headers, content=parts(), upstream=upstream)
 
     assert (answer.status_code, answer.content) == (401, b"not admitted")
+    assert (upstream.seen, taken) == ([], [])  # nor was anything of the body read
+
+
+def test_a_clock_that_is_a_little_off_does_no_harm() -> None:
+    for seconds in (-4, 290):
+        answer, _ = ask("/v1/fleet/pull-messages", headers=signed(seconds_ago=seconds))
+        assert answer.status_code == 200
+
+
+AMBIGUOUS = {
+    "two keys": [*signed(EVE, key=OTHER).items(), *NODE.items()],
+    "two signatures": [("flwr-signature", "AAAA"), *NODE.items()],
+    "two lengths": [("content-length", "5"), ("content-length", "6"), *NODE.items()],
+    "length and encoding": [("content-length", "5"), ("transfer-encoding", "chunked"), *NODE.items()],
+    "endless length": [("content-length", "9" * 5000), *NODE.items()],
+    "a length below zero": [("content-length", "-5"), *NODE.items()],
+    "a length with a sign": [("content-length", "+5"), *NODE.items()],
+    "no length": [("content-length", ""), *NODE.items()],
+}
+
+
+@pytest.mark.parametrize("headers", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_headers_that_two_readers_could_take_differently_never_reach_the_superlink(
+    headers: list[tuple[str, str]],
+) -> None:
+    upstream = Upstream()
+
+    answer, proxy = ask("/v1/fleet/push-object", headers=headers, upstream=upstream)
+
+    assert (answer.status_code, answer.content) == (400, b"bad request")
     assert upstream.seen == []
+    assert proxy.counts == {"400": 1}
+
+
+def test_a_length_beyond_the_limit_is_too_large_before_anything_is_read() -> None:
+    answer, _ = ask("/v1/fleet/push-object", headers={**NODE, "content-length": "1001"})
+
+    assert (answer.status_code, answer.content) == (413, b"too large")
+
+
+def test_what_brings_no_part_of_an_answer_is_small() -> None:
+    content = b"x" * 1_000_001
+    for path, status in (("push-messages", 413), ("push-object", 200)):
+        answer, _ = ask(f"/v1/fleet/{path}", content=content, limit=2_000_000, per_minute=2_000_000)
+        assert answer.status_code == status
+
+
+def test_a_node_that_has_sent_its_bytes_of_this_minute_waits() -> None:
+    answer, proxy = ask("/v1/fleet/push-object", content=b"x" * 1000, per_minute=999)
+
+    assert (answer.status_code, answer.content) == (503, b"busy")
+    assert proxy.counts == {"503": 1}
 
 
 def test_a_body_beyond_the_limit_is_refused_whether_it_says_its_length_or_not() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import make_node_key
+from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.settings import read_settings
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fleet" / "fleet.toml"
@@ -45,9 +47,19 @@ def test_a_public_key_may_stand_in_the_file_itself(folder: Path) -> None:
         ('name = "films"', 'name = "../films"', "name must be letters"),
         ("epsilon = 5.0 ", "epsilon = 0.0 ", "privacy.epsilon must be a finite number > 0"),
         ("delta = 1e-5", "delta = 1.0", "privacy.delta must be in (0, 1)"),
+        (
+            "delta = 1e-5",
+            'delta = 1e-5\nadjacency = "replace-labels"',
+            "privacy.adjacency must be add-remove or replace",
+        ),
         ("quorum = 2", "quorum = 4", "rounds.quorum must be in [1, expected_nodes]"),
         ("expected_nodes = 3", "expected_nodes = 4", "at most the number of [[nodes]]"),
         ("superlink_port = 8444", "superlink_port = 8443", "ports must differ"),
+        ("[network]", "[board]\nmetrics_port = 8443\n[network]", "ports must differ"),
+        ("deadline_seconds = 60.0", "deadline_seconds = 1e7", "rounds.deadline_seconds must be in (0, 1000000)"),
+        ("poll_seconds = 0.1", "grace_seconds = -3", "rounds.grace_seconds must be in (0, 1000000)"),
+        ("poll_seconds = 0.1", "resend_seconds = 0", "rounds.resend_seconds must be in (0, 1000000)"),
+        ('"ann/node.pub"', '"ann/node.pub"\nmax_users = 16777216', "must add to at most 16777216"),
         ("port = 8443", "prot = 8443", "Object contains unknown field `prot`"),
         ("[1.0, 5.0]", "[5.0, 1.0]", "task.rating_range must be LOW < HIGH"),
         ("max_users = 2000", "max_users = 0", "nodes.max_users must be >= 1"),
@@ -79,3 +91,23 @@ def test_a_key_of_another_kind_is_refused(folder: Path) -> None:
 
     with pytest.raises(InputError, match="public_key of 'ann'"):
         _ = read_settings(folder / "fleet.toml").public_keys
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjacency) -> None:
+    def made() -> Job:
+        return Job(
+            folder="f",
+            first_board="b",
+            epsilon=1.0,
+            delta=1e-5,
+            adjacency=adjacency,
+            expected_nodes=1,
+            quorum=1,
+        )
+
+    if adjacency in OF_TRAININGS:
+        assert made().adjacency is adjacency
+    else:
+        with pytest.raises(ValueError, match="adjacency must be add-remove or replace"):
+            made()

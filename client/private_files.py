@@ -1,0 +1,36 @@
+"""Folders and files that their owner alone may read, also where they were there before with wider rights."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from fedboard.common.board import write_atomically
+
+_OTHERS = 0o077
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder (mode 0700), or narrow one that is there.
+
+    Raises:
+        OSError: it cannot be made, or belongs to somebody else who lets others look.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_mode & _OTHERS:
+        folder.chmod(0o700)
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a file (mode 0600) for writing; what was in it is gone."""
+    stream = os.fdopen(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb")
+    path.chmod(0o600)
+    return stream
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file (mode 0600) so that a crash leaves the old content or the new one; durable on return."""
+    open_private(path.with_name(path.name + ".part")).close()  # made first, so that it is private all along
+    write_atomically(path, content)
+
+
+__all__ = ["make_private_folder", "open_private", "write_private"]

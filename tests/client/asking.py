@@ -1,0 +1,42 @@
+"""Questions with a key that the tests hold, and what comes back, out of its envelope."""
+
+from dataclasses import replace
+from typing import Any
+
+from fedboard.client.answering import Gate, RatingSource, respond
+from fedboard.common.board import Board
+from fedboard.common.wire.question import Question
+from fedboard.common.wire.sealing import Envelope, ReplyKey, is_sealed
+
+KEY = ReplyKey()
+
+
+def asking(board: Board, **changes: Any) -> Question:
+    """The usual question about a board, with something in it changed."""
+    usual: dict[str, Any] = {
+        "run": "run-1",
+        "protocol": "trusted",
+        "form": "factored",
+        "private_noise": True,
+        "reply_key": KEY.public,
+    }
+    return Question(board=board, **{**usual, **changes})
+
+
+def sealed(reply: bytes, question: Question) -> bytes:
+    """A reply as it travels to whoever asked."""
+    return Envelope.to(question.reply_key, about=question.about).seal(reply)
+
+
+def opened(content: bytes, question: Question) -> bytes:
+    """What is in the envelope; what came without one as it is."""
+    return KEY.open(content, about=question.about) if is_sealed(content) else content
+
+
+def reply_to(question: Question, *, source: RatingSource, gate: Gate) -> bytes:
+    """What a device says to a question, whoever's key is in it; not sealed."""
+    asked = replace(question, reply_key=KEY.public)
+    return opened(respond(asked.content, source=source, gate=gate), asked)
+
+
+__all__ = ["KEY", "asking", "opened", "reply_to", "sealed"]
