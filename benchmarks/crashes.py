@@ -52,6 +52,7 @@ from fedboard.common.privacy.population import Population
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
+from fedboard.server.training import Training
 from fedboard.simulations import simulate as simulation
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
@@ -399,13 +400,13 @@ def drawn_again(run: Run) -> None:
     def any_receipt(self: Ledger, row: Row, event: Any, *, reissue: bool) -> Receipt:
         return Receipt(seq=row.seq, name=row.name, event_digest=digest(event), hash=row.hash)
 
-    def again(self: Any) -> Any:
+    def again(self: Training, board: Board) -> Any:
         return run_round(
-            self.task, self.board, runtime=self.engine, ledger=self.ledger, noise=self.noise, reissue=True
+            self.task, board, runtime=self.runtime, ledger=self.ledger, noise=self.noise, reissue=True
         )
 
     Ledger._reissued = any_receipt  # type: ignore[method-assign]
-    simulation._Session._round = again  # type: ignore[method-assign]
+    Training._round = again  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -193,7 +193,7 @@ def _draw(taken: "Account", plot: Path | None, *, delta: float) -> None:
         return
     from fedboard.simulations.report.account_figures import write_account_figure
 
-    write_account_figure(taken.events, plot, delta=delta)
+    write_account_figure(taken.events, plot, delta=delta, planned=taken.planned)
     click.echo(f"Curve  {plot}", err=True)
 
 
@@ -221,11 +221,12 @@ def _noise_text(answer: dict[str, Any]) -> str:
 def _epsilon_text(answer: dict[str, Any]) -> str:
     exact, library = answer["exact"], answer["epsilon_pld"]
     rows = [("exact curve", _number(answer["epsilon"]))] if exact else []
+    if exact or answer["planned"]:
+        told = "needs fedboard[server]" if library is None else _number(library)
+        rows.append(("privacy loss distributions", told))
+    else:
+        rows.append(("what holds however each was chosen", _number(answer["epsilon"])))
     rows += [
-        (
-            "privacy loss distributions",
-            "needs fedboard[server]" if library is None else _number(library),
-        ),
         ("Renyi orders", _number(answer["epsilon_rdp"])),
         ("zCDP" if exact else "zCDP bound", _number(answer["epsilon_zcdp"])),
     ]

@@ -34,24 +34,26 @@ def epsilon_answer(
         group: number of users who belong together.
         trimmed: largest number of ratings of a user, where each is a term of its own with constant weight.
     """
-    composed, implied = composition_of(account.events, delta), implied_by(account.events, delta)
+    composed = composition_of(account.events, delta, planned=account.planned)
+    implied = implied_by(account.events, delta, planned=account.planned)
     answer: dict[str, Any] = {
         "what": account.label,
         "releases": len(account.events),
         "adjacency": str(account.adjacency),
         "delta": delta,
+        "planned": account.planned,
         "exact": composed.exact,
         "mu": composed.mu,
         "rho": composed.rho,
         "epsilon": composed.epsilon,
-        "epsilon_pld": library_epsilon(account.events, delta),
+        "epsilon_pld": library_epsilon(account.events, delta) if composed.exact or account.planned else None,
         "epsilon_rdp": composed.epsilon_rdp,
         "epsilon_zcdp": composed.epsilon_zcdp,
         "rating_epsilon": implied.rating_epsilon,
         "pair_epsilon": implied.pair_epsilon,
     }
     if group is not None:
-        grouped = group_epsilon(account.events, delta, n_users=group)
+        grouped = group_epsilon(account.events, delta, n_users=group, planned=account.planned)
         answer["group"] = {"users": group, "epsilon": grouped}
     if trimmed is not None:
         share = trimmed_share(trimmed)
@@ -113,9 +115,9 @@ def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | N
         "delta": delta,
         "budget": epsilon,
         "releases": len(account.events),
-        "spent": epsilon_of_events(account.events, delta),
+        "spent": epsilon_of_events(account.events, delta, planned=account.planned),
         "reserved_releases": len(account.reserved),
-        "committed": epsilon_of_events(committed, delta),
+        "committed": epsilon_of_events(committed, delta, planned=account.planned),
         "left": {
             "mu": mu,
             "smallest_noise_multiplier": 1.0 / mu if mu > 0 else None,

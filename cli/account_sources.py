@@ -38,6 +38,8 @@ class Account:
     """Of a ledger."""
     delta: float | None = None
     """Where it states its epsilon; None for a plan."""
+    planned: bool = False
+    """Whether all events were fixed before the first."""
 
 
 def read_account(place: Path, adjacency: Adjacency) -> Account:
@@ -61,6 +63,7 @@ def read_account(place: Path, adjacency: Adjacency) -> Account:
         adjacency=parse_adjacency(certificate.claim.adjacency),
         events=list(certificate.releases),
         delta=certificate.claim.delta,
+        planned=certificate.planned,
     )
 
 
@@ -77,13 +80,14 @@ def ledger_account(place: Path) -> Account:
             budget, members = population.budget, population.members()
         booked = [event for member in members for event in member.spent()]
         reserved = [e for m in members for e in m.committed(budget.adjacency)[len(m.spent()) :]]
+        planned = False
     else:
         with Ledger.open(path, read_only=True) as ledger:
             budget, run, plan = ledger.budget, ledger.run, ledger.plan or {}
-            rows = ledger.rows()
+            rows, planned = ledger.rows(), ledger.plan is not None
         booked = [event for row in rows for event in apart([row.record], row.run)]
         names = {row.name for row in rows if row.run == run}
-        missing = {name: planned for name, planned in plan.items() if name not in names}
+        missing = {name: entry for name, entry in plan.items() if name not in names}
         reserved = apart([planned_event(n, p, budget.adjacency) for n, p in missing.items()], run)
     return Account(
         label=f"the ledger {path}",
@@ -92,6 +96,7 @@ def ledger_account(place: Path) -> Account:
         reserved=reserved,
         budget=budget,
         delta=budget.delta,
+        planned=planned,
     )
 
 
@@ -107,7 +112,7 @@ def plan_account(plan: Mapping[str, Any], adjacency: Adjacency, *, label: str) -
     events = [_event(name, entry, adjacency) for name, entry in _entries(plan)]
     for event in events:
         require_sound(event)
-    return Account(label=label, adjacency=adjacency, events=events)
+    return Account(label=label, adjacency=adjacency, events=events, planned=True)
 
 
 def _entries(plan: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, Any]]:

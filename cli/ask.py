@@ -1,4 +1,4 @@
-"""``fedboard ask``: one private question to a fleet, booked and answered with its noise."""
+"""``fedboard ask``: one private question to the users of a data set, booked and answered with its noise."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ Examples:
 
 @click.group()
 def ask() -> None:
-    """Ask a fleet one private question; the answer is booked before it is drawn."""
+    """Ask the users of a data set one private question; the answer is booked before it is drawn."""
 
 
 @ask.command(epilog=_EXAMPLES)
@@ -130,6 +130,7 @@ def _answer(given: dict[str, Any], question_of: Callable[[dict[str, Any], float,
         record = {
             "question": question.title,
             **asdict(asked.answer),
+            "rank_unit": None if asked.answer.rank_error is None else _rank_unit(given),
             "mechanism": str(asked.mechanism),
             "release": asked.release,
             "epsilon": given["epsilon"],
@@ -227,8 +228,16 @@ def _certificate(ledger: "Ledger", ratings: "Ratings", given: dict[str, Any]) ->
         assumptions=ASSUMPTIONS,
         dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
         ledger_head=ledger.head,
+        planned=ledger.plan is not None,
         population=ledger.population_total(),
     )
+
+
+def _rank_unit(given: dict[str, Any]) -> str:
+    """What a rank error counts: a user has many ratings, but one number of them and one norm."""
+    if given["subject"] != "ratings":
+        return "users"
+    return f"ratings, no user's counting for more than {_bound(given):g}"
 
 
 def _text(record: dict[str, Any]) -> str:
@@ -236,7 +245,7 @@ def _text(record: dict[str, Any]) -> str:
     if record["interval"] is not None:
         rows.append(("95 % interval of the noise", "{:.6g} to {:.6g}".format(*record["interval"])))
     if record["rank_error"] is not None:
-        rows.append(("rank error, 95 %", f"at most {record['rank_error']:.6g} of all weight"))
+        rows.append(("rank error, 95 %", f"at most {record['rank_error']:.6g} {record['rank_unit']}"))
     rows += [
         ("noise", record["noise"]),
         ("this question", f"epsilon {record['epsilon']:g} ({record['mechanism']})"),

@@ -4,17 +4,15 @@ import json
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from fedboard.cli.board_text import tell, verdict
 from fedboard.cli.ratings import DEVICE
-from fedboard.cli.tables import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.board_feed import Fetched
-    from fedboard.common.manifest import Deviation
     from fedboard.server.board_service.service import Signing
 
 _PATH = click.Path(path_type=Path)
@@ -110,6 +108,10 @@ def serve(
 
     if no_tls == (certificate is not None and private_key is not None):
         raise InputError("give --certificate and --private-key, or --no-tls")
+    if boards is None and not mirror.is_dir():
+        raise InputError(
+            f"{mirror}: no such folder; make it with `fedboard board export`, or give --boards and --key"
+        )
     limits = Limits(requests_per_second=rate, requests_per_second_per_address=rate_per_address)
     settings = ServiceSettings(
         mirror=mirror,
@@ -167,7 +169,7 @@ def fetch(
 
     SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
     is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
-    What is not given (SOURCE, --key, --to) is taken from the [board] section of the device.
+    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device.
     """
     from fedboard.client.board_cache import BoardCache
     from fedboard.client.board_feed import BoardFeed
@@ -176,17 +178,22 @@ def fetch(
 
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
-    place, public_key, folder = _reader(source, key, cache, device)
-    pinned = PinnedKey.read(public_key)
-    with closing(open_source(place, authority=authority)) as opened:
+    reader = _reader(source, key, cache, authority, device)
+    pinned = PinnedKey.read(reader.key)
+    with closing(open_source(reader.source, authority=reader.authority)) as opened:
         feed = BoardFeed(
-            opened, pinned, BoardCache(folder), encoding=Encoding(encoding), run=run, max_bytes=max_bytes
+            opened,
+            pinned,
+            BoardCache(reader.cache),
+            encoding=Encoding(encoding),
+            run=run,
+            max_bytes=max_bytes,
         )
         started = time.perf_counter()
         fetched = feed.fetch(version)
-        _tell(fetched, time.perf_counter() - started, as_json=as_json)
+        tell(fetched, time.perf_counter() - started, as_json=as_json)
         for newer in feed.follow() if follow else ():
-            _tell(newer, None, as_json=as_json)
+            tell(newer, None, as_json=as_json)
 
 
 @board.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
@@ -194,9 +201,16 @@ def fetch(
 @_PUBLIC_KEY
 @_AUTHORITY
 @_MAX_BYTES
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def verify(source: str, key: Path, authority: Path | None, max_bytes: int, as_json: bool) -> int:
-    """Verify all that a source offers: signatures, the chain of boards, every byte of every file."""
+@click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, with what passed.")
+def verify(
+    source: str, key: Path, authority: Path | None, max_bytes: int, with_passed: bool, as_json: bool
+) -> int:
+    """Verify all that a source offers: signatures, the chain of boards, every byte of every file.
+
+    What could not be checked, because the source was away or a file is larger than --max-bytes, is neither passed
+    nor failed; the exit code is 0 only if everything passed.
+    """
     from fedboard.client.board_check import check_source
     from fedboard.client.board_sources import open_source
     from fedboard.common.manifest import PinnedKey
@@ -204,27 +218,38 @@ def verify(source: str, key: Path, authority: Path | None, max_bytes: int, as_js
     pinned = PinnedKey.read(key)
     with closing(open_source(source, authority=authority)) as opened:
         findings = list(check_source(opened, pinned, max_bytes=max_bytes))
-    passed = all(finding.passed for finding in findings)
+    passed = all(finding.passed is True for finding in findings)
     if as_json:
         record = [{"check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]
         click.echo(json.dumps({"passed": passed, "findings": record}))
     else:
-        rows = [("ok" if f.passed else "FAILED", f.check, f.detail) for f in findings]
-        click.echo(aligned(("", "what", "found"), rows))
+        click.echo(verdict(findings, with_passed=with_passed))
     return 0 if passed else 1
 
 
-def _reader(source: str | None, key: Path | None, cache: Path | None, device: Path) -> tuple[str, Path, Path]:
-    """Where boards come from, who signs them and where they go: as given, or as the device has it."""
+class _Reader(NamedTuple):
+    """Where boards come from, who signs them, where they go, and who vouches for the source."""
+
+    source: str
+    key: Path
+    cache: Path
+    authority: Path | None
+
+
+def _reader(
+    source: str | None, key: Path | None, cache: Path | None, authority: Path | None, device: Path
+) -> _Reader:
+    """As given, or as the device has it."""
     if source is not None and key is not None and cache is not None:
-        return source, key, cache
+        return _Reader(source, key, cache, authority)
     from fedboard.client.device_config import load_device
 
-    configured = load_device(device).board
+    config = load_device(device)
+    configured = config.board
     place, public_key = source or configured.source, key or configured.public_key
     if place is None or public_key is None:
         raise InputError(f"give SOURCE and --key, or source and public_key in [board] of {device}")
-    return place, public_key, cache or configured.cache
+    return _Reader(place, public_key, cache or configured.cache, authority or config.authority(place))
 
 
 def _boards_of(place: Path) -> Path:
@@ -247,49 +272,6 @@ def _signing(boards: Path | None, key: Path | None, run: str | None) -> "Signing
     if boards is None or key is None:
         raise InputError("--boards and --key go together: the boards to sign, and what signs them")
     return Signing(boards=_boards_of(boards), key=key, run=_run_name(boards, run))
-
-
-def _tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
-    manifest, file = fetched.manifest, fetched.file
-    if as_json:
-        click.echo(json.dumps(_record(fetched, seconds)))
-        return
-    how = f"{fetched.received} bytes as {file.encoding.value}" if fetched.received else "here already"
-    since = " since an earlier board" if file.bases and fetched.received else ""
-    click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}{since}")
-    if file.deviation is not None:
-        click.echo(f"  {_sentence(file.deviation)}")
-    click.echo(f"  {fetched.path}")
-
-
-def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
-    import msgspec
-
-    manifest, file = fetched.manifest, fetched.file
-    return {
-        "run": manifest.run,
-        "version": manifest.version,
-        "board_digest": manifest.board_digest,
-        "published": manifest.published,
-        "encoding": file.encoding.value,
-        "since_earlier": bool(file.bases),
-        "deviation": msgspec.to_builtins(file.deviation),
-        "received_bytes": fetched.received,
-        "seconds": seconds,
-        "path": str(fetched.path),
-    }
-
-
-def _sentence(deviation: "Deviation") -> str:
-    """How far off the board is, in words."""
-    told = f"an approximation: vectors differ by at most {100 * deviation.factors_relative:.2g} %"
-    if deviation.predictions_rms is None or deviation.top20_overlap is None:
-        return told
-    return (
-        f"{told}; predictions for made-up users by {deviation.predictions_rms:.2g} (root mean square), "
-        f"{deviation.predictions_largest:.2g} at most; of their 20 best items "
-        f"{100 * deviation.top20_overlap:.1f} % are the same"
-    )
 
 
 __all__ = ["board"]

@@ -28,17 +28,25 @@ def client(config: Path, once: bool) -> None:
     """
     from fedboard.client.device_config import load_device, open_device
 
-    server = load_device(config).server
+    device = load_device(config)
+    server = device.server
     if server is None:
         raise InputError(f"{config}: no [server] is given, so there is nobody to ask for work")
     with open_device(config):
         pass  # what is wrong with ratings, policy or ledger is said now and not to a server
 
-    from fedboard.client.fleet.client_app import app
-    from fedboard.client.fleet.node import NodeSettings, WarmNode
+    from fedboard.client.fleet.answering_app import make_client_app
+    from fedboard.client.fleet.client_app import open_configured
+    from fedboard.client.fleet.node import NodeSettings, Tally, WarmNode
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    if device.policy.published_only and None in (device.board.source, device.board.public_key):
+        logging.warning(
+            "published_only: [board] names no source and public_key, "
+            "so boards get here by `fedboard board fetch` alone"
+        )
+    tally = Tally()
     node = WarmNode(
         NodeSettings(
             server=server.address,
@@ -47,12 +55,15 @@ def client(config: Path, once: bool) -> None:
             poll_seconds=server.poll_seconds,
             device=str(config.absolute()),
         ),
-        app,
+        make_client_app(open_configured, refused=tally.refuse),
+        tally=tally,
     )
     with suppress(KeyboardInterrupt):
         node.run(Event(), messages=1 if once else None)
-    tally = node.tally
-    click.echo(f"{tally.answered} answers given, {tally.failed} failed, {tally.undelivered} not taken")
+    click.echo(
+        f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused, {tally.failed} failed; "
+        f"{tally.undelivered} replies were not taken by the server"
+    )
 
 
 __all__ = ["client"]

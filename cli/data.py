@@ -55,6 +55,8 @@ def cohort(path: str, folder: Path, users: str, data_format: str | None, rating_
     from fedboard.common.cohort import cohort_from_triples
     from fedboard.simulations.datasets import find_data, load_ratings
 
+    if (folder / "cohort.json").exists():
+        raise InputError(f"{folder}: there is a cohort already; delete that folder, or choose another one")
     scale = None if rating_range is None else parse_range(rating_range)
     ratings = load_ratings(find_data(path), format=data_format, rating_range=scale)
     everybody = cohort_from_triples(

@@ -204,7 +204,9 @@ def _release_finding(certificate: Certificate, ledger: Ledger) -> Finding:
             "published head", f"{name}: its head {head} is not in the chain: rows were cut off", passed=False
         )
     detail = f"{name}: {len(certified)} releases certified, {len(booked)} booked when it was published"
-    return _finding("published releases", detail, passed=booked == certified)
+    unplanned = certificate.planned and ledger.plan is None
+    detail += "; it states a plan, and the ledger has none" if unplanned else ""
+    return _finding("published releases", detail, passed=booked == certified and not unplanned)
 
 
 def _budget_finding(budget: Budget, cost: float, *, what: str) -> Finding:

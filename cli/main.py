@@ -1,5 +1,6 @@
 """``fedboard``: the entry point and the list of commands."""
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -46,6 +47,7 @@ class _Commands(click.Group):
         **extra: Any,
     ) -> Any:
         """Run and leave with the exit code."""
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C++ core writes lines of its own on stderr
         given = list(sys.argv[1:] if args is None else args)
         arguments = [argument for argument in given if argument != _DEBUG]
         command = partial(super().main, arguments, "fedboard", complete_var, standalone_mode=False, **extra)

@@ -3,8 +3,12 @@
 from datetime import datetime
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from fedboard.server.fleet.settings import FleetSettings
 
 _EXAMPLES = """\b
 Examples:
@@ -23,7 +27,11 @@ Examples:
     show_default=True,
     help="Configuration of the fleet.",
 )
-@click.option("--check", is_flag=True, help="Read everything, make board 0, say what it promises, and end.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Read everything, make board 0, say what it promises, try the ports, and end.",
+)
 @click.option("--until-trained", is_flag=True, help="End when the training is complete, or cannot be.")
 def server(config: Path, check: bool, until_trained: bool) -> None:
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
@@ -31,9 +39,11 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
     It stays until Ctrl-C or SIGTERM, starts again whatever ends, and goes on from its state folder after a crash.
     """
     from fedboard.cli.fleet_job import prepare
+    from fedboard.server.fleet.credentials import require_credentials
     from fedboard.server.fleet.settings import read_settings
 
     settings = read_settings(config)
+    require_credentials(settings)
     board = prepare(settings)
     privacy = settings.privacy
     _say(
@@ -42,6 +52,7 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
         f"{len(settings.nodes)} nodes admitted"
     )
     if check:
+        _require_ports(settings)
         return
     from fedboard.server.fleet.supervisor import Supervisor
 
@@ -50,6 +61,18 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
         Supervisor(settings, config.absolute(), say=_say).run(Event(), until_trained=until_trained)
     except KeyboardInterrupt:
         _say("stopped; start it again to go on")
+
+
+def _require_ports(settings: "FleetSettings") -> None:
+    """Try the ports, unless the very server that is checked is running and has them."""
+    from fedboard.server.fleet.at_work import is_locked
+    from fedboard.server.fleet.places import StateFolder
+    from fedboard.server.fleet.ports import require_free_ports
+
+    if is_locked(StateFolder.of(settings).lock):
+        _say("a server is running on this state folder, so its ports were not tried")
+    else:
+        require_free_ports(settings)
 
 
 def _say(sentence: str) -> None:

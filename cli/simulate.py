@@ -99,14 +99,16 @@ def run(
         problem: the data, if they are loaded already. Private.
 
     Raises:
+        InputError: an unknown algorithm, or one that cannot run there.
         InterruptedRunError: Ctrl-C, with the command that goes on.
         StorageError: a full disk, with the command that goes on.
     """
     from fedboard.cli.progress import listening
     from fedboard.cli.summary import private_summary, reference_summary
-    from fedboard.simulations.reference import is_reference, run_reference
+    from fedboard.simulations.reference import is_reference, require_runnable, run_reference
     from fedboard.simulations.simulate import simulate as run_private
 
+    require_runnable(config)
     try:
         with listening(config) as listener:
             if is_reference(config.algorithm):

@@ -156,7 +156,7 @@ def _bytes(number: float) -> str:
 
 def _seconds(seconds: float) -> str:
     if seconds < 1.0:
-        return f"{1e3 * seconds:.2g} ms"
+        return f"{1e3 * seconds:.3g} ms"
     return f"{seconds:,.3g} s" if seconds < 600 else f"{seconds / 3600:,.3g} h"
 
 

@@ -72,16 +72,18 @@ def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:
         with Ledger.open(path, read_only=True) as ledger:
             ledger.verify(published_head=certificate.ledger_head)
             events, spent, budget, run = ledger.events(), ledger.spent(), ledger.budget, ledger.id
+            unplanned = certificate.planned and ledger.plan is None
     except FedboardError as error:
         return [Finding(check="ledger", passed=False, detail=str(error))]
     certified = list(certificate.releases)
     # A round that is under way is booked before its board is there; what is published must be paid for.
     booked = events if evidence.finished else events[: len(certified)]
     releases = f"the ledger booked {len(events)} releases, the certificate lists {len(certified)}"
+    releases += "; it states a plan, and the ledger has none" if unplanned else ""
     cost = f"spent epsilon {spent.epsilon:.6g} of {budget.epsilon:.6g} at delta {budget.delta:g}"
     findings = [
         Finding(check="ledger", passed=True, detail="its chain is whole and holds the published head"),
-        Finding(check="booked releases", passed=booked == certified, detail=releases),
+        Finding(check="booked releases", passed=booked == certified and not unplanned, detail=releases),
         Finding(check="budget", passed=spent.epsilon <= budget.epsilon * (1 + 1e-9), detail=cost),
     ]
     if evidence.population is not None and certificate.population is not None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from fedboard.common.errors import InputError
 
+_WANTED = "--authority and ca_certificate name the certificate of an authority in PEM form"
+
 
 def read_authority(path: Path) -> str:
     """Read the certificate of an authority, or several.
@@ -21,13 +23,10 @@ def read_authority(path: Path) -> str:
     try:
         content = path.read_text(encoding="ascii")
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content)
-    except (OSError, ValueError) as error:  # among them ssl.SSLError
-        readable = isinstance(error, ssl.SSLError | ValueError)
-        found = "this file is none" if readable else f"this file cannot be read ({error.strerror})"
-        raise InputError(
-            f"{path}: --authority and ca_certificate name the certificate of an authority in PEM form; "
-            f"{found}"
-        ) from error
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(f"{path}: {_WANTED}; this file is none") from error
+    except OSError as error:
+        raise InputError(f"{path}: {_WANTED}; this file cannot be read ({error.strerror})") from error
     return content
 
 

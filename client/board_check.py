@@ -18,7 +18,6 @@ from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.manifest import BoardFile, Encoding, Manifest, PinnedKey
 
-
 _UNCHECKED = PASSING | {FeedCode.UNTRUSTED}
 """What says nothing about the boards."""
 _Got = TypeVar("_Got")

@@ -31,7 +31,9 @@ from fedboard.common.privacy.noise import noise_problems
 from fedboard.common.privacy.population_total import PopulationTotal
 from fedboard.common.privacy.rating_level import Implied, implied_by, implied_sentences
 
-_FORMAT = 2
+_FORMAT = 3
+_WITHOUT_PLANNED = 2
+"""The format before: it does not say whether releases were planned, so they count as chosen one after another."""
 _Numbers: TypeAlias = Composition | Implied | CurvePoint
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
@@ -75,6 +77,9 @@ class Certificate:
     """Hash of the ledger's last row."""
     statements: tuple[str, ...]
     """The promise in sentences, derived from the numbers."""
+    planned: bool = False
+    """Whether a plan fixed all releases before the first was made; its ledger's header holds the plan. Without one,
+    every number here holds however each was chosen by what earlier ones showed."""
     population: PopulationTotal | None = None
     """What all runs on the same users cost together, where an account of them is kept."""
     format: int = _FORMAT
@@ -117,7 +122,8 @@ class Certificate:
             other = plain.get("format", _FORMAT)
             if other != _FORMAT:
                 raise InputError(
-                    f"this certificate has format {other!r}; this version reads format {_FORMAT}"
+                    f"this certificate has format {other!r}; this version reads formats {_WITHOUT_PLANNED} and "
+                    f"{_FORMAT}"
                 ) from None
             raise InputError(f"not a certificate: {error}") from None
 
@@ -125,8 +131,9 @@ class Certificate:
         """Recompute every number from the ones it follows from.
 
         Each release: its sensitivity from bound and adjacency, its deviation from sensitivity and multiplier.
-        All releases: mu and rho from the multipliers, epsilon and the curve from mu (or from loss
-        distributions), and what follows for ratings and pairs. Then the claim, the sentences and the digest.
+        All releases: mu and rho from the multipliers, epsilon and the curve from mu (or, where a plan is stated,
+        from loss distributions), and what follows for ratings and pairs. Then the claim, the sentences and the
+        digest. Whether there was a plan only the ledger shows.
 
         Returns:
             One finding per check, passed or not. The certificate holds if all passed.
@@ -151,6 +158,7 @@ def certify(
     dataset: str,
     board_digest: str | None = None,
     ledger_head: str | None = None,
+    planned: bool = False,
     population: PopulationTotal | None = None,
 ) -> Certificate:
     """Make the certificate of everything booked so far.
@@ -163,6 +171,7 @@ def certify(
         dataset: public description of the data.
         board_digest: digest of the board it belongs to.
         ledger_head: ``ledger.head``.
+        planned: ``ledger.plan is not None``.
         population: ``ledger.population_total()``.
 
     Raises:
@@ -170,13 +179,14 @@ def certify(
     """
     releases = tuple(dict(event) for event in events)
     _require([*_claim_findings(claim), *_release_findings(releases, claim=claim)])
-    composition, implied = composition_of(releases, claim.delta), implied_by(releases, claim.delta)
+    composition = composition_of(releases, claim.delta, planned=planned)
+    implied = implied_by(releases, claim.delta, planned=planned)
     noise, private = _noise(releases)
     certificate = Certificate(
         claim=claim,
         releases=releases,
         composition=composition,
-        curve=curve_of(releases),
+        curve=curve_of(releases, planned=planned),
         implied=implied,
         noise=noise,
         private=private,
@@ -186,6 +196,7 @@ def certify(
         software=f"fedboard {version('fedboard')}",
         board_digest=board_digest,
         ledger_head=ledger_head,
+        planned=planned,
         population=population,
         statements=(),
     )
@@ -237,17 +248,20 @@ def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
 
 
 def _composition_findings(certificate: Certificate) -> list[Finding]:
-    claim, releases = certificate.claim, certificate.releases
-    expected = composition_of(releases, claim.delta)
-    tolerance = RELATIVE_TOLERANCE if expected.exact else LIBRARY_TOLERANCE
+    claim, releases, planned = certificate.claim, certificate.releases, certificate.planned
+    expected = composition_of(releases, claim.delta, planned=planned)
+    tolerance = RELATIVE_TOLERANCE if expected.exact or not planned else LIBRARY_TOLERANCE
     findings = _same_numbers("", certificate.composition, expected, tolerance)
     covered = expected.epsilon <= claim.epsilon * (1 + tolerance)
     detail = f"epsilon {claim.epsilon!r} is claimed, the releases cost {expected.epsilon!r}"
+    detail += "" if planned or expected.exact else " (no plan is stated, so each may depend on earlier ones)"
     findings.append(Finding(check="claim", passed=covered, detail=detail))
-    findings += _same_numbers("", certificate.implied, implied_by(releases, claim.delta), tolerance)
+    findings += _same_numbers(
+        "", certificate.implied, implied_by(releases, claim.delta, planned=planned), tolerance
+    )
     if certificate.population is not None:
         findings += certificate.population.findings(releases, adjacency=claim.adjacency)
-    curve = curve_of(releases)
+    curve = curve_of(releases, planned=planned)
     complete = len(curve) == len(certificate.curve)
     findings.append(Finding(check="curve", passed=complete, detail=f"{len(curve)} points are required"))
     for point, right in zip(certificate.curve, curve, strict=False):
@@ -273,7 +287,11 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
     except PrivacyError:
         unchanged = False
     checks = {
-        "format": (certificate.format == _FORMAT, f"this version reads format {_FORMAT}"),
+        "format": (
+            certificate.format == _FORMAT
+            or (certificate.format == _WITHOUT_PLANNED and not certificate.planned),
+            f"this version reads format {_FORMAT}, and {_WITHOUT_PLANNED}, which states no plan",
+        ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
         "statements": (
             certificate.statements == _statements(certificate),
@@ -298,7 +316,9 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
         f"What is published is ({claim.epsilon!r}, {claim.delta!r})-differentially private "
         f"for each {claim.unit}.",
         f"Neighbouring data sets ({claim.adjacency}): {neighbours}.",
-        *composition_sentences(certificate.composition, len(certificate.releases)),
+        *composition_sentences(
+            certificate.composition, len(certificate.releases), planned=certificate.planned
+        ),
         *implied_sentences(certificate.implied, claim.adjacency),
         *([] if certificate.population is None else [certificate.population.sentence()]),
         f"Noise: {certificate.noise}." + ("" if certificate.private else _SIMULATED),
@@ -306,7 +326,8 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
 
 
 def _content(certificate: Certificate) -> dict[str, Any]:
-    return {key: value for key, value in certificate.to_dict().items() if key != "digest"}
+    left_out = {"digest", "planned"} if certificate.format == _WITHOUT_PLANNED else {"digest"}
+    return {key: value for key, value in certificate.to_dict().items() if key not in left_out}
 
 
 __all__ = ["Certificate", "Composition", "CurvePoint", "Finding", "Guarantee", "certify"]

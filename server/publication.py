@@ -106,6 +106,7 @@ def certificate_for(
         dataset=dataset,
         board_digest=board.digest,
         ledger_head=ledger.head,
+        planned=ledger.plan is not None,
         population=ledger.population_total(),
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.tasks.adadpals_config import Feedback
 
 
@@ -218,6 +218,11 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
             raise ValueError(f"privacy.epsilon must be a finite number > 0, got {self.privacy.epsilon}")
         if not 0 < self.privacy.delta < 1:
             raise ValueError(f"privacy.delta must be in (0, 1), got {self.privacy.delta}")
+        if self.privacy.adjacency not in OF_TRAININGS:
+            raise ValueError(
+                f"privacy.adjacency must be {' or '.join(OF_TRAININGS)} for a training, "
+                f"got '{self.privacy.adjacency}'"
+            )
         if self.seed < 0:
             raise ValueError(f"seed must be a whole number >= 0, got {self.seed}")
         if (

@@ -10,14 +10,16 @@ from enum import StrEnum
 
 from fedboard.common.errors import InputError
 
-_HEADER = 530
-"""Of an answer: names, shapes and fields as JSON."""
+_HEADER = 590
+"""Of an answer: names, shapes and fields as JSON, and what seals it."""
 _BOARD_HEADER = 10_000
 """Of a board: configuration, and a certificate that grows by about 1 kB a round."""
 _PER_RATING = 4 + 2 + 2
 """Item number, weight, response."""
 _COPIES = 2
 """The server holds answers as they came, and once more joined while they are summed."""
+_MOST_RATINGS = 1 << 26
+"""Rows of more ratings are summed before more are taken (``RunningSums``)."""
 _BLOCK_BYTES = 3 * 8 * (1 << 20)
 """A block of a million numbers as exact sums, noise and real numbers."""
 
@@ -93,33 +95,35 @@ class Rates:
     Each is one unit of the quantity of the same name in ``node_terms`` or ``server_terms``.
     """
 
-    node_fixed: float = 2e-3
+    node_fixed: float = 0.0015
     """A node reads a question, rebuilds the task, packs an answer."""
-    node_per_board_byte: float = 2e-9
+    node_per_board_byte: float = 3.4e-09
     """It reads the board, checks its digest and derives what all its users need."""
-    node_per_user: float = 1e-6
-    node_per_product: float = 2e-9
+    node_per_user: float = 1e-05
+    node_per_product: float = 8.6e-09
     """Ratings times width: its users' equations are formed, solved and clipped."""
-    node_per_sum: float = 2e-9
+    node_per_sum: float = 4.8e-07
     """Ratings, where a node sends sums."""
-    server_fixed: float = 2e-2
+    server_fixed: float = 0.014
     """Ledger, certificate, files."""
-    server_per_answer: float = 1.2e-3
+    server_per_answer: float = 0.0003
     """It sends a question to a node, and reads and checks its answer; without what carries both."""
-    server_per_rating: float = 1e-7
+    server_per_rating: float = 8.8e-08
     """It checks rows and brings them into the order of the items."""
-    server_per_product: float = 2e-9
+    server_per_product: float = 1.2e-10
     """Ratings times numbers of an item: the sums."""
-    server_per_number: float = 4e-8
+    server_per_number: float = 1e-07
     """Noise and publication, for each released number."""
-    server_per_item: float = 1e-6
-    server_per_entry: float = 2e-8
+    server_per_item: float = 3.8e-06
+    server_per_entry: float = 2.1e-08
     """Items times squared width: their equations are solved."""
-    server_per_dense_number: float = 2e-9
+    server_per_dense_number: float = 0.0
     """Each number of an answer that is sums is checked and added."""
-    carry_per_answer: float = 5e-2
+    carry_per_answer: float = 0.15
     """SuperLink and proxy: the requests of one question and its answer."""
-    carry_per_poll: float = 5e-3
+    carry_per_byte: float = 2e-8
+    """And each byte of them: TLS twice, and the database."""
+    carry_per_poll: float = 0.012
     """SuperLink and proxy: one request for work, where there is none."""
 
 
@@ -159,7 +163,8 @@ def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
     rates = rates or Rates()
     factored, dense = factored_bytes(fleet), dense_bytes(fleet)
     form, board = ("factored" if factored <= dense else "dense"), board_bytes(fleet)
-    held = _COPIES * factored * fleet.nodes if form == "factored" else 3 * dense
+    rows = min(1.0, _MOST_RATINGS / (fleet.users * fleet.ratings_per_user)) * factored * fleet.nodes
+    held = _COPIES * rows if form == "factored" else 3 * dense
     return RoundCosts(
         board_bytes=board,
         factored_bytes_per_node=factored,
@@ -169,7 +174,8 @@ def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
         server_memory_bytes=int(held + board + _BLOCK_BYTES),
         node_seconds=_seconds(node_terms(fleet, form), rates),
         server_seconds=_seconds(server_terms(fleet, form), rates),
-        carry_seconds=rates.carry_per_answer * fleet.nodes,
+        carry_seconds=fleet.nodes
+        * (rates.carry_per_answer + rates.carry_per_byte * (board + min(factored, dense))),
     )
 
 

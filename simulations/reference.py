@@ -11,6 +11,7 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals_config import Feedback
 from fedboard.simulations import baselines
+from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
@@ -40,6 +41,26 @@ _ALS_SETTINGS = (
 def reference_names(feedback: Feedback) -> tuple[str, ...]:
     """Names of the models without privacy that fit this feedback, simplest first."""
     return _BY_FEEDBACK[feedback]
+
+
+def require_runnable(config: SimulationConfig) -> None:
+    """Check that one run can learn with this algorithm, where clients are to run.
+
+    Raises:
+        InputError: an unknown algorithm, or a runtime for clients and a model that has none.
+    """
+    if is_reference(config.algorithm):
+        if config.run.runtime != "engine":
+            raise InputError(
+                f"{config.algorithm} is fitted in one place, without clients: leave run.runtime (--runtime) at "
+                f"'engine', got {config.run.runtime!r}"
+            )
+    elif config.algorithm not in algorithm_names():
+        without = dict.fromkeys(name for names in _BY_FEEDBACK.values() for name in names)
+        raise InputError(
+            f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "
+            f"{', '.join(without)}; got {config.algorithm!r}"
+        )
 
 
 def is_reference(algorithm: str) -> bool:
@@ -161,4 +182,12 @@ def _fit_simple(name: str, problem: Problem) -> Predictor:
     return baselines.fit_popularity(train)
 
 
-__all__ = ["ALS", "NO_PRIVACY", "fit_reference", "is_reference", "reference_names", "run_reference"]
+__all__ = [
+    "ALS",
+    "NO_PRIVACY",
+    "fit_reference",
+    "is_reference",
+    "reference_names",
+    "require_runnable",
+    "run_reference",
+]

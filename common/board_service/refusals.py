@@ -9,6 +9,7 @@ class FeedCode(StrEnum):
     """The code of a refusal; what is said, counted and logged of it."""
 
     UNREACHABLE = "unreachable"
+    UNTRUSTED = "untrusted"
     RATE_LIMITED = "rate-limited"
     NOT_FOUND = "not-found"
     MALFORMED = "malformed"
@@ -22,6 +23,10 @@ class FeedCode(StrEnum):
 
 _SENTENCES = {
     FeedCode.UNREACHABLE: "the board service did not answer in time; try again later",
+    FeedCode.UNTRUSTED: (
+        "no authority that is trusted here vouches for the certificate of the board service; "
+        "name its own with --authority, or as ca_certificate in [board] of device.toml"
+    ),
     FeedCode.RATE_LIMITED: "the board service is busy and asks to come back later",
     FeedCode.NOT_FOUND: "there is no such board, or not in this encoding",
     FeedCode.MALFORMED: "what came is not a fedboard manifest or board; it was dropped",

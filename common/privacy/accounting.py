@@ -156,7 +156,7 @@ def epsilon_when_adaptive(events: Sequence[Event], delta: float) -> float:
     return min(bound, math.fsum(pure_epsilon(event) for event in events) * (1 + _RELATIVE_PRECISION))
 
 
-def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
+def epsilon_of_events(events: Sequence[Event], delta: float, *, planned: bool = True) -> float:
     """Epsilon of recorded events together: the exact curve where all are Gaussian with full participation.
 
     Otherwise (Laplace noise, choices, Poisson participation) by dp-accounting's loss distributions, and never
@@ -165,6 +165,7 @@ def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
     Args:
         events: sound events, rounds of different runs named apart. Public.
         delta: in (0, 1). Public.
+        planned: whether all were fixed before the first; if not, this is ``epsilon_when_adaptive``. Public.
 
     Raises:
         FedboardError: dp-accounting is needed and not installed; nothing is guessed.
@@ -173,7 +174,7 @@ def epsilon_of_events(events: Sequence[Event], delta: float) -> float:
     require_delta(delta)
     bound = epsilon_when_adaptive(events, delta)
     mechanisms = mechanisms_of(events)
-    if mechanisms.is_gaussian:
+    if mechanisms.is_gaussian or not planned:
         return bound
     return min(epsilon_by_loss_distributions(mechanisms, delta), bound)
 

@@ -24,6 +24,9 @@ class Adjacency(StrEnum):
         return _SENTENCES[self]
 
 
+OF_TRAININGS = (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
+"""What a training may promise: the others leave public what its releases do hide and are paid for."""
+
 _SENTENCES = {
     Adjacency.ADD_REMOVE: "one user with all her ratings is present or absent",
     Adjacency.REPLACE: "one user's ratings are exchanged for any others",
@@ -75,4 +78,4 @@ def l1_factor(adjacency: Adjacency | str) -> float:
     return 1.0 if parse_adjacency(adjacency) is Adjacency.ADD_REMOVE else 2.0
 
 
-__all__ = ["Adjacency", "l1_factor", "parse_adjacency", "sensitivity_factor"]
+__all__ = ["OF_TRAININGS", "Adjacency", "l1_factor", "parse_adjacency", "sensitivity_factor"]

@@ -36,7 +36,9 @@ class CurvePoint:
 
     delta: float
     epsilon: float
-    """By the tightest accounting there is: the exact curve, or loss distributions."""
+    """By the tightest accounting there is: the exact curve, or loss distributions; without a plan by
+    ``epsilon_when_adaptive``.
+    """
     epsilon_rdp: float
     """Converted from Renyi orders, at the best of them."""
     epsilon_zcdp: float
@@ -53,7 +55,8 @@ class Composition:
     """Zero-concentrated differential privacy: sum of 1 / (2 z^2)."""
     exact: bool
     """Whether mu describes the releases exactly: all are Gaussian with full participation or disjoint
-    cohorts. Otherwise mu and rho are upper bounds, and epsilon comes from loss distributions.
+    cohorts. Otherwise mu and rho are upper bounds, and epsilon comes from loss distributions, or without a
+    plan from what holds however releases were chosen.
     """
     epsilon: float
     """Epsilon at the claim's delta; never above the claim's epsilon."""
@@ -72,18 +75,19 @@ class Finding:
     detail: str
 
 
-def composition_of(events: Sequence[Event], delta: float) -> Composition:
+def composition_of(events: Sequence[Event], delta: float, *, planned: bool = False) -> Composition:
     """Compose sound events.
 
     Args:
         events: public.
         delta: in (0, 1), where epsilon is stated. Public.
+        planned: whether all were fixed before the first. Public.
 
     Raises:
         FedboardError: dp-accounting is needed and not installed.
         PrivacyError: the events cannot be accounted together.
     """
-    point = point_of(events, delta)
+    point = point_of(events, delta, planned=planned)
     return Composition(
         mu=compose_events(events),
         rho=_rho(events),
@@ -95,30 +99,34 @@ def composition_of(events: Sequence[Event], delta: float) -> Composition:
     )
 
 
-def curve_of(events: Sequence[Event]) -> tuple[CurvePoint, ...]:
+def curve_of(events: Sequence[Event], *, planned: bool = False) -> tuple[CurvePoint, ...]:
     """The point of the curve at each of ``CURVE_DELTAS``."""
-    return tuple(point_of(events, delta) for delta in CURVE_DELTAS)
+    return tuple(point_of(events, delta, planned=planned) for delta in CURVE_DELTAS)
 
 
-def point_of(events: Sequence[Event], delta: float) -> CurvePoint:
+def point_of(events: Sequence[Event], delta: float, *, planned: bool = False) -> CurvePoint:
     """One point of the curve of sound events.
 
-    Renyi orders in closed form where all is Gaussian with full participation, else by dp-accounting. zCDP counts
+    Renyi orders in closed form where all is Gaussian with full participation, else by dp-accounting; without a plan
+    those of the Gaussian that hides as little, since which order is best depends on what was chosen. zCDP counts
     sampled rounds as full participation, since it knows no amplification.
     """
     rho = _rho(events)
-    closed = mechanisms_of(events).is_gaussian
+    if mechanisms_of(events).is_gaussian:
+        epsilon_rdp = epsilon_through_renyi(delta, rho=rho)
+    elif planned:
+        epsilon_rdp = epsilon_by_library(events, delta, accountant="rdp")
+    else:
+        epsilon_rdp = epsilon_through_renyi(delta, rho=compose_events(events) ** 2 / 2)
     return CurvePoint(
         delta=delta,
-        epsilon=epsilon_of_events(events, delta),
-        epsilon_rdp=epsilon_through_renyi(delta, rho=rho)
-        if closed
-        else epsilon_by_library(events, delta, accountant="rdp"),
+        epsilon=epsilon_of_events(events, delta, planned=planned),
+        epsilon_rdp=epsilon_rdp,
         epsilon_zcdp=epsilon_through_zcdp(delta, rho=rho),
     )
 
 
-def composition_sentences(composition: Composition, n_releases: int) -> tuple[str, str]:
+def composition_sentences(composition: Composition, n_releases: int, *, planned: bool) -> tuple[str, str]:
     """What a composition says, in words; exact is said only of what is."""
     together = f"Its {n_releases} releases together"
     if composition.exact:
@@ -128,8 +136,13 @@ def composition_sentences(composition: Composition, n_releases: int) -> tuple[st
             f"{composition.epsilon!r} at this delta."
         )
     else:
+        chosen = (
+            "All were fixed before the first."
+            if planned
+            else "No plan fixed them beforehand; this holds also where each was chosen by what earlier ones showed."
+        )
         cost = (
-            f"{together} cost at most epsilon {composition.epsilon!r} at this delta. They are at most "
+            f"{together} cost at most epsilon {composition.epsilon!r} at this delta. {chosen} They are at most "
             f"{composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, because Laplace noise, a "
             "choice by exponential mechanism or a random choice of who takes part is among them."
         )

@@ -118,9 +118,10 @@ class BookedLaplace:
         """Hold the receipt against the release.
 
         Raises:
-            PrivacyError: they do not belong together.
+            PrivacyError: they do not belong together, or the receipt was used before.
         """
         require_paid(self.release.event(), self.event, self.receipt, self.stream)
+        self.receipt.use()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: a copy would draw the same noise again."""

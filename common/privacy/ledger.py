@@ -2,12 +2,12 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import epsilon_of_events, epsilon_when_adaptive
+from fedboard.common.privacy.accounting import epsilon_of_events
 from fedboard.common.privacy.budget import Budget
 from fedboard.common.privacy.chain import ChainFile
 from fedboard.common.privacy.chain_rows import Row
@@ -22,7 +22,7 @@ from fedboard.common.privacy.seat import Seat, take_seat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Proof that an event is in the ledger."""
+    """Proof that an event is in the ledger; it opens one release."""
 
     seq: int
     name: str
@@ -30,6 +30,17 @@ class Receipt:
     """SHA-256 of the event's canonical JSON."""
     hash: str
     """Hash of the ledger's row."""
+    _used: bool = field(default=False, init=False, repr=False, compare=False)
+
+    def use(self) -> None:
+        """Use it up, so that what it paid for is drawn once.
+
+        Raises:
+            PrivacyError: it was used before.
+        """
+        if self._used:
+            raise PrivacyError(f"the receipt of release {self.name!r} was used before; it is paid for once")
+        object.__setattr__(self, "_used", True)
 
 
 class Ledger:
@@ -296,8 +307,7 @@ class Ledger:
 
     def _cost(self, events: Sequence[Event]) -> float:
         """Epsilon of events; without a plan each may have been chosen by what earlier ones showed."""
-        accounted = epsilon_when_adaptive if self.plan is None else epsilon_of_events
-        return accounted(events, self.budget.delta)
+        return epsilon_of_events(events, self.budget.delta, planned=self.plan is not None)
 
     def _require_affordable(self, new: Sequence[Event]) -> None:
         names = ", ".join(repr(event["name"]) for event in new)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
-from fedboard.common.privacy.accounting import epsilon_of_events
+from fedboard.common.privacy.accounting import epsilon_when_adaptive
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, Event
 from fedboard.common.privacy.guarantee import Finding
 
@@ -72,7 +72,7 @@ class PopulationTotal:
         detail = f"the account is for adjacency {self.adjacency}, the claim for {adjacency}"
         if not same or not 0 < self.delta < 1:
             return [Finding(check="population", passed=False, detail=detail)]
-        own = epsilon_of_events(list(releases), self.delta)
+        own = epsilon_when_adaptive(releases, self.delta)
         limits = [own, self.lineage_spent, self.spent, self.committed, self.budget]
         limit = self.budget if self.lineage_budget is None else self.lineage_budget
         ordered = all(low <= high * (1 + RELATIVE_TOLERANCE) for low, high in pairwise(limits))

@@ -41,20 +41,21 @@ class Implied:
     """For two users together: a household, say."""
 
 
-def implied_by(events: Sequence[Event], delta: float) -> Implied:
+def implied_by(events: Sequence[Event], delta: float, *, planned: bool = False) -> Implied:
     """Guarantees that follow from sound releases without another assumption.
 
     Args:
         events: all of one adjacency. Public.
         delta: in (0, 1). Public.
+        planned: whether all were fixed before the first. Public.
     """
     return Implied(
-        rating_epsilon=rating_epsilon(events, delta),
-        pair_epsilon=group_epsilon(events, delta, n_users=_PAIR),
+        rating_epsilon=rating_epsilon(events, delta, planned=planned),
+        pair_epsilon=group_epsilon(events, delta, n_users=_PAIR, planned=planned),
     )
 
 
-def rating_epsilon(events: Sequence[Event], delta: float) -> float:
+def rating_epsilon(events: Sequence[Event], delta: float, *, planned: bool = False) -> float:
     """Epsilon for one rating of a user who takes part, changed, added or removed.
 
     Under ``replace-values`` and ``replace-labels`` for one value or label, changed; that it is there is public.
@@ -62,19 +63,22 @@ def rating_epsilon(events: Sequence[Event], delta: float) -> float:
     Args:
         events: sound; all of one adjacency. Public.
         delta: in (0, 1). Public.
+        planned: whether all were fixed before the first. Public.
 
     Raises:
         PrivacyError: the adjacencies differ, or an event is not sound.
     """
     if _adjacency(events) is not Adjacency.ADD_REMOVE:
-        return epsilon_of_events(events, delta)
+        return epsilon_of_events(events, delta, planned=planned)
     mechanisms = mechanisms_of(events)
     exposed = most_exposed(events, lambda event: _exchanged_mu(event) ** 2)
     bound = epsilon_of(delta, mu=compose_mu(map(_exchanged_mu, exposed)))
-    return bound if mechanisms.is_gaussian else min(bound, group_epsilon(events, delta, n_users=_PAIR))
+    if mechanisms.is_gaussian:
+        return bound
+    return min(bound, group_epsilon(events, delta, n_users=_PAIR, planned=planned))
 
 
-def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int) -> float:
+def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int, planned: bool = False) -> float:
     """Epsilon for several users together: all of them present or absent, or all exchanged.
 
     ``k mu`` where the releases are mu-GDP, exactly for Gaussian ones. Otherwise the smaller of that and of
@@ -84,6 +88,7 @@ def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int) -> flo
         events: sound. Public.
         delta: in (0, 1). Public.
         n_users: k >= 1. Public.
+        planned: whether all were fixed before the first. Public.
 
     Raises:
         PrivacyError: n_users is not a whole number >= 1, or an event is not sound.
@@ -91,11 +96,13 @@ def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int) -> flo
     if isinstance(n_users, bool) or not isinstance(n_users, int) or n_users < 1:
         raise PrivacyError(f"a group must be a whole number >= 1 of users, got {n_users}")
     if n_users == 1:
-        return epsilon_of_events(events, delta)
+        return epsilon_of_events(events, delta, planned=planned)
     bound = epsilon_of(delta, mu=n_users * compose_events(events))
     if mechanisms_of(events).is_gaussian:
         return bound
-    steps = [(epsilon_of_events(events, delta * part), delta * part) for part in _SMALLER_DELTAS]
+    steps = [
+        (epsilon_of_events(events, delta * part, planned=planned), delta * part) for part in _SMALLER_DELTAS
+    ]
     return min([bound] + [n_users * e for e, small in steps if _group_delta(e, small, n_users) <= delta])
 
 

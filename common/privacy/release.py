@@ -20,6 +20,7 @@ from fedboard.common.privacy.events import (
     symmetric_rank,
 )
 from fedboard.common.privacy.noise import NoiseSource, NoiseStream, noise_backend
+from fedboard.common.privacy.row_norms import keeps_l2_bound
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger import Ledger, Receipt
@@ -107,11 +108,10 @@ class GaussianRelease:
         return math.ldexp(self.grid_step, self.release_shift)
 
     def keeps_bound(self, rows: IntArray) -> BoolArray:
-        """Which users' rows of a total keep bound and sign as stated; bool, shape (n_users,)."""
-        values = rows.astype(np.float64)
-        kept: BoolArray = np.sqrt(np.einsum("jw,jw->j", values, values)) <= self.l2_bound
+        """Which users' rows of a total keep bound and sign as stated, in exact integers; bool, shape (n_users,)."""
+        kept = keeps_l2_bound(rows, self.l2_bound)
         if self.same_sign:  # the smaller factor of ``replace`` relies on it
-            kept &= np.all(values >= 0, axis=1)
+            kept &= np.all(rows >= 0, axis=1)
         return kept
 
     def column_stddev(self) -> FloatArray:
@@ -179,7 +179,8 @@ class BookedRelease:
     """A release that has been paid for; each of its rows can be published once.
 
     Can be pickled. Several processes share one booked release by ``part``: each gets rows of its own.
-    Not guaranteed: a copy made behind its back (pickling the same object twice, fork) counts for itself.
+    A receipt opens one booked release. Not guaranteed: a copy made behind its back (pickling the same object twice,
+    fork) counts for itself.
     """
 
     release: GaussianRelease
@@ -194,10 +195,11 @@ class BookedRelease:
 
         Raises:
             PrivacyError: the receipt is for another event than the noise of this release, or noise from a seed
-                is booked as private.
+                is booked as private, or the receipt was used before.
         """
         require_paid(self.release.event(), self.event, self.receipt, self.stream)
         if self._open is None:
+            self.receipt.use()
             self._open = np.ones(self.release.rows, dtype=np.bool_)
 
     def part(self, start_row: int, stop_row: int) -> "BookedRelease":

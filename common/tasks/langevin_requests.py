@@ -6,6 +6,7 @@ from fedboard.common.contribution import Request, Source
 from fedboard.common.privacy.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.langevin_config import LangevinConfig
 from fedboard.common.tasks.preparation_requests import calibrated_request, counts_request, mean_requests
+from fedboard.common.tasks.ranges import require
 
 
 def preparation(settings: LangevinConfig, *, n_items: int) -> tuple[Request, ...]:
@@ -24,8 +25,13 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
         t: number of the step.
         n_items: size of the catalogue.
         clip_norm: real bound, from the board; None for the largest that the grid expresses.
+
+    Raises:
+        InputError: clip_norm is not a finite number > 0.
     """
     largest = settings.vector_bound * settings.model.residual_bound
+    bound = largest if clip_norm is None else clip_norm
+    require(0.0 < bound < math.inf, "clip_norm", "finite and > 0", bound)
     unit = largest / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     request = calibrated_request(
         settings,
@@ -34,7 +40,7 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
         rows=n_items,
         width=settings.width,
         grid_step=unit,
-        l2_bound=math.floor(min(clip_norm or largest, largest) / unit),
+        l2_bound=math.floor(min(bound, largest) / unit),
         same_sign=False,
         covers="g_i = sum of w r x per item over at most tau ratings a user, each user's part clipped as a whole",
     )

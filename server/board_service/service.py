@@ -6,6 +6,7 @@ rate limit.
 """
 
 import asyncio
+import ssl
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +89,7 @@ class RunningService:
             InputError: the address, the certificate, the key or the boards cannot be used.
             PrivacyError: a board does not continue the one before it.
         """
+        _require_pair(self._settings)
         if self._publisher is not None:
             self._publisher.start()
         self._thread.start()
@@ -95,8 +97,8 @@ class RunningService:
         if self._failure is not None or not self.port:
             self.close()
             raise InputError(
-                f"the board service cannot listen on {self._settings.address} ({self._failure or 'no answer'}); "
-                "the port may be in use, or the certificate not belong to its key"
+                f"the board service cannot listen on {self._settings.address}; the port is in use, or the "
+                "address is none of this machine's"
             ) from self._failure
 
     def close(self) -> None:
@@ -177,6 +179,27 @@ def _publisher(settings: ServiceSettings) -> Publisher | None:
         run=signing.run,
         poll_seconds=settings.poll_seconds,
     )
+
+
+def _require_pair(settings: ServiceSettings) -> None:
+    certificate, key = settings.certificate, settings.private_key
+    if certificate is None or key is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise InputError(
+            f"{certificate} and {key}: "
+            + (
+                "this private key belongs to another certificate"
+                if error.reason == "KEY_VALUES_MISMATCH"
+                else "not a certificate and its private key in PEM form, without a passphrase"
+            )
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{certificate} and {key}: certificate and private key cannot both be read ({error.strerror})"
+        ) from error
 
 
 def _listen(server: grpc.aio.Server, settings: ServiceSettings) -> int:

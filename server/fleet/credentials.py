@@ -34,10 +34,10 @@ def require_credentials(settings: FleetSettings) -> None:
         ) from error
     try:
         _shake_hands(server, client)
-    except ssl.SSLCertVerificationError as error:
+    except ssl.SSLError as error:
         raise InputError(
             f"network.authority: {authority} does not vouch for {network.certificate} at {_OWN_ADDRESS} "
-            f"({error.verify_message.rstrip('.')}); make a new one with: fedboard keys server"
+            f"({_reason(error)}); make a new certificate with: fedboard keys server"
         ) from error
     if settings.board.enabled and settings.board.signing_key is not None:
         _require_signing_key(settings.board.signing_key)
@@ -65,8 +65,8 @@ def _server_side(network: NetworkSection) -> ssl.SSLContext:
         context.load_cert_chain(network.certificate, network.key)
     except ssl.SSLError as error:
         raise InputError(
-            f"network.key: {network.key} is not the key of {network.certificate}; give the two files that "
-            "fedboard keys server made together"
+            f"network.key: {network.key} is not the key of {network.certificate} ({_reason(error)}); give the "
+            "two files that fedboard keys server made together"
         ) from error
     return context
 
@@ -75,7 +75,7 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
     """TLS in memory.
 
     Raises:
-        ssl.SSLCertVerificationError: the client does not trust the server.
+        ssl.SSLError: the client does not trust the server.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(to_client, to_server, server_hostname=_OWN_ADDRESS)
@@ -85,6 +85,12 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
             side.do_handshake()
         except ssl.SSLWantReadError:
             continue
+
+
+def _reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message.rstrip(".")
+    return (error.reason or "refused by OpenSSL").replace("_", " ").lower()
 
 
 def _require_signing_key(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Parts are processes of their own: Flower's SuperLink (with the ServerApp below it), the proxy that devices reach,
 and the board service. One that ends is started again, whatever its exit status; when the supervisor itself is
-killed they end with it, and the next one goes on from what is on disk.
+killed they end within two seconds, and the next one goes on from what is on disk.
 """
 
 import json

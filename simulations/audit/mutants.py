@@ -217,7 +217,9 @@ class _Twice(_Broken):
 
     def publish(self, sums: IntArray, *, start_row: int = 0) -> FloatArray:
         other = replace(self.stream, key=hashlib.sha256(self.stream.key + b"again").digest())
-        again = BookedRelease(release=self.release, event=self.event, receipt=self.receipt, stream=other)
+        again = BookedRelease(
+            release=self.release, event=self.event, receipt=replace(self.receipt), stream=other
+        )
         first, second = super().publish(sums, start_row=start_row), again.publish(sums, start_row=start_row)
         return np.asarray((first + second) / 2.0, dtype=np.float64)
 

@@ -84,7 +84,7 @@ def _readme(record: Mapping[str, Any], outcome: Outcome) -> str:
     parts = [
         f"# {record['title']}",
         f"Paper `{record['paper']}`, figure `{record['figure']}`. {record['comparison']}",
-        f"Data: {record['data']} Taken in {record['seconds']:.0f} s.",
+        f"Data: {record['data'].rstrip('.')}. Taken in {record['seconds']:.0f} s.",
         *(f"![{stem}]({stem}.svg)" for stem in outcome.figures),
         "## Numbers",
         *(_markdown(*table) for table in tables(outcome.numbers)),

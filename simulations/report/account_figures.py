@@ -30,18 +30,27 @@ class AccountCurve:
     epsilons: tuple[float, ...]
 
 
-def account_curves(events: Sequence[Event], deltas: Sequence[float]) -> tuple[AccountCurve, ...]:
+def account_curves(
+    events: Sequence[Event], deltas: Sequence[float], *, planned: bool = False
+) -> tuple[AccountCurve, ...]:
     """The curves of sound events, tightest first; the exact one only where there is a closed form.
+
+    Args:
+        events: sound.
+        deltas: each in (0, 1).
+        planned: whether all were fixed before the first; if not, loss distributions say nothing of them.
 
     Raises:
         FedboardError: dp-accounting is not installed.
     """
-    points = [point_of(events, delta) for delta in deltas]
+    points = [point_of(events, delta, planned=planned) for delta in deltas]
     exact = mechanisms_of(events).is_gaussian
     mu = composition_of(events, deltas[0]).mu
     curves = {
         "exact" if exact else "mu-GDP bound": [epsilon_of(d, mu=mu) for d in deltas],
-        "loss distributions": [epsilon_by_library(events, delta) for delta in deltas],
+        "loss distributions" if planned or exact else "however chosen": [
+            epsilon_by_library(events, point.delta) if planned or exact else point.epsilon for point in points
+        ],
         "Renyi orders": [point.epsilon_rdp for point in points],
         "zCDP" if exact else "zCDP bound": [point.epsilon_zcdp for point in points],
     }
@@ -49,13 +58,14 @@ def account_curves(events: Sequence[Event], deltas: Sequence[float]) -> tuple[Ac
     return tuple(found if exact else [found[1], found[2], found[0], found[3]])
 
 
-def write_account_figure(events: Sequence[Event], path: Path, *, delta: float) -> None:
+def write_account_figure(events: Sequence[Event], path: Path, *, delta: float, planned: bool = False) -> None:
     """Draw the curves.
 
     Args:
         events: sound, at least one.
         path: its suffix decides the format: .svg, .png or .pdf.
         delta: is marked.
+        planned: as for ``account_curves``.
 
     Raises:
         InputError: another suffix, no release, or a folder that does not exist.
@@ -68,7 +78,8 @@ def write_account_figure(events: Sequence[Event], path: Path, *, delta: float) -
         raise InputError(f"{path}: {what}")
     deltas = np.logspace(_SMALLEST, _LARGEST, _POINTS)
     with house_style():
-        figure = _figure(account_curves(events, deltas.tolist()), deltas.tolist(), delta)
+        curves = account_curves(events, deltas.tolist(), planned=planned)
+        figure = _figure(curves, deltas.tolist(), delta)
         settle(figure)
         figure.savefig(path, facecolor="white", dpi=_DOTS_PER_INCH)
 

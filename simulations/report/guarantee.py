@@ -145,12 +145,13 @@ def _releases(certificate: JsonObject, delta: float) -> tuple[ReleaseLine, ...]:
     lines = []
     total: float | None = 0.0
     events = [object_or_empty(entry) for entry in list_or_empty(certificate.get("releases"))]
+    planned = certificate.get("planned") is True
     for number, event in enumerate(events, start=1):
         mu_squared = _mu_squared(event)
         # One release that cannot be read makes every later total unknown, not smaller.
         total = None if total is None or mu_squared is None else total + mu_squared
         unknown = total is None or delta <= 0 or _within_round(events, number)
-        cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total)
+        cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total, planned)
         lines.append(_line(event, mu_squared, cumulative))
     return tuple(lines)
 
@@ -161,12 +162,12 @@ def _within_round(events: list[JsonObject], number: int) -> bool:
     return is_amplified(events[number - 1]) and stated.count(stated[0]) > 1
 
 
-def _cumulative(events: list[JsonObject], delta: float, mu_squared: float) -> float | None:
+def _cumulative(events: list[JsonObject], delta: float, mu_squared: float, planned: bool) -> float | None:
     """Epsilon of sound events together; None where sampling takes an accountant that is not installed."""
     if not any(is_amplified(event) for event in events):
         return epsilon_of(delta, mu=math.sqrt(mu_squared))
     try:
-        return epsilon_of_events(events, delta)
+        return epsilon_of_events(events, delta, planned=planned)
     except FedboardError:
         return None
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
+from fedboard.server.board_service.service import ServiceSettings, start_board_service
 from tests.common.board_service.boards import chain, keys, write_boards
 
 
@@ -109,10 +111,121 @@ def test_verify_passes_a_whole_mirror_and_fails_a_damaged_one(tmp_path, exported
     assert [finding["detail"].partition(":")[0] for finding in failed] == ["wrong-digest"]
 
 
+def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, exported):
+    public = tmp_path / "keys/board-signing.pub"
+    whole = fedboard("board", "verify", exported, "--key", public)
+    assert whole.stdout == "0 of 21 failed\n"
+    newest = json.loads(json.loads((exported / "latest.json").read_text())["content"])
+    damaged = exported / "files" / newest["files"][0]["sha256"]
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+
+    told = fedboard("board", "verify", exported, "--key", public).stdout.splitlines()
+    every = fedboard("board", "verify", exported, "--key", public, "--all").stdout.splitlines()
+    small = fedboard("board", "verify", exported, "--key", public, "--max-bytes", "1")
+
+    assert (told[-1], every[-1]) == ("1 of 21 failed",) * 2
+    assert [line.split()[0] for line in told[:-1] if line.startswith("FAILED")] == ["FAILED"]
+    assert sum(line.startswith("ok ") for line in every) == 20
+    assert every[-3].startswith("FAILED")
+    assert not any(line.startswith("ok ") for line in told)
+    assert small.exit_code == 1
+    assert small.stdout.splitlines()[-1] == "0 of 21 failed, 18 could not be checked"
+
+
+def in_a_process(*arguments, cwd):
+    """Exit code and stderr of a process of its own: what gRPC's core writes, it writes past Python."""
+    command = [sys.executable, "-c", "from fedboard.cli.main import main; main()", *arguments]
+    plain = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=plain,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_port_that_is_in_use_is_one_sentence(tmp_path, exported):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, told = in_a_process("board", "serve", "mirror", "--no-tls", "--address", address, cwd=tmp_path)
+
+    assert code == 2
+    assert told == (
+        f"fedboard: the board service cannot listen on {address}; the port is in use, or the address is none "
+        "of this machine's\n"
+    )
+
+
+@pytest.fixture
+def fleet_keys(tmp_path) -> Path:
+    for name in ("ours", "theirs"):
+        out = tmp_path / name
+        assert fedboard("keys", "authority", "--out", out, "--name", name).exit_code == 0
+        assert fedboard("keys", "server", "--out", out, "--name", "127.0.0.1").exit_code == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "told"),
+    [
+        ("ours/server.pem", "theirs/server.key", "this private key belongs to another certificate"),
+        ("junk", "ours/server.key", "not a certificate and its private key in PEM form"),
+        ("ours/server.pem", "junk", "not a certificate and its private key in PEM form"),
+        ("ours/server.pem", "absent", "cannot both be read (No such file or directory)"),
+    ],
+)
+def test_a_certificate_without_its_key_is_one_sentence(exported, fleet_keys, certificate, key, told):
+    (fleet_keys / "junk").write_text("nothing")
+
+    code, stderr = in_a_process(
+        "board", "serve", "mirror", "--certificate", certificate, "--private-key", key, cwd=fleet_keys
+    )
+
+    assert code == 2
+    assert stderr.startswith(f"fedboard: {certificate} and {key}: ")
+    assert told in stderr
+    assert stderr.count("\n") == 1
+
+
+def test_a_device_fetches_from_its_fleet_s_own_service(exported, fleet_keys):
+    settings = ServiceSettings(
+        mirror=exported,
+        certificate=fleet_keys / "ours/server.pem",
+        private_key=fleet_keys / "ours/server.key",
+    )
+    assert fedboard("ratings", "init", fleet_keys / "ann").exit_code == 0
+    device = fleet_keys / "ann/device.toml"
+    with start_board_service(settings) as service:
+        device.write_text(
+            f"""{device.read_text()}
+[server]
+address = "127.0.0.1:8443"
+ca_certificate = "../ours/authority.pem"
+node_key = "node.key"
+[board]
+source = "127.0.0.1:{service.port}"
+public_key = "../keys/board-signing.pub"
+"""
+        )
+        done = fedboard("board", "fetch", "--device", device)
+        command = ["board", "fetch", "--device", "ann/device.toml", "--authority", "theirs/authority.pem"]
+        code, told = in_a_process(*command, cwd=fleet_keys)
+
+    assert done.exit_code == 0, done.stderr
+    assert code == 1
+    assert told.startswith("fedboard: untrusted: no authority that is trusted here vouches for")
+    assert told.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("serve", "mirror"), "--no-tls"),
+        (("serve", "no-mirror", "--no-tls"), "no-mirror: no such folder"),
         (("serve", "mirror", "--no-tls", "--boards", "summer"), "go together"),
         (("export", "nowhere", "--to", "m", "--key", "k"), "no boards in this directory"),
         (("fetch", "mirror", "--key", "k", "--to", "m", "--follow", "--version", "3"), "leave --version out"),

@@ -233,9 +233,22 @@ def test_users_of_a_data_set_are_cut_for_gateways(fedboard: Command, tmp_path: P
     (tmp_path / "tiny.csv").write_text("user,item,rating\na,x,5\na,y,1\nb,x,3\nc,y,4\n", encoding="utf-8")
     cut = ("data", "cohort", tmp_path / "tiny.csv", tmp_path / "b", "--rating-range", "1,5", "--users")
 
-    result, refused = fedboard(*cut, "1:3"), fedboard(*cut, "2:1")
+    refused, result = fedboard(*cut, "2:1"), fedboard(*cut, "1:3")
 
     assert CohortFile.open(tmp_path / "b").n_users == 2
     assert "2 users with 2 ratings" in result.stdout
     assert refused.exit_code == 2
     assert "FIRST:LAST" in refused.stderr
+
+
+def test_a_cohort_is_not_written_over(fedboard: Command, tmp_path: Path) -> None:
+    (tmp_path / "tiny.csv").write_text("user,item,rating\na,x,5\na,y,1\nb,x,3\n", encoding="utf-8")
+    cut = ("data", "cohort", tmp_path / "tiny.csv", tmp_path / "b", "--rating-range", "1,5", "--users")
+    assert fedboard(*cut, "0:1").exit_code == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()}
+
+    again = fedboard(*cut, "1:2")
+
+    assert again.exit_code == 2
+    assert "there is a cohort already" in again.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()} == before

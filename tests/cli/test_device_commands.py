@@ -188,3 +188,7 @@ def test_commands_name_what_is_missing(
         assert "make one with `fedboard ratings init`" in result.stderr
     (tmp_path / "mine.csv").write_text("item,rating\n1,5\n")
     assert "give a board too" in fedboard("recommend", "mine.csv").stderr
+    assert fedboard("ratings", "init", ".").exit_code == 0
+    without = fedboard("recommend", "device.toml")
+    assert without.exit_code == 2
+    assert "this device has no board yet; get one with `fedboard board fetch`" in without.stderr

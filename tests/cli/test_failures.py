@@ -93,6 +93,8 @@ def test_bad_ratings_are_refused_by_name_and_leave_nothing(
         (("--workers", "0"), "run.workers must be a whole number >= 1, got 0"),
         (("--rank", "0"), "rank must be a whole number >= 1, got 0"),
         (("--algorithm", "magic"), "algorithm must be one of adadpals"),
+        (("--algorithm", "magic"), "or without privacy one of item-mean"),
+        (("--algorithm", "als", "--runtime", "in-process"), "leave run.runtime (--runtime) at 'engine'"),
         (("--algorithm", "popularity"), "'popularity' is not for explicit feedback"),
         (("--algorithm", "als", "--set", "settings.clip_norm=1"), "unknown key 'clip_norm' for als"),
         (("--algorithm", "als", "--rank", "0"), "rank must be a whole number >= 1, got 0"),

@@ -3,7 +3,9 @@
 import http.server
 import shutil
 import socket
+import ssl
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
@@ -27,6 +29,7 @@ from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.service import RunningService, ServiceSettings, start_board_service
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.board_service.boards import (
     RUN,
     another,
@@ -109,8 +112,11 @@ class CuttingHandler(QuietHandler):
 
 
 @contextmanager
-def web_server(folder: Path, handler: type[QuietHandler]) -> Iterator[str]:
+def web_server(folder: Path, handler: type[QuietHandler], tls: ssl.SSLContext | None = None) -> Iterator[str]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+    server.handle_error = lambda *_: None
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -491,6 +497,60 @@ def test_two_processes_do_not_fetch_into_one_cache_at_once(mirror, key, cache):
     assert in_folder(mirror, key, cache).fetch()
 
 
+@pytest.fixture
+def certificates(tmp_path):
+    """The server's pair, the authority behind it, and another one."""
+    for name in ("ours", "theirs"):
+        make_authority(tmp_path / f"{name}.pem", tmp_path / f"{name}.key", name=name)
+    make_server_certificate(
+        tmp_path / "server.pem",
+        tmp_path / "server.key",
+        authority=tmp_path / "ours.pem",
+        authority_key=tmp_path / "ours.key",
+        names=["127.0.0.1"],
+    )
+    return tmp_path
+
+
+@contextmanager
+def over_tls(kind, mirror, certificates) -> Iterator[str]:
+    pair = (certificates / "server.pem", certificates / "server.key")
+    if kind == "grpcs":
+        with serving(mirror, certificate=pair[0], private_key=pair[1]) as service:
+            yield f"grpcs://127.0.0.1:{service.port}"
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    with web_server(mirror.folder, QuietHandler, context) as address:
+        yield address.replace("http:", "https:")
+
+
+@pytest.mark.parametrize("kind", ["grpcs", "https"])
+def test_a_certificate_that_nobody_vouches_for_is_told_at_once(mirror, key, cache, certificates, kind):
+    waits: list[float] = []
+    patience = Patience(sleep=waits.append)
+    with over_tls(kind, mirror, certificates) as place:
+        for authority in (certificates / "theirs.pem", None):
+            with closing(open_source(place, authority=authority, seconds=5)) as source:
+                assert code_of(feed_of(source, key, cache, patience=patience).fetch) is FeedCode.UNTRUSTED
+        with closing(open_source(place, authority=certificates / "ours.pem")) as source:
+            assert feed_of(source, key, cache).fetch().manifest.version == 4
+
+    assert waits == []
+
+
+@pytest.mark.parametrize("place", ["grpcs://127.0.0.1:1", "https://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    ("content", "told"), [(b"no PEM", "is none"), (b"\xff", "is none"), (None, "No such file")]
+)
+def test_a_file_without_a_certificate_is_named(tmp_path, place, content, told):
+    if content is not None:
+        (tmp_path / "ca.pem").write_bytes(content)
+
+    with pytest.raises(InputError, match=rf"ca\.pem: --authority and ca_certificate .*{told}"):
+        open_source(place, authority=tmp_path / "ca.pem")
+
+
 @pytest.mark.parametrize("place", ["ftp://somewhere", "not-a-folder"])
 def test_a_source_that_is_none_is_told(place):
     with pytest.raises(InputError, match="grpcs://"):
@@ -522,3 +582,47 @@ def test_a_whole_mirror_is_checked_and_each_fault_is_found(mirror, key):
     ]
     assert "version 3, int8 since an earlier board" in failed
     assert "version 2" in failed
+
+
+def test_a_busy_service_is_checked_to_the_end(mirror, key):
+    limits = Limits(requests_per_second_per_address=8.0)
+    with (
+        serving(mirror, limits=limits) as service,
+        closing(GrpcSource(f"127.0.0.1:{service.port}", tls=False)) as source,
+    ):
+        patience = Patience(attempts=9, first_seconds=0.1)
+        findings = list(check_source(source, key.public, max_bytes=1 << 30, patience=patience))
+
+    assert service.counters.rate_limited > 0
+    assert len(findings) == 3 + 4 + 7 + 7
+    assert all(finding.passed for finding in findings)
+
+
+class LeavingSource(FolderSource):
+    """Goes away after some answers."""
+
+    left = 6
+
+    def read(self, manifest, file, offset):
+        self.left -= 1
+        if self.left < 0:
+            raise FeedRefusedError(FeedCode.UNREACHABLE)
+        return super().read(manifest, file, offset)
+
+
+def test_what_could_not_be_checked_has_not_failed_and_is_not_waited_for_again_and_again(mirror, key):
+    waits: list[float] = []
+    patience = Patience(attempts=4, sleep=waits.append)
+    source = LeavingSource(mirror.folder)
+
+    findings = list(check_source(source, key.public, max_bytes=1 << 30, patience=patience))
+
+    counted = Counter(finding.passed for finding in findings)
+    assert counted == {True: 3 + 6, None: 18 - 6}
+    assert len(waits) == 3
+
+
+def test_a_file_that_is_larger_than_is_read_was_not_checked(mirror, key):
+    findings = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=1))
+
+    assert Counter(finding.passed for finding in findings) == {True: 3, None: 18}

@@ -3,6 +3,7 @@
 import stat
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from fedboard.client.answering import respond
 from fedboard.client.cohort_file import CohortFile, write_cohort
 from fedboard.client.device_config import load_device, open_device
+from fedboard.client.fetching_cache import FetchingCache
 from fedboard.client.new_device import make_device
 from fedboard.client.policy import Policy
 from fedboard.client.rating_store import OwnRating, RatingStore
@@ -22,7 +24,10 @@ from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.board_service.mirror import publish_into
+from fedboard.server.board_service.signing import SigningKey
 from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, refused
+from tests.common.board_service.boards import keys, signed_mirror, write_boards
 from tests.common.tasks.conftest import N_ITEMS, a_task, population
 
 TASK = a_task(epsilon=5.0)
@@ -86,6 +91,8 @@ def test_every_commented_key_is_one(tmp_path: Path) -> None:
     assert config.server is not None
     assert config.server.ca_certificate == tmp_path / "ca.pem"
     assert config.board.public_key == tmp_path / "board-signing.pub"
+    assert config.board.source == "fedboard.example.org:8445"  # 8444 is the SuperLink, which nobody can reach
+    assert config.board.ca_certificate == tmp_path / "ca.pem"
 
 
 @pytest.mark.parametrize("fields", [{"epsilon": 0.0}, {"epsilon": 1.0, "delta": 1.0}])
@@ -93,6 +100,33 @@ def test_a_limit_that_is_none_makes_no_device(tmp_path: Path, fields: dict[str, 
     with pytest.raises(PrivacyError):
         make_device(tmp_path / "mine", **{"delta": 1e-6, **fields}, adjacency="replace")
     assert not (tmp_path / "mine").exists()
+
+
+def _with_server(address: str) -> str:
+    server = f'address = "{address}"\nca_certificate = "ca.pem"\nnode_key = "n.key"\n'
+    return f'[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n{server}'
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8443", "fleet.example.org:1", "[::1]:8443"])
+def test_an_address_is_host_and_port(write: Callable[[str], Path], address: str) -> None:
+    server = load_device(write(_with_server(address))).server
+    assert server is not None
+    assert server.address == address
+
+
+def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
+    tmp_path: Path, write: Callable[[str], Path]
+) -> None:
+    alone, named = "[board]\n", '[board]\nca_certificate = "other.pem"\n'
+    found = [
+        load_device(write(text + board)).authority(source)
+        for text in (WITH_POLICY, _with_server("fleet:8443"))
+        for board in (alone, named)
+        for source in ("fleet:8445", "https://boards.example.org")
+    ]
+
+    other, fleet = tmp_path / "other.pem", tmp_path / "ca.pem"
+    assert found == [None, None, other, other, fleet, None, other, other]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +165,13 @@ def test_a_limit_that_is_none_makes_no_device(tmp_path: Path, fields: dict[str, 
             "unknown field `epsilom_per_run`",
         ),
         ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n', "missing required field `address`"),
+        *(
+            (
+                _with_server(address),
+                f"HOST:PORT and nothing else, such as fedboard.example.org:8443, got '{address}'",
+            )
+            for address in ("https://127.0.0.1:8443", "127.0.0.1", "fleet:8443/x", ":8443")
+        ),
     ],
 )
 def test_a_mistake_in_the_file_is_named(write: Callable[[str], Path], text: str, says: str) -> None:
@@ -275,6 +316,57 @@ def test_the_status_says_what_was_given(device: Path, boards: list[Board]) -> No
     assert found.refusals == {"answered-before": 1}
     assert (found.n_users, found.n_ratings) == (1, 9)
     assert [board.digest for board in found.boards] == [boards[2].digest]
+
+
+def _published_only(device: Path, mirror: Path, public_key: Path) -> None:
+    policy = device.read_text() + "published_only = true\n"
+    device.write_text(f'{policy}[board]\nsource = "{mirror}"\npublic_key = "{public_key}"\n')
+
+
+def test_a_board_that_is_asked_about_is_fetched_and_waited_for(device: Path, boards: list[Board]) -> None:
+    """A server asks as soon as a board is made; it is signed a moment later."""
+    folder = device.parent
+    private, public = keys(folder / "keys")
+    key = SigningKey.read(private)
+    mirror = signed_mirror(folder / "publisher", boards[:1], key=key, run=RUN)
+    _published_only(device, mirror.folder, public)
+
+    def publish() -> None:
+        publish_into(mirror, write_boards(folder / "publisher" / "boards", boards[:2]), key=key, run=RUN)
+
+    later = threading.Timer(0.5, publish)
+    later.start()
+    assert refused(ask(device, boards[1])) is None
+    later.join()
+
+
+@pytest.mark.parametrize("passing", [True, False])
+def test_a_board_that_is_not_published_is_not_held(
+    tmp_path: Path, boards: list[Board], passing: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    private, public = keys(tmp_path / "keys")
+    mirror = signed_mirror(tmp_path, boards[:1], key=SigningKey.read(private), run=RUN)
+    if not passing:
+        (_, public) = keys(tmp_path / "theirs")
+    cache = FetchingCache(
+        tmp_path / "cache",
+        max_bytes=NO_LIMIT,
+        source=str(mirror.folder),
+        public_key=public,
+        wait_seconds=0.1 if passing else 60.0,
+    )
+
+    assert not cache.holds(boards[1].digest)
+    assert cache.holds(boards[0].digest) is passing
+    assert f"does not publish the board {boards[1].digest[:16]}" in caplog.text
+    assert ("bad-signature" in caplog.text) is not passing
+
+
+def test_what_a_source_needs_is_read_before_anybody_asks(device: Path) -> None:
+    _published_only(device, device.parent, device.parent / "absent.pub")
+
+    with pytest.raises(InputError, match=r"absent\.pub"), open_device(device):
+        pass
 
 
 def _cut(path: Path) -> None:

@@ -11,6 +11,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting import compose, delta_of, epsilon_of, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
+from fedboard.common.privacy.laplace import LaplaceRelease
 from fedboard.common.privacy.noise import SecureNoise, SeededNoise
 from fedboard.common.privacy.population_total import PopulationTotal
 from fedboard.common.privacy.release import GaussianRelease
@@ -333,7 +334,7 @@ def sampled_certificate(events=None):
     claim = Guarantee(epsilon=1.0, delta=1e-5, adjacency="add-remove")
     population = replace(POPULATION, adjacency="add-remove")
     return make_certificate(
-        sampled_events() if events is None else events, claim=claim, population=population
+        sampled_events() if events is None else events, claim=claim, population=population, planned=True
     )
 
 
@@ -401,8 +402,79 @@ def test_a_certificate_of_an_older_format_is_named_as_such():
     older = {key: value for key, value in PLAIN.items() if key != "implied"} | {"format": 1}
 
     for read in (Certificate.from_dict, lambda plain: Certificate.from_json(json.dumps(plain))):
-        with pytest.raises(InputError, match="format 1; this version reads format 2"):
+        with pytest.raises(InputError, match="format 1; this version reads formats 2 and 3"):
             read(older)
+
+
+def questions(noise=SecureNoise()):  # noqa: B008 (immutable)
+    return [
+        {
+            **LaplaceRelease(
+                name=f"question-{number}",
+                width=1,
+                grid_step=1.0,
+                l1_bound=1000,
+                adjacency=Adjacency.ADD_REMOVE,
+                noise_multiplier=5.0,
+                covers="a sum",
+            ).event(),
+            **noise.describe(),
+        }
+        for number in range(20)
+    ]
+
+
+def test_releases_that_no_plan_fixed_are_certified_by_what_holds_however_they_were_chosen():
+    claim = Guarantee(epsilon=4.0, delta=1e-5, adjacency="add-remove")
+    asked = make_certificate(questions(), claim=claim, population=None)
+    fixed = make_certificate(questions(), claim=claim, population=None, planned=True)
+
+    assert asked.holds
+    assert fixed.holds
+    assert asked.composition.epsilon == pytest.approx(4.0)  # 20 questions of 0.2, which simply add up
+    assert fixed.composition.epsilon == pytest.approx(3.397, abs=1e-3)  # by loss distributions
+    at_claim = next(point for point in asked.curve if point.delta == claim.delta)
+    assert at_claim.epsilon == asked.composition.epsilon
+    assert asked.implied.pair_epsilon == pytest.approx(8.0)
+    assert fixed.implied.pair_epsilon < 8.0
+    assert asked.implied.rating_epsilon >= fixed.implied.rating_epsilon
+    assert asked.composition.epsilon_rdp > asked.composition.epsilon
+    assert "No plan fixed them beforehand" in asked.statements[2]
+    assert "All were fixed before the first" in fixed.statements[2]
+
+
+def test_a_claim_that_only_a_plan_supports_is_refused_without_one():
+    claim = Guarantee(epsilon=3.4, delta=1e-5, adjacency="add-remove")
+
+    with pytest.raises(PrivacyError, match="no plan is stated"):
+        make_certificate(questions(), claim=claim, population=None)
+    plain = make_certificate(questions(), claim=claim, population=None, planned=True).to_dict()
+    assert "claim" in failed(resealed({**plain, "planned": False}))
+
+
+def as_format_2(certificate):
+    """What an older version wrote: the same, but for plans."""
+    plain = certificate.to_dict() | {"format": 2}
+    del plain["planned"]
+    return resealed(plain)
+
+
+def test_an_older_certificate_counts_as_one_without_a_plan():
+    claim = Guarantee(epsilon=4.0, delta=1e-5, adjacency="add-remove")
+    older = as_format_2(make_certificate(planned=True))
+
+    assert not failed(older)  # Gaussian with full participation: a plan changes nothing
+    assert "digest" in failed({**older, "dataset": "others"})
+    assert "format" in failed(resealed({**older, "planned": True}))
+    sampled = make_certificate(questions(), claim=claim, population=None, planned=True)
+    assert {"epsilon", "rating_epsilon", "pair_epsilon"} <= failed(as_format_2(sampled))
+
+
+def test_a_plan_changes_no_number_of_gaussian_releases_with_full_participation():
+    asked, fixed = make_certificate(), make_certificate(planned=True)
+
+    assert (asked.composition, asked.curve, asked.implied) == (fixed.composition, fixed.curve, fixed.implied)
+    assert asked.statements == fixed.statements
 
 
 def test_without_the_accounting_library_a_sampled_certificate_is_not_guessed():

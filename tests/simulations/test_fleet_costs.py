@@ -10,6 +10,7 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.question import Question
+from fedboard.common.wire.sealing import ReplyKey
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.fleet_costs import (
     Fleet,
@@ -71,11 +72,19 @@ def test_an_answer_has_the_bytes_of_the_model(
     folder = tmp_path_factory.mktemp("cohorts")
     write_cohorts(folder, problem.train, n_nodes)
     node = StoredCohort(folder / "cohort-000000")
-    asked = Question(run="trial-0123456789abcdef", protocol="trusted", form=form, board=board).content
+    key = ReplyKey()
+    asked = Question(
+        run="trial-0123456789abcdef",
+        protocol="trusted",
+        form=form,
+        board=board,
+        private_noise=False,
+        reply_key=key.public,
+    )
 
-    content = respond(asked, source=node, gate=node)
+    content = respond(asked.content, source=node, gate=node)
 
-    answer = Answer.from_bytes(content, limit=len(content))
+    answer = Answer.from_bytes(key.open(content, about=asked.about), limit=len(content))
     own = problem.train.rows(0, answer.n_users)
     fleet = Fleet(
         users=USERS,

@@ -49,6 +49,14 @@ def test_the_kernels_are_written_down_and_kept(tmp_path: Path) -> None:
         simulate(a_config(wire="dense"), tmp_path / "run", resume=True)
 
 
+@pytest.mark.parametrize("adjacency", ["replace-values", "replace-labels"])
+def test_a_training_promises_nothing_under_an_adjacency_that_leaves_public_what_it_hides(
+    adjacency: str,
+) -> None:
+    with pytest.raises(InputError, match=r"privacy\.adjacency must be add-remove or replace"):
+        parse_config({"privacy": {"adjacency": adjacency}})
+
+
 def test_secure_noise_needs_a_catalogue_that_is_not_read_off_the_ratings() -> None:
     raw = {"privacy": {"noise": "secure"}, "data": {"source": "plays.csv"}}
 

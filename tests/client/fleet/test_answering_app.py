@@ -11,7 +11,7 @@ from fedboard.client.fleet import client_app
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.common.wire.answer import Answer, refusal
 from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
-from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.simulations.flower.local_grid import LocalGrid
 from tests.client.asking import asking, opened, reply_to
 from tests.client.test_answering import BOARD, Device
@@ -73,6 +73,37 @@ def test_a_device_that_cannot_be_opened_or_closed_says_a_code(
     app = make_client_app(opened_by(opening, closing, Device()))
 
     assert bytes_of(told_by(app, record_of(QUESTION.content))) == refusal(Refusal.INTERNAL)
+
+
+@pytest.mark.parametrize(
+    ("device", "content", "heard"),
+    [
+        (Device(), QUESTION.content, []),
+        (Device(broken={"admit": RefusedError(Refusal.OVER_LIMIT)}), QUESTION.content, [Refusal.OVER_LIMIT]),
+        (Device(broken={"commit": RefusedError(Refusal.OVER_LIMIT)}), QUESTION.content, [Refusal.OVER_LIMIT]),
+        (Device(broken={"cohort": OSError(SECRET)}), QUESTION.content, []),
+        (Device(broken={"recall": OSError(SECRET)}), QUESTION.content, [Refusal.INTERNAL]),
+        (Device(), b"no question", [Refusal.MALFORMED]),
+        (Device(), None, [Refusal.MALFORMED]),
+    ],
+)
+def test_each_refusal_is_heard_once(device: Device, content: bytes | None, heard: list[Refusal]) -> None:
+    found: list[Refusal] = []
+    app = make_client_app(opened_by(fine, fine, device), refused=found.append)
+
+    told_by(app, RecordDict() if content is None else record_of(content))
+
+    assert found == heard
+
+
+def test_a_device_that_cannot_be_opened_is_heard_as_a_refusal() -> None:
+    found: list[Refusal] = []
+
+    told_by(
+        make_client_app(opened_by(fails, fine, Device()), refused=found.append), record_of(QUESTION.content)
+    )
+
+    assert found == [Refusal.INTERNAL]
 
 
 def test_kernels_that_cannot_be_found_out_are_a_code() -> None:

@@ -11,9 +11,10 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedboard.client.fleet.node import APP_FAILED, NodeSettings, WarmNode, answered
+from fedboard.client.fleet.node import APP_FAILED, NodeSettings, Tally, WarmNode, answered
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import make_node_key
+from fedboard.common.wire.refusals import Refusal
 from fedboard.server.tls import make_authority
 
 TAKEN_FROM_FLOWER = (
@@ -92,6 +93,17 @@ def test_a_failure_of_the_app_is_answered_with_a_code_and_never_with_its_text(
     assert "ann rated" in caplog.text, "on the device itself it may be read"
 
 
+def test_refusals_are_counted_apart_and_each_code_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    tally = Tally(asked=7, answered=6, failed=1, undelivered=1)
+
+    with caplog.at_level(logging.WARNING, logger="fedboard"):
+        for code in (Refusal.OVER_LIMIT, Refusal.OVER_LIMIT, Refusal.NOT_PUBLISHED, Refusal.OVER_LIMIT):
+            tally.refuse(code)
+
+    assert (tally.refused, tally.given) == (4, 2)
+    assert [record.args for record in caplog.records] == [("over-limit",), ("not-published",)]
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> NodeSettings:
     make_authority(tmp_path / "authority.pem", tmp_path / "authority.key", name="films")
@@ -135,3 +147,6 @@ def test_the_files_of_a_device_are_checked_at_the_start(settings: NodeSettings, 
         files[missing] = tmp_path / "absent"
         with pytest.raises(InputError, match="absent"):
             WarmNode(NodeSettings(server="127.0.0.1:1", **files), lambda message, context: message)
+    settings.root_certificate.write_text("no certificate")
+    with pytest.raises(InputError, match=r"authority\.pem: .* ca_certificate .* this file is none"):
+        WarmNode(settings, lambda message, context: message)

@@ -239,6 +239,64 @@ def test_the_minimiser_is_where_the_gradient_vanishes_or_points_out_of_the_ball(
         assert (multiplier > 1e-6) == (radius == 0.1)
 
 
+def crowd(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((n, 5)) / 3
+    return features, np.where(rng.random(n) < 1 / (1 + np.exp(-3 * features[:, 0])), 1.0, -1.0)
+
+
+def exact_distance(theta: np.ndarray, rows: np.ndarray, labels: np.ndarray, ridge: float) -> float:
+    """Bound on the distance from the minimiser, its gradient in 80-bit numbers; every row weighs the same."""
+    margins = labels * (rows.astype(np.longdouble) @ theta.astype(np.longdouble))
+    pulls = labels / (1 + np.exp(margins)) / labels.size
+    return float(np.linalg.norm((ridge * theta - pulls @ rows).astype(np.float64))) / ridge
+
+
+@pytest.mark.parametrize("ridge", [0.1, 0.001])
+def test_no_data_make_a_risk_refuse_and_what_the_solver_leaves_is_booked(ridge: float) -> None:
+    n = 20_000
+    sizes = PublicSizes(sizes=np.ones(n, dtype=np.int64), public_because="one row each")
+    question = WeightedRisk(sizes=sizes, bound=1.0, loss="logistic", ridge=ridge)
+    covered = question.shortfall(5) * question.move
+    for seed in range(12):
+        features, labels = crowd(n, seed)
+        rows = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
+        for flipped in (1.0, -1.0):
+            labels[0] *= flipped
+            theta = question.minimise(
+                features, labels, np.arange(n)
+            )  # raised for some of these, not for others
+            assert exact_distance(theta, rows, labels, ridge) <= covered
+
+    release = question.release("theta", width=5, noise_multiplier=1.0)
+    assert release.l2_bound * release.grid_step >= question.move + covered + 2 * release.grid_step
+    assert question.shortfall(5) < 1e-4  # and costs next to nothing
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e200])
+@pytest.mark.parametrize("ridge", [1e-6, 1e-2, 1e3])
+def test_the_solver_ends_for_data_that_are_as_hard_as_can_be(scale: float, ridge: float) -> None:
+    question = WeightedRisk(sizes=SIZES, bound=30.0, loss="logistic", ridge=ridge)
+    direction = np.array([1.0, 1e-3, 0.0])
+    separated = np.where(np.arange(USERS.size) % 2 == 0, 1.0, -1.0)
+    for labels in (separated, np.ones(USERS.size), np.where(USERS == 5, 1.0, -1.0)):
+        features = scale * separated[:, None] * direction
+        theta = question.minimise(features, labels, USERS)
+        lengths = np.linalg.norm(features / scale, axis=1, keepdims=True) * scale
+        rows = features / np.maximum(lengths, 1.0)
+
+        assert exact_distance(theta, rows, labels, ridge) <= question.shortfall(3) * question.move
+
+
+def test_only_public_numbers_decide_whether_a_risk_can_be_solved() -> None:
+    many = PublicSizes(sizes=np.array([10**9, 1]), public_because="they are made up")
+    question = WeightedRisk(sizes=many, bound=1.0, loss="logistic", ridge=1e-6)
+
+    with pytest.raises(InputError, match="larger ridge"):
+        question.release("theta", width=3, noise_multiplier=1.0)
+    assert replace(question, ridge=1.0).release("theta", width=3, noise_multiplier=1.0)
+
+
 def test_a_private_risk_has_gaussian_noise_of_the_booked_deviation(values_ledger: Ledger) -> None:
     question = WeightedRisk(sizes=SIZES, bound=2.5, loss="logistic", ridge=1.0)
     labels = np.sign(FEATURES[:, 0])

@@ -105,7 +105,8 @@ def test_a_choice_has_the_probabilities_that_its_event_states(ledger_of: Callabl
         receipt = ledger.book(event)
         for _ in range(n_draws):
             stream = SecureNoise().stream(CHOICE.name)
-            booked = BookedChoice(release=CHOICE, event=event, receipt=receipt, stream=stream)
+            unused = replace(receipt)  # many draws for the price of one: a test only
+            booked = BookedChoice(release=CHOICE, event=event, receipt=unused, stream=stream)
             found.append(booked.choose(penalties, base))
 
     def p_value(scale: float) -> float:
@@ -156,6 +157,19 @@ def test_what_is_paid_for_leaves_once_and_is_never_copied(
     draw()
     with pytest.raises(PrivacyError, match="before"):
         draw()
+
+
+@pytest.mark.parametrize("release", [NOISE, CHOICE])
+def test_a_receipt_opens_one_release(
+    ledger_of: Callable[..., Ledger], release: LaplaceRelease | ExponentialRelease
+) -> None:
+    with ledger_of() as ledger:
+        booked = release.book(ledger, SecureNoise())
+
+    with pytest.raises(PrivacyError, match="used before"):
+        replace(booked)  # would draw the same noise for other data
+    with pytest.raises(PrivacyError, match="used before"):
+        replace(booked, stream=SecureNoise().stream(release.name))  # would draw twice for one price
 
 
 @pytest.mark.parametrize("release", [NOISE, CHOICE])

@@ -57,7 +57,7 @@ def test_two_users_with_coins_of_their_own_are_covered(probability):
         2.0: probability**2,
     }
 
-    claimed = group_epsilon([sampled(1.0, probability=probability)], 1e-3, n_users=2)
+    claimed = group_epsilon([sampled(1.0, probability=probability)], 1e-3, n_users=2, planned=True)
 
     assert exact_epsilon(mixture(both), mixture({0.0: 1.0}), 1e-3) < claimed
     assert claimed < epsilon_of(1e-3, mu=2.0)
@@ -68,7 +68,7 @@ def test_one_rating_of_a_user_who_is_sampled_is_covered(probability):
     before = mixture({0.0: 1 - probability, 1.0: probability})
     after = mixture({0.0: 1 - probability, -1.0: probability})
 
-    claimed = rating_epsilon([sampled(1.0, probability=probability)], 1e-3)
+    claimed = rating_epsilon([sampled(1.0, probability=probability)], 1e-3, planned=True)
 
     assert exact_epsilon(before, after, 1e-3) < claimed
 
@@ -87,7 +87,12 @@ def test_one_rating_is_a_change_of_a_row_and_costs_more_than_presence_under_add_
 def test_under_replace_one_rating_has_the_guarantee_of_the_row():
     events = [gaussian(6.0, adjacency="replace"), laplace(20.0, adjacency="replace")]
 
-    assert rating_epsilon(events, DELTA) == epsilon_of_events(events, DELTA)
+    for planned in (True, False):
+        expected = epsilon_of_events(events, DELTA, planned=planned)
+        assert rating_epsilon(events, DELTA, planned=planned) == expected
+    assert rating_epsilon(events, DELTA) > rating_epsilon(
+        events, DELTA, planned=True
+    )  # the default is the safe one
 
 
 def test_one_rating_can_move_all_rows_of_its_user():

@@ -1,5 +1,6 @@
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,7 +115,8 @@ def test_blocks_get_the_noise_of_the_whole_however_rows_are_split(make_release, 
     booked = release.book(ledger, SecureNoise())
     ranges = ((0, 70), (70, 71), (71, 200))
     parts = [(booked.part(start, stop), start, stop) for start, stop in ranges]
-    again = BookedRelease(release=release, event=booked.event, receipt=booked.receipt, stream=booked.stream)
+    unused = replace(booked.receipt)
+    again = BookedRelease(release=release, event=booked.event, receipt=unused, stream=booked.stream)
 
     monkeypatch.setattr(release_module, "_NUMBERS_PER_CHUNK", 64)
     whole = again.publish(sums)
@@ -143,6 +145,22 @@ def test_the_booked_event_is_the_noise_that_is_drawn(make_release, ledger):
     assert event == booked.event
     assert event["noise_stddev"] == release.noise_stddev == 17.0 * 12345
     assert event["noise_stddev"] / event["l2_sensitivity"] == event["noise_multiplier"]
+
+
+def test_a_receipt_opens_one_release(make_release, ledger):
+    booked = make_release().book(ledger, SecureNoise())
+
+    with pytest.raises(PrivacyError, match="used before"):
+        BookedRelease(
+            release=booked.release,
+            event=booked.event,
+            receipt=booked.receipt,
+            stream=SecureNoise().stream(""),
+        )
+    copied = replace(booked)  # shares the rows that are left, so it draws no noise twice
+    booked.publish(np.zeros((200, 10), dtype=np.int64))
+    with pytest.raises(PrivacyError, match="published or handed over before"):
+        copied.publish(np.ones((200, 10), dtype=np.int64))
 
 
 def test_noise_cannot_be_had_with_the_receipt_of_another_release(make_release, ledger):

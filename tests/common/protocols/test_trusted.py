@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
@@ -75,6 +75,7 @@ def test_blocks_of_items_are_the_rows_of_the_whole_sum(board: Board) -> None:
         np.testing.assert_array_equal(np.concatenate([block[name] for block in blocks]), expected)
 
 
+@settings(deadline=None)
 @given(cuts=st.sets(st.integers(1, N_USERS - 1), max_size=5), order=st.randoms(use_true_random=False))
 def test_any_split_in_any_order_and_any_mix_of_forms_gives_the_same_sum(
     cuts: set[int], order: object

@@ -247,6 +247,16 @@ def test_settings_out_of_range_are_named(wrong: dict[str, object], named: str) -
         langevin_task(**wrong)
 
 
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf])
+def test_a_board_that_states_no_bound_of_a_contribution_is_refused(bound: float) -> None:
+    task = langevin_task()
+    board = langevin_boards(task, population())[1]
+    board = replace(board, arrays={**board.arrays, "clip_norm": np.array([bound])})
+
+    with pytest.raises(InputError, match="clip_norm"):
+        task.requests(board)
+
+
 def test_a_small_private_run_beats_the_global_mean_and_publishes_items_alone(tmp_path: Path) -> None:
     config = parse_config(
         {

@@ -148,7 +148,7 @@ def _make(folder: Path) -> FleetSettings:
     with (folder / "catalogue.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in ids)])
     create_board_keys(folder)
-    port, superlink_port, board_port, metrics_port = _free_ports()
+    port, superlink_port, board_port, metrics_port = free_ports(4)
     for number, name in enumerate(NODES):
         make_node_key(folder / name / "node.key", name=name)
         _ratings(folder / name / "cohort", ids, first_row=number * _USERS)
@@ -177,9 +177,10 @@ def _ratings(folder: Path, ids: tuple[str, ...], *, first_row: int) -> None:
     write_cohort(folder, replace(cohort, first_row=first_row), ids)
 
 
-def _free_ports() -> list[int]:
+def free_ports(number: int) -> list[int]:
+    """Ports on 127.0.0.1 that nobody listens on."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(4)]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [int(one.getsockname()[1]) for one in sockets]

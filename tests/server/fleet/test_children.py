@@ -48,7 +48,10 @@ def test_a_child_is_started_again_whatever_its_exit_status(tmp_path: Path) -> No
 def test_how_a_child_ended_is_told_with_its_last_line_of_that_life(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for code, told in (
-        ("print('starting', flush=True); raise SystemExit('8443 is in use')", "exit status 1: 8443 is in use"),
+        (
+            "print('starting', flush=True); raise SystemExit('8443 is in use')",
+            "exit status 1: 8443 is in use",
+        ),
         ("raise SystemExit(3)", f"exit status 3, nothing in {log}"),
     ):
         child = Child(name="failing", command=[sys.executable, "-c", code], log=log)

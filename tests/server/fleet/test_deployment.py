@@ -146,6 +146,7 @@ def test_the_server_ends_with_all_its_parts(fleet: Fleet) -> None:
 
     for name in NODES:
         assert fleet.end(name, signal.SIGTERM) == 0
+        assert " 0 failed" in fleet.log(name)
     assert fleet.end("server", signal.SIGTERM) == 0
 
     kept = list(fleet.state.path.glob("superlink.db*"))
@@ -154,4 +155,3 @@ def test_the_server_ends_with_all_its_parts(fleet: Fleet) -> None:
     for port in (fleet.settings.network.port, fleet.settings.network.superlink_port):
         with pytest.raises(httpx.ConnectError):
             post(fleet, port, "/v1/fleet/pull-messages", b"")
-        assert " 0 failed" in fleet.log(name)

@@ -55,8 +55,17 @@ def test_a_public_key_may_stand_in_the_file_itself(folder: Path) -> None:
         ("quorum = 2", "quorum = 4", "rounds.quorum must be in [1, expected_nodes]"),
         ("expected_nodes = 3", "expected_nodes = 4", "at most the number of [[nodes]]"),
         ("superlink_port = 8444", "superlink_port = 8443", "ports must differ"),
+        (
+            "superlink_port = 8444",
+            "max_megabytes_per_minute = 63",
+            "max_megabytes_per_minute must be >= network.max_request_megabytes",
+        ),
         ("[network]", "[board]\nmetrics_port = 8443\n[network]", "ports must differ"),
-        ("deadline_seconds = 60.0", "deadline_seconds = 1e7", "rounds.deadline_seconds must be in (0, 1000000)"),
+        (
+            "deadline_seconds = 60.0",
+            "deadline_seconds = 1e7",
+            "rounds.deadline_seconds must be in (0, 1000000)",
+        ),
         ("poll_seconds = 0.1", "grace_seconds = -3", "rounds.grace_seconds must be in (0, 1000000)"),
         ("poll_seconds = 0.1", "resend_seconds = 0", "rounds.resend_seconds must be in (0, 1000000)"),
         ('"ann/node.pub"', '"ann/node.pub"\nmax_users = 16777216', "must add to at most 16777216"),

@@ -1,6 +1,7 @@
 """What an experiment leaves behind: one JSON object, pictures, and a page that can be read."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +57,21 @@ def test_pictures_numbers_and_a_page_are_written(tmp_path: Path) -> None:
     for part in (
         "# A title",
         "As in the paper.",
-        "Made up.",
+        "Data: Made up. Taken in 2 s.",
         "| a | 0.5 | 0.25 |",
         "| b | 1 |  |",
         "(f.svg)",
     ):
         assert part in page
+
+
+@pytest.mark.parametrize("data", ["Made up.", "Made up"])
+def test_the_data_end_with_one_full_stop(tmp_path: Path, data: str) -> None:
+    found = outcome()
+
+    write_outcome(record_of(replace(EXPERIMENT, data=data), found, seconds=1.0), found, tmp_path)
+
+    assert "Data: Made up. Taken in 1 s.\n" in (tmp_path / "README.md").read_text()
 
 
 def test_tables_follow_the_nesting() -> None:

@@ -24,9 +24,11 @@ def test_curves_are_those_of_the_accountants_and_in_order() -> None:
 
 
 def test_no_curve_of_a_sampled_run_is_called_exact() -> None:
-    labels = [curve.label for curve in account_curves([sampled(1.0, probability=0.01)], DELTAS)]
+    events = [sampled(1.0, probability=0.01)]
+    labels = [curve.label for curve in account_curves(events, DELTAS, planned=True)]
 
     assert labels == ["loss distributions", "Renyi orders", "mu-GDP bound", "zCDP bound"]
+    assert "loss distributions" not in [curve.label for curve in account_curves(events, DELTAS)]
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
@@ -42,7 +44,7 @@ def test_a_picture_is_written_in_the_wanted_format(tmp_path: Path, suffix: str) 
 def test_curves_that_are_far_apart_get_a_logarithmic_axis(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
 
-    write_account_figure([sampled(1.0, probability=0.001)], path, delta=1e-5)
+    write_account_figure([sampled(1.0, probability=0.001)], path, delta=1e-5, planned=True)
 
     text = path.read_text()
     assert "loss distributions" in text

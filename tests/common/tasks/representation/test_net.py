@@ -88,7 +88,8 @@ def test_choices_have_the_probabilities_of_the_exponential_mechanism(tmp_path: P
         paid = tried.release().book(ledger, SeededNoise(0))
     for seed in range(draws):
         stream = SeededNoise(seed).stream(CHOICE)
-        booked = BookedChoice(release=paid.release, event=paid.event, receipt=paid.receipt, stream=stream)
+        receipt = replace(paid.receipt)  # as if it had not been used
+        booked = BookedChoice(release=paid.release, event=paid.event, receipt=receipt, stream=stream)
         chosen = tried.choose([block], booked)
         counts[int(np.argmin(np.linalg.norm(tried.net - chosen, axis=(1, 2))))] += 1
 
