@@ -18,6 +18,7 @@ ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", "RAY_USAGE_STATS_ENABLE
 
 
 def free_port() -> int:
+    """A port that nobody uses at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -54,7 +55,13 @@ def main(out: Path) -> None:
     with ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-")))
         ray_node(
-            stack, logs / "head.log", "--head", "--port", address.split(":")[1], "--include-dashboard", "false"
+            stack,
+            logs / "head.log",
+            "--head",
+            "--port",
+            address.split(":")[1],
+            "--include-dashboard",
+            "false",
         )
         wait_for(address)
         ray_node(stack, logs / "worker.log", "--address", address)
