@@ -69,7 +69,7 @@ def plan_for(noise: str) -> FleetPlan:
             "quorum": len(NODES) if everybody else 2,
             "deadline_seconds": 90.0 if everybody else 20.0,
             "grace_seconds": 2.0,
-            "resend_seconds": 2.0,
+            "resend_seconds": 4.0,
             "poll_seconds": 0.1,
         },
     )

@@ -22,12 +22,13 @@ from fedboard.common.errors import FedboardError
 
 HERE = Path(__file__).parent
 NODES = ("a", "b", "c")
+NOTHING = "nothing was there"
 LOST_PREPARATION = "preparation round was paid for"
 SERVER_STEPS = ("take an answer", "book", "draw", "publish", "log a round", "put a file", "sync a file")
 CLIENT_STEPS = ("receive", "keep an answer", "book", "send", "put a file", "sync a file")
 MOST_RESTARTS = 3
 PATIENCE_SECONDS = 300.0
-"""After the last thing that happened, before a run that does not end counts as stuck."""
+"""After the last thing that happened and the last board, before a run that does not end counts as stuck."""
 
 
 @dataclass(kw_only=True)
@@ -95,7 +96,7 @@ class ChaosRun:
             self._start(name)
         to_come = self.events
         next_event = time.monotonic() + self.chance.uniform(0.0, 8.0)
-        patience = time.monotonic() + PATIENCE_SECONDS
+        patience, n_boards = time.monotonic() + PATIENCE_SECONDS, 0
         while True:
             time.sleep(0.05)
             now = time.monotonic()
@@ -104,10 +105,11 @@ class ChaosRun:
                 return how
             self._come_back(now)
             if to_come and now >= next_event:
-                to_come -= 1
-                self._something_happens()
-                next_event = now + self.chance.uniform(0.3, 5.0)
+                to_come -= self._something_happens()
+                next_event = now + self.chance.uniform(0.3, 4.0)
                 patience = now + PATIENCE_SECONDS
+            if len(self.reader.seen) > n_boards:
+                n_boards, patience = len(self.reader.seen), now + PATIENCE_SECONDS
             if now > patience:
                 return "stuck"
 
@@ -127,7 +129,8 @@ class ChaosRun:
     def _said(self) -> str:
         return (self.folder / "server.log").read_text()
 
-    def _something_happens(self) -> None:
+    def _something_happens(self) -> bool:
+        """False where the part that it should have happened to is away just now."""
         kinds: dict[Callable[[], str], int] = {
             self._kill_client: 3,
             self._kill_server: 2,
@@ -141,7 +144,8 @@ class ChaosRun:
         }
         self.fleet.look()
         what = self.chance.choices(list(kinds), list(kinds.values()))[0]()
-        self.happened[what] += 1
+        self.happened[what] += what != NOTHING
+        return what != NOTHING
 
     def _kill_client(self) -> str:
         return self._ends(self.chance.choice(NODES), signal.SIGKILL, "client killed")
@@ -155,7 +159,7 @@ class ChaosRun:
     def _ends(self, name: str, number: signal.Signals, what: str) -> str:
         self._thaw(name)
         if self.fleet.pid(name) is None:
-            return "nothing was there"
+            return NOTHING
         self.fleet.end(name, number)
         self._returns[name] = time.monotonic() + self.chance.uniform(0.2, 4.0)
         return what
@@ -172,7 +176,7 @@ class ChaosRun:
     def _kill_part(self, words: str, what: str) -> str:
         pid = self.fleet.part(words)
         if pid is None:
-            return "nothing was there"
+            return NOTHING
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         return what
@@ -194,7 +198,7 @@ class ChaosRun:
     def _freeze_client(self) -> str:
         name = self.chance.choice(NODES)
         if self.fleet.pid(name) is None:
-            return "nothing was there"
+            return NOTHING
         self.fleet.send(name, signal.SIGSTOP)
         self._frozen[name] = time.monotonic() + self.chance.uniform(1.0, 6.0)
         return "client slow"

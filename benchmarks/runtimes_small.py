@@ -22,14 +22,11 @@ CARRIERS = ("fedboard.server.fleet.superlink", "fedboard.server.fleet.proxy_proc
 
 def small_fleets() -> dict[str, Any]:
     """All of it; CPU seconds are of one core."""
-    small, large = _processes(2), _processes(2, n_items=LARGE)
-    more_seconds = large["carry_per_answer"] - small["carry_per_answer"]
     return {
-        "two_nodes": small,
-        "two_nodes_large_board": large,
+        "two_nodes": _processes(2),
+        "two_nodes_large_board": _processes(2, n_items=LARGE),
         "one_user_processes": _processes(PROCESSES),
         "one_user_nodes_in_process": _in_process(PHONES),
-        "carry_per_byte": max(more_seconds, 0.0) / (large["bytes_down"] - small["bytes_down"]),
     }
 
 

@@ -95,34 +95,32 @@ class Rates:
     Each is one unit of the quantity of the same name in ``node_terms`` or ``server_terms``.
     """
 
-    node_fixed: float = 0.0015
+    node_fixed: float = 0.0018
     """A node reads a question, rebuilds the task, packs an answer."""
-    node_per_board_byte: float = 3.4e-09
+    node_per_board_byte: float = 2.2e-09
     """It reads the board, checks its digest and derives what all its users need."""
-    node_per_user: float = 1e-05
-    node_per_product: float = 8.6e-09
+    node_per_user: float = 9.9e-06
+    node_per_product: float = 7.7e-09
     """Ratings times width: its users' equations are formed, solved and clipped."""
     node_per_sum: float = 4.8e-07
     """Ratings, where a node sends sums."""
-    server_fixed: float = 0.014
+    server_fixed: float = 0.011
     """Ledger, certificate, files."""
-    server_per_answer: float = 0.0003
+    server_per_answer: float = 0.00025
     """It sends a question to a node, and reads and checks its answer; without what carries both."""
-    server_per_rating: float = 8.8e-08
+    server_per_rating: float = 7.4e-08
     """It checks rows and brings them into the order of the items."""
     server_per_product: float = 1.2e-10
     """Ratings times numbers of an item: the sums."""
     server_per_number: float = 1e-07
     """Noise and publication, for each released number."""
-    server_per_item: float = 3.8e-06
-    server_per_entry: float = 2.1e-08
+    server_per_item: float = 2.7e-06
+    server_per_entry: float = 1.7e-08
     """Items times squared width: their equations are solved."""
-    server_per_dense_number: float = 0.0
+    server_per_dense_number: float = 1.4e-09
     """Each number of an answer that is sums is checked and added."""
-    carry_per_answer: float = 0.15
-    """SuperLink and proxy: the requests of one question and its answer."""
-    carry_per_byte: float = 2e-8
-    """And each byte of them: TLS twice, and the database."""
+    carry_per_answer: float = 0.2
+    """SuperLink and proxy: the requests of one question and its answer, for boards of up to some megabytes."""
     carry_per_poll: float = 0.012
     """SuperLink and proxy: one request for work, where there is none."""
 
@@ -174,8 +172,7 @@ def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
         server_memory_bytes=int(held + board + _BLOCK_BYTES),
         node_seconds=_seconds(node_terms(fleet, form), rates),
         server_seconds=_seconds(server_terms(fleet, form), rates),
-        carry_seconds=fleet.nodes
-        * (rates.carry_per_answer + rates.carry_per_byte * (board + min(factored, dense))),
+        carry_seconds=rates.carry_per_answer * fleet.nodes,
     )
 
 
