@@ -184,12 +184,14 @@ def compare(data: str, repeats: int) -> dict[str, Any]:
         Case(name="in process, 4 cohorts", data=data, runtime="in-process"),
         Case(name="engine, 2 workers", data=data),
         Case(name="Flower simulation, 4 cohorts", data=data, runtime="flower"),
+        Case(name="Flower simulation, sums", data=data, runtime="flower", wire="dense"),
         Case(name="deployment, 2 gateways, factored", data=data, runtime="deployment", nodes=2),
         Case(name="deployment, 2 gateways, dense", data=data, runtime="deployment", nodes=2, wire="dense"),
         Case(name="engine, 1 worker, compiled", data=data, workers=1, kernels="blocked"),
         Case(name="in process, compiled", data=data, runtime="in-process", kernels="blocked"),
         Case(name="engine, 2 workers, compiled", data=data, kernels="blocked"),
         Case(name="Flower simulation, compiled", data=data, runtime="flower", kernels="blocked"),
+        Case(name="the same, sums", data=data, runtime="flower", kernels="blocked", wire="dense"),
     ]
     runs = [{case.name: timed(case) for case in cases} for _ in range(repeats)]
     found: dict[str, Any] = {}
@@ -205,8 +207,10 @@ def compare(data: str, repeats: int) -> dict[str, Any]:
     for other, base in (
         ("in process, 4 cohorts", "engine, 1 worker"),
         ("Flower simulation, 4 cohorts", "engine, 2 workers"),
+        ("Flower simulation, sums", "engine, 2 workers"),
         ("in process, compiled", "engine, 1 worker, compiled"),
         ("Flower simulation, compiled", "engine, 2 workers, compiled"),
+        ("the same, sums", "engine, 2 workers, compiled"),
     ):
         for kind in ("rounds", "with_start_up"):
             found.setdefault("over_the_engine", {})[f"{other}: {kind}"] = (
