@@ -247,7 +247,7 @@ def test_a_stream_that_is_cut_is_resumed_where_it_broke_off(tmp_path, key, cache
         assert code_of(feed.fetch) is FeedCode.WRONG_DIGEST  # every byte came; it is only no board
 
     assert proxy.connections == 3
-    # Whether a chunk that was under way at the cut had come whole is chance; what had come is never asked for again.
+    # Whether the chunk under way at a cut had come whole is chance; what had come is never asked for again.
     assert source.offsets == sorted(source.offsets)
     assert source.offsets[0] == 0
     assert set(source.offsets[1:]) <= {CHUNK_BYTES, 2 * CHUNK_BYTES}
