@@ -1,7 +1,8 @@
 """Booking: a release is paid for by exactly the event that it states, with noise of the kind that was booked."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.events import Event, digest
@@ -9,6 +10,18 @@ from fedboard.common.privacy.noise import NoiseStream
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger import Receipt
+
+
+class _Stated(Protocol):
+    """What booking needs of a release."""
+
+    @property
+    def name(self) -> str: ...
+
+    def event(self) -> dict[str, Any]: ...
+
+
+Stated = TypeVar("Stated", bound=_Stated)
 
 
 def require_paid(stated: Mapping[str, Any], event: Event, receipt: "Receipt", stream: NoiseStream) -> None:
@@ -35,4 +48,39 @@ def require_paid(stated: Mapping[str, Any], event: Event, receipt: "Receipt", st
         )
 
 
-__all__ = ["require_paid"]
+@dataclass(slots=True, kw_only=True, eq=False)
+class BookedOnce(Generic[Stated]):
+    """A release that has been paid for; it can be drawn once as a whole, and not be copied."""
+
+    release: Stated
+    event: Event
+    """What was booked, with the noise source."""
+    receipt: "Receipt"
+    stream: NoiseStream = field(repr=False)
+    _drawn: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Hold the receipt against the release.
+
+        Raises:
+            PrivacyError: they do not belong together, or the receipt was used before.
+        """
+        require_paid(self.release.event(), self.event, self.receipt, self.stream)
+        self.receipt.use()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: a copy would draw with the same randomness again."""
+        raise PrivacyError(f"release {self.release.name!r} is paid for once and cannot be copied")
+
+    def _use_up(self, before: str) -> None:
+        """Let the draw be made, once.
+
+        Raises:
+            PrivacyError: it was made before, in the words of ``before``.
+        """
+        if self._drawn:
+            raise PrivacyError(before)
+        self._drawn = True
+
+
+__all__ = ["BookedOnce", "require_paid"]

@@ -2,20 +2,20 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
-from fedboard.common.privacy.booking import require_paid
-from fedboard.common.privacy.events import Event, derived_problems, stated_problems
+from fedboard.common.privacy.booking import BookedOnce
+from fedboard.common.privacy.events import derived_problems, stated_problems
 from fedboard.common.privacy.exact_sampling import RandomWords
-from fedboard.common.privacy.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.noise import NoiseSource
 
 if TYPE_CHECKING:
-    from fedboard.common.privacy.ledger import Ledger, Receipt
+    from fedboard.common.privacy.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,28 +89,8 @@ class ExponentialRelease:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class BookedChoice:
+class BookedChoice(BookedOnce[ExponentialRelease]):
     """A choice that has been paid for; it can be made once, and not be copied."""
-
-    release: ExponentialRelease
-    event: Event
-    """What was booked, with the noise source."""
-    receipt: "Receipt"
-    stream: NoiseStream = field(repr=False)
-    _made: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Hold the receipt against the release.
-
-        Raises:
-            PrivacyError: they do not belong together, or the receipt was used before.
-        """
-        require_paid(self.release.event(), self.event, self.receipt, self.stream)
-        self.receipt.use()
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled or copied: a copy would draw with the same randomness again."""
-        raise PrivacyError(f"release {self.release.name!r} is paid for once and cannot be copied")
 
     def choose(self, penalties: Sequence[int], base: Sequence[int] | None = None) -> int:
         """Draw a candidate.
@@ -135,9 +115,7 @@ class BookedChoice:
                 f"release {self.release.name!r} needs a whole penalty and a whole weight > 0 for each of its "
                 f"{self.release.candidates} candidates"
             )
-        if self._made:
-            raise PrivacyError(f"the choice of release {self.release.name!r} was made before")
-        self._made = True
+        self._use_up(f"the choice of release {self.release.name!r} was made before")
         words, scale = RandomWords(self.stream), Fraction(self.release.score_scale)
         ends, smallest = list(accumulate(weights)), min(int(penalty) for penalty in penalties)
         while True:

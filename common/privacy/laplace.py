@@ -1,21 +1,21 @@
 """Laplace releases on the integer grid: one object states the noise, books it and draws it exactly."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency, l1_factor, parse_adjacency
-from fedboard.common.privacy.booking import require_paid
-from fedboard.common.privacy.events import Event, derived_problems, stated_problems
+from fedboard.common.privacy.booking import BookedOnce
+from fedboard.common.privacy.events import derived_problems, stated_problems
 from fedboard.common.privacy.exact_sampling import RandomWords
-from fedboard.common.privacy.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.noise import NoiseSource
 
 if TYPE_CHECKING:
-    from fedboard.common.privacy.ledger import Ledger, Receipt
+    from fedboard.common.privacy.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,28 +104,8 @@ class LaplaceRelease:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class BookedLaplace:
+class BookedLaplace(BookedOnce[LaplaceRelease]):
     """A release that has been paid for; it can be published once, and not be copied."""
-
-    release: LaplaceRelease
-    event: Event
-    """What was booked, with the noise source."""
-    receipt: "Receipt"
-    stream: NoiseStream = field(repr=False)
-    _published: bool = field(default=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Hold the receipt against the release.
-
-        Raises:
-            PrivacyError: they do not belong together, or the receipt was used before.
-        """
-        require_paid(self.release.event(), self.event, self.receipt, self.stream)
-        self.receipt.use()
-
-    def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled or copied: a copy would draw the same noise again."""
-        raise PrivacyError(f"release {self.release.name!r} is paid for once and cannot be copied")
 
     def publish(self, sums: IntArray) -> FloatArray:
         """Add the noise and return real units.
@@ -144,9 +124,7 @@ class BookedLaplace:
             raise InputError(
                 f"sums of release {self.release.name!r} must be {self.release.width} int64 numbers"
             )
-        if self._published:
-            raise PrivacyError(f"release {self.release.name!r} was published before")
-        self._published = True
+        self._use_up(f"release {self.release.name!r} was published before")
         scale, words = Fraction(self.release.noise_scale), RandomWords(self.stream)
         noised = [int(value) + words.rounded_laplace(scale) for value in sums.ravel()]
         return np.array(noised, dtype=np.float64) * self.release.grid_step
