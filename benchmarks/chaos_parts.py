@@ -86,7 +86,13 @@ def server_app() -> Any:
     )
     broken = os.environ.get("CHAOS_BROKEN", "")
     if broken:
-        {"books late": _books_late, "draws again": _draws_again}[broken]()
+        from broken_servers import booked_late, drawn_again
+
+        break_it = {
+            "books late": lambda: booked_late(lambda: on_step("late booking")),
+            "draws again": drawn_again,
+        }
+        break_it[broken]()
     return real.app
 
 
@@ -112,50 +118,6 @@ def _note_taken(owner: Any) -> None:
         return answer
 
     owner.take = take
-
-
-def _books_late() -> None:
-    """A broken server: bookings wait until the board is out."""
-    from fedboard.common.privacy.events import digest
-    from fedboard.common.privacy.ledger import Ledger, Receipt
-    from fedboard.server.publication import BoardStore
-
-    book, publish = Ledger.book_all, BoardStore.publish
-    waiting: list[Any] = []
-
-    def book_later(self: Any, events: Any, *, reissue: bool = False) -> Any:
-        asked = list(events)
-        waiting.extend(asked)
-        return tuple(Receipt(seq=1, name=e["name"], event_digest=digest(e), hash="") for e in asked)
-
-    def publish_first(self: Any, board: Any, ledger: Any, **keywords: Any) -> Any:
-        published = publish(self, board, ledger, **keywords)
-        on_step("late booking")
-        book(ledger, waiting, reissue=True)
-        waiting.clear()
-        return published
-
-    Ledger.book_all = book_later  # type: ignore[method-assign]
-    BoardStore.publish = publish_first  # type: ignore[method-assign]
-
-
-def _draws_again() -> None:
-    """A broken server: what is booked may be drawn again."""
-    from fedboard.common.privacy.events import digest
-    from fedboard.common.privacy.ledger import Ledger, Receipt
-    from fedboard.server.round import run_round
-    from fedboard.server.training import Training
-
-    def any_receipt(self: Any, row: Any, event: Any, *, reissue: bool) -> Any:
-        return Receipt(seq=row.seq, name=row.name, event_digest=digest(event), hash=row.hash)
-
-    def again(self: Any, board: Any) -> Any:
-        return run_round(
-            self.task, board, runtime=self.runtime, ledger=self.ledger, noise=self.noise, reissue=True
-        )
-
-    Ledger._reissued = any_receipt  # type: ignore[method-assign]
-    Training._round = again  # type: ignore[method-assign]
 
 
 def _be_server() -> None:

@@ -38,6 +38,8 @@ os.environ["PYTHONWARNINGS"] = (
     "ignore::UserWarning:multiprocessing.resource_tracker"  # it tidies up after kills
 )
 
+from broken_servers import booked_late, drawn_again
+
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import PrivacyError
@@ -45,14 +47,10 @@ from fedboard.common.privacy import chain
 from fedboard.common.privacy.accounting import epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.chain import ChainFile
-from fedboard.common.privacy.chain_rows import Row
-from fedboard.common.privacy.events import digest
-from fedboard.common.privacy.ledger import Budget, Ledger, Receipt
+from fedboard.common.privacy.ledger import Budget, Ledger
 from fedboard.common.privacy.population import Population
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.server.publication import BoardStore
-from fedboard.server.round import run_round
-from fedboard.server.training import Training
 from fedboard.simulations import simulate as simulation
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
@@ -74,7 +72,6 @@ STEPS = {
 """Where a run can be killed to the point: owner and name of a function."""
 
 Trial = Callable[[], object]
-Where = Callable[["Run"], None]
 
 
 @dataclass
@@ -156,17 +153,17 @@ def in_a_process(work: Trial, *, delay: float | None = None) -> tuple[bool, str]
     return killed, said
 
 
-def to_the_end(run: Run, *, resume: bool, broken: Where | None = None) -> Trial:
+def to_the_end(run: Run, *, resume: bool, broken: Callable[[], None] | None = None) -> Trial:
     def work() -> None:
         logged_draws(run)
         if broken is not None:
-            broken(run)
+            broken()
         run.go(resume=resume)
 
     return work
 
 
-def to_a_step(run: Run, number: int, *, resume: bool, broken: Where | None = None) -> Trial:
+def to_a_step(run: Run, number: int, *, resume: bool, broken: Callable[[], None] | None = None) -> Trial:
     """Run, and die at the given step."""
 
     def work() -> None:
@@ -178,7 +175,7 @@ def to_a_step(run: Run, number: int, *, resume: bool, broken: Where | None = Non
 
         logged_draws(run)
         if broken is not None:
-            broken(run)
+            broken()
         watch(on_step)
         run.go(resume=resume)
 
@@ -287,7 +284,7 @@ class Campaign:
     folder: Path
     noise: str
     chance: random.Random
-    broken: Where | None = None
+    broken: Callable[[], None] | None = None
     kills: int = 0
     runs: int = 0
     lost_preparations: int = 0
@@ -374,41 +371,6 @@ def config_for(noise: str, account: Path) -> SimulationConfig:
     )
 
 
-def booked_late(run: Run) -> None:
-    """A broken version: bookings wait until the board is out."""
-    book, publish = Ledger.book_all, BoardStore.publish
-    waiting: list[Any] = []
-
-    def book_later(self: Ledger, events: Any, *, reissue: bool = False) -> Any:
-        asked = list(events)
-        waiting.extend(asked)
-        return tuple(Receipt(seq=1, name=e["name"], event_digest=digest(e), hash="") for e in asked)
-
-    def publish_first(self: BoardStore, board: Board, ledger: Ledger, **keywords: Any) -> Board:
-        published = publish(self, board, ledger, **keywords)
-        book(ledger, waiting, reissue=True)
-        waiting.clear()
-        return published
-
-    Ledger.book_all = book_later  # type: ignore[method-assign]
-    BoardStore.publish = publish_first  # type: ignore[method-assign]
-
-
-def drawn_again(run: Run) -> None:
-    """A broken version: whatever is booked may be drawn again."""
-
-    def any_receipt(self: Ledger, row: Row, event: Any, *, reissue: bool) -> Receipt:
-        return Receipt(seq=row.seq, name=row.name, event_digest=digest(event), hash=row.hash)
-
-    def again(self: Training, board: Board) -> Any:
-        return run_round(
-            self.task, board, runtime=self.runtime, ledger=self.ledger, noise=self.noise, reissue=True
-        )
-
-    Ledger._reissued = any_receipt  # type: ignore[method-assign]
-    Training._round = again  # type: ignore[method-assign]
-
-
 @contextmanager
 def without_reports() -> Iterator[None]:
     """Pictures take longer than everything else in a run this small."""
@@ -420,7 +382,9 @@ def without_reports() -> Iterator[None]:
         simulation.write_report = original
 
 
-def campaign(folder: Path, noise: str, seed: int, kills: int, broken: Where | None = None) -> Campaign:
+def campaign(
+    folder: Path, noise: str, seed: int, kills: int, broken: Callable[[], None] | None = None
+) -> Campaign:
     name = noise if broken is None else broken.__name__
     done = Campaign(folder / name, noise, random.Random(f"{seed} {name}"), broken)
     try:
