@@ -29,6 +29,20 @@ class StorageError(FedboardError):
     """The disk would not take or give a record; nothing of what it was about was released."""
 
 
+class TooFewAnswersError(FedboardError):
+    """Fewer clients than the quorum answered in time; nothing was released."""
+
+    def __init__(self, text: str, *, given: bool = False) -> None:
+        """Say it.
+
+        Args:
+            text: one sentence.
+            given: whether clients may have given their part already, so that the round is paid for.
+        """
+        super().__init__(text)
+        self.given = given
+
+
 class WorkerDiedError(FedboardError):
     """A worker process ended before its part was done; the run stops at its last checkpoint."""
 
@@ -41,5 +55,6 @@ __all__ = [
     "InputError",
     "PrivacyError",
     "StorageError",
+    "TooFewAnswersError",
     "WorkerDiedError",
 ]

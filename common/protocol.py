@@ -1,14 +1,18 @@
-"""What an aggregation protocol is: how contributions become one exact sum, and whom that asks to be trusted."""
+"""What an aggregation protocol is: how contributions become one sum, and whom that asks to be trusted.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+A protocol is a pair of state machines that exchange bytes. The server's side of one round is a ``ServerSession``, a
+client's side a ``ClientSession``; neither knows where the other runs. The engine, the Flower runtimes and the tests
+carry the messages.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
-
-Message = TypeVar("Message")
+from fedboard.common.privacy.noise import NoiseSource
 
 
 class NoiseAt(StrEnum):
@@ -23,19 +27,30 @@ class NoiseAt(StrEnum):
 class Trust:
     """The trust model, in sentences that the certificate carries as they are."""
 
-    sees: str
-    """What the aggregator sees of one client."""
+    server_sees: str
+    """What the server, or each of them, sees of one client."""
+    network_sees: str
+    """What somebody sees who watches the network, or keeps what passes the transport."""
+    clients_see: str
+    """What other clients see."""
     privacy_relies_on: str
     """Who must behave for the guarantee to hold."""
+    utility_relies_on: str
+    """Who must behave for the board to be any good."""
     malicious_client: str
-    """What one client can do to the sum, and what stops it."""
+    """What one client can do to the sum, and what bounds it."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(getattr(self, field.name) for field in fields(self))
 
 
 class ExactSums(Protocol):
-    """The exact sums of one round, still secret: they leave only through a booked release."""
+    """The sums of one round, still secret: they leave only through a booked release."""
 
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
-        """Rows ``start:stop`` of these requests' exact sums, by name: int64, shape (stop - start, width)."""
+        """Rows ``start:stop`` of these requests' sums, by name: int64, shape (stop - start, width)."""
         ...
 
     @property
@@ -43,12 +58,92 @@ class ExactSums(Protocol):
         """Rows left out because they broke a bound; known to the aggregator only."""
         ...
 
+    @property
+    def noise_shares(self) -> int:
+        """How many honest clients' shares of the noise are in the sums at least; 0 where they are exact."""
+        ...
 
-class AggregationProtocol(Protocol[Message]):
-    """Turns the contributions of many clients into exact sums.
 
-    Guarantee: ``combine(encode(c) for c in parts)`` gives, for every request, the sum over all rows that keep
-    their bounds, to the last bit, in any order and for any split of the users into parts.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Given:
+    """What one client gives to a round. Private."""
+
+    contribution: Contribution
+    """Its rows."""
+    requests: tuple[Request, ...]
+    """What the board asks for."""
+
+
+class ServerSession(Protocol):
+    """The server's side of one round: steps, each of which asks some clients and takes their replies.
+
+    It lives in memory only. Whoever carries the messages calls ``outgoing``, ``take`` for each reply, and
+    ``proceed`` when all have replied or the step's time is over, until ``proceed`` says that no step follows.
+    """
+
+    @property
+    def asks_contributions(self) -> bool:
+        """Whether this step asks for what clients give; the board travels with its messages."""
+        ...
+
+    def outgoing(self) -> Mapping[str, bytes]:
+        """The message of this step to each client that is asked. Asking twice gives the same bytes."""
+        ...
+
+    def take(self, client: str, reply: bytes) -> None:
+        """Take a client's reply to this step.
+
+        Args:
+            client: its authenticated identity.
+            reply: from a client that need not be honest.
+
+        Raises:
+            RefusedError: it does not count; nothing has changed.
+        """
+        ...
+
+    def proceed(self) -> bool:
+        """Close the step; whoever has not replied is out. Whether another step follows.
+
+        Raises:
+            TooFewAnswersError: too few replied; the round is given up and nothing of it can be learnt.
+        """
+        ...
+
+    def sums(self) -> ExactSums:
+        """The sums over all clients that stayed, once no step follows."""
+        ...
+
+
+class ClientSession(Protocol):
+    """A client's side of one round."""
+
+    def answer(self, message: bytes, given: Given | None) -> bytes:
+        """The reply to one step.
+
+        The same message gets the same bytes again; each step is answered once.
+
+        Args:
+            message: from a server that need not be honest.
+            given: what the client gives, where the step asks for it. Private.
+
+        Raises:
+            PrivacyError: a row breaks its declared bound; nothing is sent.
+            RefusedError: the message is malformed, out of turn, or asks for what would tell too much.
+        """
+        ...
+
+    def to_bytes(self) -> bytes:
+        """The session's state, as ``AggregationProtocol.resume`` takes it; it may hold secrets."""
+        ...
+
+
+class AggregationProtocol(Protocol):
+    """Turns the contributions of many clients into sums.
+
+    Guarantee: for every request the session's sums are, to the last bit, the sum over the rows of all clients that
+    stayed, plus the noise that the protocol's clients or helpers add; in any order and for any split of the users
+    into clients. ``tests/common/protocols/test_contract.py`` holds every protocol to it.
     """
 
     @property
@@ -58,7 +153,7 @@ class AggregationProtocol(Protocol[Message]):
 
     @property
     def noise_at(self) -> NoiseAt:
-        """Where noise is drawn."""
+        """Where the noise is drawn that the guarantee counts."""
         ...
 
     @property
@@ -66,21 +161,52 @@ class AggregationProtocol(Protocol[Message]):
         """Who sees what, who must be trusted."""
         ...
 
-    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> Message:
-        """Client side: check the bounds, pack the rows.
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Public and JSON-able; together with ``name`` they rebuild the protocol on a client."""
+        ...
+
+    def noise(self, drawn: NoiseSource) -> NoiseSource:
+        """What the ledger books as the source of noise, given the server's own: that, or the clients' shares."""
+        ...
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> ServerSession:
+        """Begin a round on the server.
+
+        Args:
+            about: run, round and board (``Question.about``): every key and message is bound to it.
+            requests: of the round.
+            clients: identities of those that are there.
+            n_items: of the catalogue.
 
         Raises:
-            PrivacyError: a row breaks its declared bound; nothing is sent.
+            InputError: the protocol cannot carry these requests, or not from so many clients.
+            TooFewAnswersError: fewer clients than it needs.
         """
         ...
 
-    def combine(self, messages: Iterable[Message], requests: Sequence[Request]) -> ExactSums:
-        """Server side: check what can be seen again, and sum."""
+    def join(self, about: bytes, noise: NoiseSource) -> ClientSession:
+        """Begin a round on a client.
+
+        Args:
+            about: as on the server.
+            noise: source of the client's own noise, if the protocol has it draw some.
+        """
         ...
 
-    def message_bytes(self, message: Message) -> int:
-        """Size of a message on the wire, bytes."""
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> ClientSession:
+        """Go on with a session from its ``to_bytes``."""
         ...
 
 
-__all__ = ["AggregationProtocol", "ExactSums", "NoiseAt", "Trust"]
+__all__ = [
+    "AggregationProtocol",
+    "ClientSession",
+    "ExactSums",
+    "Given",
+    "NoiseAt",
+    "ServerSession",
+    "Trust",
+]

@@ -113,7 +113,7 @@ def certificate_for(
 
 def sentences(trust: Trust) -> Sequence[str]:
     """The trust model as the certificate lists it."""
-    return (trust.sees, trust.privacy_relies_on, trust.malicious_client)
+    return trust.sentences
 
 
 __all__ = ["ASSUMPTIONS", "BoardStore", "certificate_for", "require_same_history", "sentences"]

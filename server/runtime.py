@@ -9,17 +9,12 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.participation import Attendance
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums
 
 _NUMBERS_PER_BLOCK = 1 << 20
-
-
-class TooFewAnswersError(FedboardError):
-    """Fewer clients than the quorum answered in time; nothing was released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +133,6 @@ __all__ = [
     "Gathered",
     "NoisedSums",
     "Runtime",
-    "TooFewAnswersError",
     "Traffic",
     "item_blocks",
     "noised_block",

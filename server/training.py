@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedboard.common.board import Board
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.guarantee import Guarantee
 from fedboard.common.privacy.ledger import Ledger
 from fedboard.common.privacy.noise import NoiseSource
@@ -15,7 +15,7 @@ from fedboard.common.protocol import Trust
 from fedboard.common.task import Task
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, book_lost, lost_round, run_round
-from fedboard.server.runtime import Runtime, TooFewAnswersError, Traffic
+from fedboard.server.runtime import Runtime, Traffic
 
 _EVERYBODY = FullParticipation()
 
@@ -113,14 +113,17 @@ class Training:
                 participation=self.participation,
                 reissue=not self.noise.private,
             )
-        except TooFewAnswersError:
-            if (
+        except TooFewAnswersError as lost:
+            first = (
                 board.version == 0
-            ):  # nothing can be learnt without it, so it is asked again by whoever resumes
+            )  # nothing can be learnt without it, so whoever resumes asks again, if that is safe
+            if first and not lost.given:
                 raise
             book_lost(
                 self.task, board, ledger=self.ledger, noise=self.noise, participation=self.participation
             )
+            if first:
+                raise
             return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
 
     def _skipped(self, board: Board) -> RoundResult:

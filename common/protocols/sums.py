@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class FactoredSums:
     index: ItemIndex
     rejected_rows: int = 0
     backend: str = "numpy"
+    noise_shares: ClassVar[int] = 0
 
     @staticmethod
     def of(
@@ -138,6 +140,8 @@ class DenseSums:
 
     sums: Mapping[str, IntArray]
     rejected_rows: int = 0
+    noise_shares: int = 0
+    """How many honest clients' shares of the noise are in them at least; 0 where they are exact."""
 
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
         """Rows ``start:stop`` of these requests' exact sums."""

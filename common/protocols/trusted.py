@@ -6,34 +6,33 @@ forms the products. *Dense* sends the sums of a whole cohort; it is smaller when
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
+import msgspec
 import numpy as np
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.protocol import ExactSums, NoiseAt, Trust
+from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
+from fedboard.common.protocols.messages import DenseMessage, FactoredMessage, TrustedMessage
+from fedboard.common.protocols.one_step import OneStepClient, OneStepServer
 from fedboard.common.protocols.row_bounds import rows_within_bounds
 from fedboard.common.protocols.running_sums import RunningSums
 from fedboard.common.protocols.sums import FactoredSums, whole_sums
+from fedboard.common.wire.contents import arrays_of, message_of
+from fedboard.common.wire.frame import pack_frame, unpack_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+_KIND = "trusted"
+_MOST_BYTES = 1 << 31
 
 
-@dataclass(frozen=True, slots=True)
-class FactoredMessage:
-    """The rows of one client, as they are."""
-
-    contribution: Contribution
-
-
-@dataclass(frozen=True, slots=True)
-class DenseMessage:
-    """The exact sums of a cohort; its rows can no longer be checked, so its host is trusted with the bounds."""
-
-    sums: Mapping[str, IntArray]
-
-
-TrustedMessage = FactoredMessage | DenseMessage
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    form: str
+    n_users: int
+    n_items: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +75,65 @@ class Trusted:
             else "is bounded by its cohort's host, whose sums the aggregator cannot check"
         )
         return Trust(
-            sees=f"The aggregator sees {seen} for the time of a round; it publishes noised sums only.",
+            server_sees=f"The aggregator sees {seen} for the time of a round; it publishes noised sums only.",
+            network_sees="The network sees sizes and times; replies over Flower are sealed to a key of the round.",
+            clients_see="Clients see the published boards only.",
             privacy_relies_on="The aggregator must add the noise, keep the ledger and forget the rows.",
+            utility_relies_on="The board is as good as the aggregator and the clients are honest.",
             malicious_client=f"A malicious client {bounded}.",
         )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The wire form."""
+        return {"form": self.form}
+
+    @classmethod
+    def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
+        """For any fleet; ``settings`` may name the form.
+
+        Raises:
+            InputError: another setting, or an unknown form.
+        """
+        return cls.from_parameters({"form": "factored", **settings}, backend=backend)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> Self:
+        """What a server states, on a client.
+
+        Raises:
+            InputError: not the parameters of this protocol.
+        """
+        if set(parameters) != {"form"}:
+            raise InputError(
+                f"the trusted protocol's one setting is form, got {', '.join(sorted(parameters))}"
+            )
+        return cls(form=parameters["form"], backend=backend)
+
+    def noise(self, drawn: NoiseSource) -> NoiseSource:
+        """The aggregator's own."""
+        return drawn
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> OneStepServer:
+        """Begin a round on the server."""
+        adding = _Adding(self, requests, n_items)
+        return OneStepServer(about=about, clients=clients, adding=adding)
+
+    def join(self, about: bytes, noise: NoiseSource) -> OneStepClient:
+        """Begin a round on a client."""
+        return OneStepClient(about=about, pack=self._packed)
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> OneStepClient:
+        """Go on on a client."""
+        return OneStepClient(about=about, pack=self._packed, sent=state)
+
+    def _packed(self, given: Given) -> bytes:
+        rows = given.contribution
+        form, arrays = arrays_of(self.encode(rows, given.requests))
+        fields = {"form": form, "n_users": rows.n_users, "n_items": rows.n_items}
+        return pack_frame(_KIND, fields, arrays)
 
     def encode(self, contribution: Contribution, requests: Sequence[Request]) -> TrustedMessage:
         """Check every bound on the client, then pack.
@@ -112,6 +166,33 @@ class Trusted:
         if isinstance(message, DenseMessage):
             return sum(value.nbytes for value in message.sums.values())
         return int(np.sum(factored_bytes(message.contribution)))
+
+
+class _Adding:
+    """Adds the messages of a session."""
+
+    def __init__(self, protocol: Trusted, requests: Sequence[Request], n_items: int) -> None:
+        self._form, self._n_items = protocol.form, n_items
+        self._running = RunningSums(requests=tuple(requests), backend=protocol.backend)
+
+    def add(self, message: bytes) -> None:
+        frame = unpack_frame(message, kinds=(_KIND,), limit=_MOST_BYTES)
+        fields = frame.read(_Fields)
+        if fields.form != self._form:
+            raise RefusedError(Refusal.WRONG_FORM)
+        if fields.n_items != self._n_items:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        content = message_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
+        if isinstance(content, FactoredMessage):
+            self._running.add_rows(content.contribution)
+            return
+        try:
+            self._running.add_sums(content.sums)
+        except (InputError, KeyError):
+            raise RefusedError(Refusal.MALFORMED) from None
+
+    def sums(self) -> ExactSums:
+        return self._running.sums()
 
 
 def factored_bytes(contribution: Contribution) -> IntArray:

@@ -3,23 +3,15 @@
 An answer holds private rows. It is for the aggregator alone, for the time of a round.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from fedboard.common.arrays import IntArray
-from fedboard.common.contribution import Contribution
-from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage, TrustedMessage
-from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.protocols.messages import TrustedMessage
+from fedboard.common.wire.contents import arrays_of, message_of
+from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
-
-_TOTAL = "total/"
-_ENTRY_ARRAYS = ("weights", "responses")
-_ROW_ARRAYS = ("indptr", "items", "vectors", *_ENTRY_ARRAYS)
 
 
 class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +47,7 @@ class Answer:
 
     def to_bytes(self, *, n_items: int) -> bytes:
         """The message as it travels."""
-        form, arrays = _arrays(self.message)
+        form, arrays = arrays_of(self.message)
         fields = {
             "run": self.run,
             "round": self.round,
@@ -84,7 +76,7 @@ class Answer:
         fields = frame.read(_Fields)
         if not 0 <= fields.first_row < 2**62 or fields.n_users < 0:
             raise RefusedError(Refusal.MALFORMED)
-        message = _message(frame, fields)
+        message = message_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
         return cls(
             run=fields.run,
             round=fields.round,
@@ -98,48 +90,6 @@ class Answer:
 def refusal(code: Refusal) -> bytes:
     """The message of a client that does not answer."""
     return pack_frame(Answer.REFUSAL, {"code": code.value}, {})
-
-
-def _arrays(message: TrustedMessage) -> tuple[str, dict[str, NDArray[Any]]]:
-    if isinstance(message, DenseMessage):
-        return "dense", dict(message.sums)
-    rows = message.contribution
-    arrays: dict[str, NDArray[Any] | None] = {name: getattr(rows, name) for name in _ROW_ARRAYS}
-    found = {name: array for name, array in arrays.items() if array is not None}
-    return "factored", found | {_TOTAL + name: total for name, total in rows.totals.items()}
-
-
-def _message(frame: Frame, fields: _Fields) -> TrustedMessage:
-    if fields.form == "dense":
-        return DenseMessage(_sums(frame.arrays))
-    if fields.form != "factored":
-        raise RefusedError(Refusal.WRONG_FORM)
-    return FactoredMessage(_rows(frame.arrays, fields))
-
-
-def _sums(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, IntArray]:
-    if any(array.dtype != np.int64 or array.ndim != 2 for array in arrays.values()):
-        raise RefusedError(Refusal.MALFORMED)
-    return arrays
-
-
-def _rows(arrays: Mapping[str, NDArray[Any]], fields: _Fields) -> Contribution:
-    totals = {n.removeprefix(_TOTAL): array for n, array in arrays.items() if n.startswith(_TOTAL)}
-    named = {name: array for name, array in arrays.items() if not name.startswith(_TOTAL)}
-    indptr, items = named.get("indptr"), named.get("items")
-    if indptr is None or items is None or not set(named) <= set(_ROW_ARRAYS):
-        raise RefusedError(Refusal.MALFORMED)
-    if indptr.shape != (fields.n_users + 1,) or items.ndim != 1:
-        raise RefusedError(Refusal.MALFORMED)
-    return Contribution(
-        n_items=fields.n_items,
-        indptr=indptr,
-        items=items,
-        weights=named.get("weights"),
-        vectors=named.get("vectors"),
-        responses=named.get("responses"),
-        totals=totals,
-    )
 
 
 __all__ = ["Answer", "refusal"]

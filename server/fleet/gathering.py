@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.participation import Attendance, require_unsampled
 from fedboard.common.privacy.release import BookedRelease
@@ -24,7 +24,7 @@ from fedboard.server.fleet.admission import Admission
 from fedboard.server.fleet.exchange import Exchange, Reply
 from fedboard.server.fleet.intake import Intake
 from fedboard.server.fleet.job import Job
-from fedboard.server.runtime import Gathered, NoisedSums, TooFewAnswersError
+from fedboard.server.runtime import Gathered, NoisedSums
 
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 """A node that failed in this way may do better when it is asked again."""

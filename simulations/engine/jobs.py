@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -98,6 +99,7 @@ class SharedSums:
     rows: SharedRows
     rejected_rows: int
     backend: str
+    noise_shares: ClassVar[int] = 0
 
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
         """Rows ``start:stop`` of these requests' exact sums."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.participation import PoissonParticipation
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.wire.answer import refusal
@@ -19,7 +19,6 @@ from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.gathering import FleetRuntime
 from fedboard.server.fleet.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
-from fedboard.server.runtime import TooFewAnswersError
 from fedboard.server.training import FinishedRound
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,

@@ -12,7 +12,13 @@ import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError
+from fedboard.common.errors import (
+    BudgetExceededError,
+    FedboardError,
+    InputError,
+    PrivacyError,
+    TooFewAnswersError,
+)
 from fedboard.common.wire.answer import refusal
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal
@@ -20,7 +26,6 @@ from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
-from fedboard.server.runtime import TooFewAnswersError
 from tests.common.tasks.conftest import a_task
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
