@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.events import Event, digest
 from fedboard.common.privacy.noise import NoiseStream
+from fedboard.common.privacy.noise_shares import AbsentStream
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger import Receipt
@@ -34,8 +35,8 @@ def require_paid(stated: Mapping[str, Any], event: Event, receipt: "Receipt", st
         stream: where the draws will come from.
 
     Raises:
-        PrivacyError: the receipt is for another event than the noise of this release, or noise from a seed is
-            booked as private.
+        PrivacyError: the receipt is for another event than the noise of this release, noise from a seed is
+            booked as private, or noise that clients add as drawn here or the other way round.
     """
     name = stated["name"]
     differs = any(event.get(key) != value for key, value in stated.items())
@@ -45,6 +46,11 @@ def require_paid(stated: Mapping[str, Any], event: Event, receipt: "Receipt", st
         raise PrivacyError(
             f"release {name!r} is booked as {'' if event.get('private') else 'not '}private, "
             "its noise is of the other kind"
+        )
+    if isinstance(stream, AbsentStream) is not ("shares" in event):
+        raise PrivacyError(
+            f"release {name!r} is booked with noise {'of its clients' if 'shares' in event else 'drawn here'}, "
+            "and is given the other kind"
         )
 
 

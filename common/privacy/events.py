@@ -110,7 +110,30 @@ def stated_problems(event: Event) -> list[str]:
     ]
     if not problems and event.get("layout") == "symmetric" and symmetric_rank(event["width"]) is None:
         problems.append(f"width of a symmetric release must be d (d + 1) / 2, got {event['width']}")
-    return problems or participation_problems(event)
+    return problems or participation_problems(event) or shares_problems(event)
+
+
+def shares_problems(event: Event) -> list[str]:
+    """Say what is wrong with an event's ``shares``; nothing where it has none: the server draws the noise.
+
+    ``{"least": h}``: the noise is in the sum already, in shares of the clients, any h of which make up all of it.
+    Gaussian noise only. Not together with ``poisson``: the server knows the coins, and noise in shares is there to
+    protect against the server too.
+    """
+    if "shares" not in event:
+        return []
+    stated = event["shares"]
+    if not isinstance(stated, Mapping) or set(stated) != {"least"} or not _is_count(stated["least"]):
+        return [f"shares must be {{'least': an int > 0}} and nothing else, got {stated!r}"]
+    problems = []
+    if event["mechanism"] != "gaussian":
+        problems.append(f"noise in shares is accounted for gaussian only, got {event['mechanism']}")
+    if is_amplified(event):
+        problems.append(
+            "noise in shares is not accounted with participation poisson, whose coins the server knows; "
+            "use full participation"
+        )
+    return problems
 
 
 def participation_problems(event: Event) -> list[str]:
@@ -319,6 +342,7 @@ __all__ = [
     "pure_epsilon",
     "release_shift",
     "require_sound",
+    "shares_problems",
     "stated_problems",
     "symmetric_rank",
 ]

@@ -200,6 +200,21 @@ class Ledger:
                 booked |= {str(event["name"]): _receipt(add(self.run, event["name"], event)) for event in new}
         return tuple(booked[name] for name in asked)
 
+    def require_affordable(self, events: Iterable[Event]) -> None:
+        """Refuse what ``book_all`` would not book; nothing is written. What is booked already counts once.
+
+        Raises:
+            BudgetExceededError: the budget does not cover the events together.
+            PrivacyError: an event is not sound, not in the plan, or for another adjacency.
+        """
+        given = list(events)
+        for event in given:
+            self._require_bookable(event)
+        taken = {row.name for row in self._chain.rows() if row.run == self.run}
+        new = [event for event in given if event["name"] not in taken]
+        if new:
+            self._require_affordable(new)
+
     def events(self) -> list[dict[str, Any]]:
         """All booked events, oldest first."""
         return [row.record for row in self._chain.rows()]

@@ -17,6 +17,7 @@ from fedboard.common.kernels import standard_normal
 _KEY_BYTES = 32  # AES-256
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits
 _WORDS_PER_CHUNK = 1 << 16  # stays in cache
+_SHARES = "shares of the clients"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +162,28 @@ class SeededNoise:
 def noise_problems(event: Mapping[str, Any]) -> list[str]:
     """Say what is wrong with what an event states about its noise; empty where nothing is.
 
-    A source that names a seed, or that calls itself seeded, must not be private.
+    A source that names a seed, or that calls itself seeded, must not be private; one whose noise comes in shares
+    says how many.
     """
     label, private = event.get("noise"), event.get("private")
     if not isinstance(label, str) or not isinstance(private, bool):
         return ["the noise source is not stated"]
+    if "shares" in event:
+        stated = event["shares"]
+        of_shares = shared_label(stated.get("least") if isinstance(stated, Mapping) else None, "")
+        if not label.startswith(of_shares):
+            return ["the event states noise shares, and its noise source other ones or none"]
+        label = label.removeprefix(of_shares)
+    elif label.startswith(_SHARES):
+        return ["the noise source states shares, and the event none"]
     if private and ("seed" in event or label == SeededNoise.label):
         return ["noise from a seed is stated as private"]
     return []
+
+
+def shared_label(least: int | None, label: str) -> str:
+    """What is said of a source whose noise the clients add: so many honest shares, each from such a source."""
+    return f"{_SHARES}, at least {least} of them honest, each {label}"
 
 
 @cache
@@ -194,4 +209,5 @@ __all__ = [
     "SeededStream",
     "noise_backend",
     "noise_problems",
+    "shared_label",
 ]

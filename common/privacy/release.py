@@ -20,6 +20,7 @@ from fedboard.common.privacy.events import (
     symmetric_rank,
 )
 from fedboard.common.privacy.noise import NoiseSource, NoiseStream, noise_backend
+from fedboard.common.privacy.noise_shares import least_shares
 from fedboard.common.privacy.row_norms import keeps_l2_bound
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class BookedRelease:
             release=self.release, event=self.event, receipt=self.receipt, stream=self.stream, _open=handed
         )
 
-    def publish(self, sums: IntArray, *, start_row: int = 0) -> FloatArray:
+    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
         """Add the noise to rows ``start_row:start_row + k`` and return them in real units.
 
         ``floor((S + rint(sigma N)) / 2^shift) * 2^shift * grid_step``. Rounding commutes with adding the
@@ -224,20 +225,29 @@ class BookedRelease:
         calls. Not guaranteed: more precision than 64-bit words and float64 have; a published value keeps its
         probability to about 1e-9 within 4 noise deviations and 1e-2 at 7, and none lies beyond 9.1.
 
+        A release that is booked with noise shares has its noise in S already: ``floor(S / 2^shift) * 2^shift *
+        grid_step``.
+
         Args:
-            sums: int64, shape (k, width), exact sums of contributions in grid units. Private.
+            sums: int64, shape (k, width), exact sums of contributions in grid units, with the clients' shares of
+                the noise where the release is booked so. Private.
             start_row: number of the first row.
+            noise_shares: how many honest shares are in the sums at least; 0 for exact sums.
 
         Returns:
             float64, shape (k, width). Public.
 
         Raises:
             InputError: wrong shape or dtype.
-            PrivacyError: a row was published before, or the sums leave no headroom in 64 bits; nothing is
-                returned.
+            PrivacyError: a row was published before, the sums leave no headroom in 64 bits, or they hold fewer
+                noise shares than are booked, or any although none are; nothing is returned.
         """
         self._check_sums(sums)
+        self._check_shares(noise_shares)
         self._claim(start_row, start_row + sums.shape[0])
+        if noise_shares:
+            kept: FloatArray = (sums >> self.release.release_shift).astype(np.float64)
+            return kept * self.release.published_step
         published = np.empty(sums.shape, dtype=np.float64)
         deviations = self.release.column_stddev()
         step = max(1, _NUMBERS_PER_CHUNK // self.release.width)
@@ -259,6 +269,14 @@ class BookedRelease:
         if largest + _LARGEST_DRAW * self.release.noise_stddev >= _HEADROOM:
             raise PrivacyError(
                 f"release {self.release.name!r} does not fit 64-bit integers; use a coarser grid"
+            )
+
+    def _check_shares(self, noise_shares: int) -> None:
+        booked = least_shares(self.event)
+        if noise_shares < booked or (noise_shares and not booked):
+            raise PrivacyError(
+                f"release {self.release.name!r} is booked with {booked or 'no'} noise shares of clients, and its "
+                f"sums hold {noise_shares or 'none'}; nothing was published"
             )
 
     def _claim(self, start_row: int, stop_row: int) -> None:

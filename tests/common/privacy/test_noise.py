@@ -234,7 +234,7 @@ def _in_a_new_process(source, stream):
         input=pickle.dumps((source, stream)),
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     return pickle.loads(ended.stdout)
 
