@@ -11,6 +11,16 @@ IntArray: TypeAlias = NDArray[np.int64]
 IndexArray: TypeAlias = NDArray[np.int32]
 ShortArray: TypeAlias = NDArray[np.int16]
 BitArray: TypeAlias = NDArray[np.uint64]
+ResidueArray: TypeAlias = NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
-__all__ = ["BitArray", "BoolArray", "Float32Array", "FloatArray", "IndexArray", "IntArray", "ShortArray"]
+__all__ = [
+    "BitArray",
+    "BoolArray",
+    "Float32Array",
+    "FloatArray",
+    "IndexArray",
+    "IntArray",
+    "ResidueArray",
+    "ShortArray",
+]

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.ledger import Ledger
 from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.noise_shares import SharedNoise, coins_of
 from fedboard.common.privacy.participation import Attendance, FullParticipation, Participation, round_name
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.task import RoundTask
@@ -53,10 +55,15 @@ def run_round(
 
     Raises:
         BudgetExceededError: the round does not fit in what is left of the budget.
-        PrivacyError: a request of the task states who takes part, or the runtime did not draw it.
+        PrivacyError: a request of the task states who takes part, the runtime did not draw it, or it cannot be
+            accounted with noise that the clients add.
     """
-    attendance = Attendance(participation=participation, name=round_name(board.version), noise=noise)
+    attendance = Attendance(
+        participation=participation, name=round_name(board.version), noise=coins_of(noise)
+    )
     requests = attendance.mark(task.requests(board))
+    if isinstance(noise, SharedNoise):  # what the clients send is a release already
+        ledger.require_affordable(_events(requests, noise))
     gathered = runtime.gather(board, requests, attendance)
     attendance.require_drawn()
     booked = _book(requests, ledger, noise, reissue=reissue)
@@ -82,15 +89,21 @@ def book_lost(
     Raises:
         BudgetExceededError: the round does not fit in what is left of the budget.
     """
-    attendance = Attendance(participation=participation, name=round_name(board.version), noise=noise)
+    attendance = Attendance(
+        participation=participation, name=round_name(board.version), noise=coins_of(noise)
+    )
     _book(attendance.mark(task.requests(board)), ledger, noise, reissue=True)
+
+
+def _events(requests: Sequence[Request], noise: NoiseSource) -> list[dict[str, Any]]:
+    return [{**request.release.event(), **noise.describe()} for request in requests]
 
 
 def _book(
     requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool
 ) -> dict[str, BookedRelease]:
     """Pay for a whole round at once: its releases share their coins, and a round is published whole or not."""
-    events = [{**request.release.event(), **noise.describe()} for request in requests]
+    events = _events(requests, noise)
     receipts = ledger.book_all(events, reissue=reissue)
     return {
         request.name: BookedRelease(

@@ -98,7 +98,7 @@ class NoisedSums:
         """One release as a whole, float64, shape (rows, width)."""
         request = next(r for r in self.requests if r.name == name)
         exact = self.sums.block([request], 0, request.release.rows)
-        return self.booked[name].publish(exact[name])
+        return self.booked[name].publish(exact[name], noise_shares=self.sums.noise_shares)
 
     def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
         """Run ``solver`` over blocks of items; float32, shape (n_items, width)."""
@@ -125,7 +125,10 @@ def noised_block(
 ) -> Float32Array:
     """Exact sums of one block of items, noised, solved; float32, shape (stop - start, width)."""
     exact = sums.block(requests, start, stop)
-    noised = {name: booked[name].publish(values, start_row=start) for name, values in exact.items()}
+    noised = {
+        name: booked[name].publish(values, start_row=start, noise_shares=sums.noise_shares)
+        for name, values in exact.items()
+    }
     return solver(start, noised)
 
 

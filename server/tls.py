@@ -4,6 +4,7 @@ Devices trust this authority and no other, so nobody outside the fleet can vouch
 """
 
 import ipaddress
+import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -76,6 +77,29 @@ def make_server_certificate(
     write_new({certificate: signed.public_bytes(serialization.Encoding.PEM)}, secret=False)
 
 
+def require_pair(certificate: Path, key: Path) -> None:
+    """Check that a server can use a certificate and its key.
+
+    Raises:
+        InputError: one cannot be read, is none, or they do not belong together.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise InputError(
+            f"{certificate} and {key}: "
+            + (
+                "this private key belongs to another certificate"
+                if error.reason == "KEY_VALUES_MISMATCH"
+                else "not a certificate and its private key in PEM form, without a passphrase"
+            )
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{certificate} and {key}: certificate and private key cannot both be read ({error.strerror})"
+        ) from error
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, *, days: int
 ) -> x509.CertificateBuilder:
@@ -139,4 +163,4 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
     return issuer, private
 
 
-__all__ = ["make_authority", "make_server_certificate"]
+__all__ = ["make_authority", "make_server_certificate", "require_pair"]

@@ -30,6 +30,21 @@ def joined(parts: Sequence[Contribution]) -> Contribution:
     )
 
 
+def row_range(contribution: Contribution, start: int, stop: int) -> Contribution:
+    """Rows ``start:stop`` of the contribution, without copying."""
+    first, last = int(contribution.indptr[start]), int(contribution.indptr[stop])
+    weights, responses, vectors = contribution.weights, contribution.responses, contribution.vectors
+    return replace(
+        contribution,
+        indptr=contribution.indptr[start : stop + 1] - first,
+        items=contribution.items[first:last],
+        weights=None if weights is None else weights[first:last],
+        responses=None if responses is None else responses[first:last],
+        vectors=None if vectors is None else vectors[start:stop],
+        totals={name: rows[start:stop] for name, rows in contribution.totals.items()},
+    )
+
+
 def only_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
     """The contribution without every row that ``keep`` (bool, shape (n_users,)) leaves out."""
     entries = np.repeat(keep, np.diff(contribution.indptr))
@@ -59,4 +74,4 @@ def _joined(parts: Sequence[ShortArray | None]) -> ShortArray | None:
     return np.concatenate(present) if len(present) == len(parts) else None
 
 
-__all__ = ["joined", "only_rows"]
+__all__ = ["joined", "only_rows", "row_range"]

@@ -9,7 +9,7 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.arrays import BoolArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, Source
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.item_index import ItemIndex, index_by_item
 
@@ -162,10 +162,21 @@ class DenseSums:
 
     @staticmethod
     def total_of(members: Sequence[ExactSums], requests: Sequence[Request]) -> "DenseSums":
-        """Add up exact sums of any kind; refused rows are counted together."""
+        """Add up the sums of different clients, of any kind; refused rows and noise shares are counted together.
+
+        Raises:
+            PrivacyError: some are exact and others hold noise shares, so they were not made for one release.
+        """
+        shares = [member.noise_shares for member in members]
+        if any(shares) and not all(shares):
+            raise PrivacyError(
+                "exact sums and sums with noise shares cannot be added up; nothing was released"
+            )
         parts = (whole_sums(member, requests) for member in members)
         return replace(
-            DenseSums.total(parts, requests), rejected_rows=sum(member.rejected_rows for member in members)
+            DenseSums.total(parts, requests),
+            rejected_rows=sum(member.rejected_rows for member in members),
+            noise_shares=sum(shares),
         )
 
 

@@ -87,7 +87,7 @@ def after_alternation(
 ) -> Board:
     """Item biases and factors, in the next gauge."""
     rows = _learnt(board)
-    evidence = _evidence(board, released, requests, settings, board.arrays["weighted_counts"])
+    evidence = _evidence(board, released, requests, settings, _weighted_counts(board, settings))
     evidence = _with_curvature(evidence, board, released, requests)
     start = _coordinates(board, settings)[rows]
     found = new_coordinates(start, evidence, _design(board, settings, features), settings)
@@ -100,6 +100,16 @@ def after_alternation(
         back = np.linalg.inv(change)
         arrays["item_curvature"] = pack_symmetric(back @ evidence.curvature @ back.T).astype(np.float32)
     return board.successor(**arrays, **next_clip_norm(board, released, settings, t))
+
+
+def _weighted_counts(board: Board, settings: ResidualConfig) -> FloatArray:
+    """c_i as released; where that round was lost, what the counts predict if all users have equally many items."""
+    if "weighted_counts" in board.arrays:
+        return np.asarray(board.arrays["weighted_counts"], dtype=np.float64)
+    counts = board.arrays["item_counts"]
+    shape = counts ** (1.0 - settings.weight_exponent)
+    total = math.sqrt(float(board.arrays["population"][0]) * float(counts.sum()))
+    return np.asarray(total / float(shape.sum()) * shape, dtype=np.float64)
 
 
 def _item_arrays(moved: FloatArray, rows: IntArray, board: Board, settings: ResidualConfig) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 
 from fedboard.common.protocols.messages import TrustedMessage
 from fedboard.common.wire.contents import arrays_of, message_of
-from fedboard.common.wire.frame import pack_frame, unpack_frame
+from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
@@ -72,7 +72,7 @@ class Answer:
         """
         frame = unpack_frame(content, kinds=(cls.KIND, cls.REFUSAL), limit=limit)
         if frame.kind == cls.REFUSAL:
-            raise RefusedError(frame.read(_RefusalFields).code)
+            raise refused_in(frame)
         fields = frame.read(_Fields)
         if not 0 <= fields.first_row < 2**62 or fields.n_users < 0:
             raise RefusedError(Refusal.MALFORMED)
@@ -92,4 +92,13 @@ def refusal(code: Refusal) -> bytes:
     return pack_frame(Answer.REFUSAL, {"code": code.value}, {})
 
 
-__all__ = ["Answer", "refusal"]
+def refused_in(frame: Frame) -> RefusedError:
+    """What a client that does not answer said.
+
+    Raises:
+        RefusedError: not even that can be read.
+    """
+    return RefusedError(frame.read(_RefusalFields).code)
+
+
+__all__ = ["Answer", "refusal", "refused_in"]

@@ -24,7 +24,7 @@ _MAX_HEADER = 1 << 20
 _MAX_DIMENSIONS = 2
 _LONGEST_SIDE = 1 << 40
 """Longer than any: so that the shape of an array without elements stays in range too."""
-_DTYPES = {name: np.dtype(f"<{name}") for name in ("i2", "i4", "i8")} | {"u1": np.dtype("u1")}
+_DTYPES = {name: np.dtype(f"<{name}") for name in ("i2", "i4", "i8", "u4", "u8")} | {"u1": np.dtype("u1")}
 
 Fields = TypeVar("Fields")
 
@@ -67,7 +67,7 @@ def pack_frame(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArra
     Args:
         kind: what message it is.
         fields: JSON-able.
-        arrays: int16, int32, int64 or uint8, of one or two dimensions.
+        arrays: int16, int32, int64, uint8, uint32 or uint64, of one or two dimensions.
     """
     parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     described = [[name, array.dtype.str[1:], list(array.shape)] for name, array in parts.items()]

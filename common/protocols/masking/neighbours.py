@@ -1,0 +1,171 @@
+"""Who shares masks with whom: a k-regular graph, k growing slowly with the number of clients.
+
+Clients are put in an order that nobody chooses (a hash of the session and of every advertised key), as a ring, and
+each is joined to the k / 2 next ones on either side. The order is a function of keys that are fixed before it is
+known, so those who drop out and those who collude fall into a neighbourhood as balls drawn without replacement
+(hypergeometric). Assumed: they do not depend on the order. A server that drops clients after it knows the order, or
+that invents clients, is outside of what the sizes are computed for.
+
+Reference: Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/3372297.3417885, sections 3 and 4.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.errors import InputError
+
+FEWEST_CLIENTS = 3
+MOST_JOINED = 50
+"""Up to so many clients everybody is joined to everybody: it costs little, and each sees how many are left."""
+_BROKEN = 2.0**-40
+_LOST = 2.0**-20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhood:
+    """The size of a neighbourhood and what its shares need. Public."""
+
+    size: int
+    """k: neighbours of each client."""
+    needed: int
+    """t: shares that give a secret back; ``2 t > k + colluding``."""
+    colluding: int
+    """Most neighbours that collude with the server, but for a chance of 2^-40 in all neighbourhoods together."""
+
+
+def share_of(clients: int, share: float) -> int:
+    """``floor(share clients)``, without the rounding of 0.1 and the like."""
+    return int(clients * Fraction(str(share)))
+
+
+def fewest_left(clients: int, dropout: float) -> int:
+    """``ceil((1 - dropout) clients)``, but 2 at least."""
+    return max(2, clients - share_of(clients, dropout))
+
+
+@lru_cache(maxsize=256)
+def neighbourhood(clients: int, *, dropout: float, colluding: float) -> Neighbourhood:
+    """The smallest neighbourhood that is safe enough.
+
+    With c(k) the smallest number for which ``n P(more than c of k neighbours collude) <= 2^-40``, and ``t =
+    floor((k + c) / 2) + 1``, k is the smallest even number with
+
+    * ``n P(fewer than t of k neighbours stay) <= 2^-20``: every secret that is needed can be put together,
+    * ``n^2 / 2 P(k given places are all dropped or colluding) <= 2^-40``: the ring stays in one piece (cutting it
+      takes two gaps of k / 2), so that only the sum over all who stay can be seen,
+
+    or else, and among 50 clients or fewer, everybody is joined to everybody, ``k = n - 1``.
+
+    ``2 t > k + c``: of a client's shares an honest neighbour gives one kind and c give both, which together are too
+    few for t of either kind. So no client's both secrets can be put together, whatever the server asks whom, and a
+    step in which clients confirm to each other who is left is not needed for that.
+
+    Args:
+        clients: n, those that advertised keys; >= 3.
+        dropout: largest share of them that may drop out afterwards.
+        colluding: largest share of them that may collude with the server.
+
+    Raises:
+        InputError: fewer than 3 clients.
+    """
+    if clients < FEWEST_CLIENTS:
+        raise InputError(
+            f"a secure sum needs at least {FEWEST_CLIENTS} clients, got {clients}: each of two would learn the "
+            "other's numbers from the sum"
+        )
+    dropped, bad = share_of(clients, dropout), share_of(clients, colluding)
+    sizes = range(2, clients - 1, 2) if clients > MOST_JOINED else ()
+    for size in sizes:
+        found = _sized(size, clients, bad)
+        lost = clients * _at_most(found.needed - 1, clients - 1, clients - 1 - dropped, size)
+        cut = 2 * log(clients) - log(2) + _log_all(clients, min(clients, dropped + bad), size)
+        if found.needed <= size and lost <= _LOST and cut <= log(_BROKEN):
+            return found
+    return _sized(clients - 1, clients, bad)
+
+
+def _sized(size: int, clients: int, bad: int) -> Neighbourhood:
+    most = min(size, bad)
+    if size < clients - 1:
+        more = _probabilities(clients - 1, bad, size)[::-1].cumsum()[
+            ::-1
+        ]  # at least 0, 1, ... of the neighbours
+        most = int(np.count_nonzero(clients * more > _BROKEN)) - 1
+    return Neighbourhood(size=size, needed=(size + most) // 2 + 1, colluding=most)
+
+
+def _at_most(count: int, all_others: int, marked: int, drawn: int) -> float:
+    return float(_probabilities(all_others, marked, drawn)[: max(0, count + 1)].sum())
+
+
+def _probabilities(all_others: int, marked: int, drawn: int) -> FloatArray:
+    """Hypergeometric: that 0, 1, ... ``drawn`` of those drawn are marked; float64, shape (drawn + 1,)."""
+    hit = np.arange(drawn + 1)
+    possible = (hit <= marked) & (drawn - hit <= all_others - marked)
+    inside, outside = np.where(possible, hit, 0), np.where(possible, drawn - hit, 0)
+    logs = (
+        _log_choices(marked, inside)
+        + _log_choices(all_others - marked, outside)
+        - _log_choices(all_others, np.asarray(drawn))
+    )
+    chances: FloatArray = np.where(possible, np.exp(logs), 0.0)
+    return chances
+
+
+def _log_choices(among: int, chosen: NDArray[Any]) -> FloatArray:
+    logs: FloatArray = gammaln(among + 1.0) - gammaln(chosen + 1.0) - gammaln(among - chosen + 1.0)
+    return logs
+
+
+def _log_all(clients: int, marked: int, places: int) -> float:
+    """Log of the chance that given places are all marked."""
+    if marked < places:
+        return -np.inf
+    return float(_log_choices(marked, np.asarray(places)) - _log_choices(clients, np.asarray(places)))
+
+
+def ring(session: bytes, identities: Sequence[bytes]) -> list[bytes]:
+    """The clients in the order of the ring.
+
+    Args:
+        session: 32 bytes that no other session has.
+        identities: 32 bytes each, of all clients in any order; no two the same.
+    """
+    everybody = hashlib.sha256(session + b"".join(sorted(identities))).digest()
+    return sorted(identities, key=lambda identity: hashlib.sha256(everybody + identity).digest())
+
+
+def neighbours(order: Sequence[bytes], place: int, size: int) -> list[bytes]:
+    """Those joined to the client at this place of the ring, sorted by identity.
+
+    Args:
+        order: as ``ring`` gives it.
+        place: of the client.
+        size: k, even or ``len(order) - 1``.
+    """
+    if size == len(order) - 1:
+        return sorted(other for other in order if other != order[place])
+    steps = (*range(-(size // 2), 0), *range(1, size // 2 + 1))
+    return sorted(order[(place + step) % len(order)] for step in steps)
+
+
+__all__ = [
+    "FEWEST_CLIENTS",
+    "MOST_JOINED",
+    "Neighbourhood",
+    "fewest_left",
+    "neighbourhood",
+    "neighbours",
+    "ring",
+    "share_of",
+]

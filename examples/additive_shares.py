@@ -1,0 +1,114 @@
+"""A protocol of your own: two servers, each of which adds up one half of every client's numbers.
+
+    fedboard simulate --protocol examples/additive_shares.py:AdditiveShares
+
+A half alone is uniformly random. Here both servers are two sums in one process, so this shows how a protocol is
+written and hides nothing from whoever runs it. docs/guide/writing-a-protocol.md walks through the file.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocols.coarse import coarse_sums
+from fedboard.common.protocols.one_step import OneStepClient, OneStepServer
+from fedboard.common.protocols.packing import Packing
+from fedboard.common.protocols.sums import DenseSums
+from fedboard.common.wire.frame import pack_frame, unpack_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveShares:
+    """The protocol. ``most_users``: how many users the sums have room for, public."""
+
+    NAME: ClassVar[str] = "additive-shares"
+    name: ClassVar[str] = NAME
+    noise_at: ClassVar[NoiseAt] = NoiseAt.SERVER
+    trust: ClassVar[Trust] = Trust(
+        server_sees="Each server sees one uniformly random half of a client's sums, and both halves of the total.",
+        network_sees="Whoever reads both halves of a message reads a client's sums: they must be sealed apart.",
+        clients_see="Clients see the published boards only.",
+        privacy_relies_on="The two servers must not collude, and must add the noise and keep the ledger.",
+        utility_relies_on="Both servers and all clients must be honest.",
+        malicious_client="A malicious client can add any numbers: nobody sees what it gives, so nothing bounds it.",
+    )
+    most_users: int
+    backend: str = "numpy"
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, whoever states it."""
+        if type(self.most_users) is not int or self.most_users < 1:
+            raise InputError(f"most_users must be a whole number from 1 on, got {self.most_users!r}")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What a client must know; public."""
+        return {"most_users": self.most_users}
+
+    @classmethod
+    def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
+        """For a fleet of so many clients and users."""
+        return cls.from_parameters({"most_users": users, **settings}, backend=backend)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> Self:
+        """On a client, from what a server states."""
+        if set(parameters) != {"most_users"}:
+            raise InputError(f"additive-shares has the one setting most_users, got {sorted(parameters)}")
+        return cls(most_users=parameters["most_users"], backend=backend)
+
+    def noise(self, drawn: NoiseSource) -> NoiseSource:
+        """The servers' own noise, in full."""
+        return drawn
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> OneStepServer:
+        """The servers' side of a round."""
+        adding = TwoSums(Packing.of(requests, most_users=self.most_users))
+        return OneStepServer(about=about, clients=clients, adding=adding)
+
+    def join(self, about: bytes, noise: NoiseSource) -> OneStepClient:
+        """A client's side of a round."""
+        return OneStepClient(about=about, pack=self.halves)
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> OneStepClient:
+        """The same, after a restart."""
+        return OneStepClient(about=about, pack=self.halves, sent=state)
+
+    def halves(self, given: Given) -> bytes:
+        """What a client sends: its sums minus random numbers, and the random numbers, modulo 2^32."""
+        packing = Packing.of(given.requests, most_users=self.most_users)
+        checked = coarse_sums(given.contribution, given.requests, packing.shifts, backend=self.backend)
+        random = np.frombuffer(os.urandom(4 * packing.size), dtype=np.uint32)
+        return pack_frame("halves", {}, {"first": packing.flatten(checked) - random, "second": random})
+
+
+class TwoSums:
+    """The two servers: each adds up one half."""
+
+    def __init__(self, packing: Packing) -> None:
+        self.packing = packing
+        self.totals = {half: np.zeros(packing.size, dtype=np.uint32) for half in ("first", "second")}
+
+    def add(self, message: bytes) -> None:
+        """Check everything, then change something."""
+        halves = unpack_frame(message, kinds=("halves",), limit=8 * self.packing.size + 4096).arrays
+        if {(name, half.dtype, half.shape) for name, half in halves.items()} != {
+            (name, total.dtype, total.shape) for name, total in self.totals.items()
+        }:
+            raise RefusedError(Refusal.MALFORMED)
+        for name, total in self.totals.items():
+            total += halves[name]
+
+    def sums(self) -> DenseSums:
+        """The two totals together, on the grid of the releases."""
+        return DenseSums(sums=self.packing.unflatten(self.totals["first"] + self.totals["second"]))

@@ -1,0 +1,73 @@
+"""Who a helper is: an Ed25519 key that it signs the key of each round with. Devices pin its public half."""
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from fedboard.common.errors import InputError
+from fedboard.common.node_keys import write_new
+
+_KEY_BYTES = 32
+
+
+def helper_identity(path: Path) -> Ed25519PrivateKey:
+    """Read the key, or make one where there is none.
+
+    Args:
+        path: PEM file that only its owner can read.
+
+    Raises:
+        InputError: it cannot be read or written, others may read it, or it is another kind of key.
+    """
+    if not path.exists():
+        key = Ed25519PrivateKey.generate()
+        try:
+            write_new(
+                {path: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())}, secret=True
+            )
+        except OSError as error:
+            raise InputError(f"{path}: no key can be written there ({error.strerror})") from error
+        return key
+    try:
+        found = load_pem_private_key(path.read_bytes(), password=None)
+        shared = os.name == "posix" and path.stat().st_mode & 0o077
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path}: no private key can be read there ({error})") from error
+    if not isinstance(found, Ed25519PrivateKey):
+        raise InputError(f"{path}: a helper's identity is an Ed25519 key; this is another kind of key")
+    if shared:
+        raise InputError(f"{path}: others can read this key; take their rights away: chmod 600 {path}")
+    return found
+
+
+def identity_text(key: Ed25519PrivateKey) -> str:
+    """The public half as devices and the leader name it: 64 hexadecimal digits."""
+    return key.public_key().public_bytes_raw().hex()
+
+
+def read_identity(text: str) -> bytes:
+    """The public half from its text.
+
+    Raises:
+        InputError: not 64 hexadecimal digits.
+    """
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != _KEY_BYTES:
+        raise InputError(
+            f"the identity of a helper is 64 hexadecimal digits, as `fedboard helper` prints it, got {text!r}"
+        )
+    return found
+
+
+__all__ = ["helper_identity", "identity_text", "read_identity"]

@@ -1,0 +1,110 @@
+"""The leader's way to a helper in another process: gRPC over TLS."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from fedboard.common.arrays import ResidueArray
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.two_server import TwoServer
+from fedboard.common.protocols.two_server_helper import HelperPart, RoundKey
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.helper.messages import (
+    BEGIN,
+    MOST_BYTES,
+    SERVICE,
+    TAKE,
+    TOTAL,
+    begin_message,
+    read_key,
+    read_share,
+    read_taken,
+    take_message,
+    total_message,
+)
+from fedboard.server.helper.token import TOKEN_HEADER, read_token
+
+_SECONDS = 60.0
+_TIMES_FOR_TOTAL = 10
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class HelperLink:
+    """A connection to a helper, for all rounds of a run."""
+
+    def __init__(
+        self, address: str, *, authority: Path, token: Path | None = None, seconds: float = _SECONDS
+    ) -> None:
+        """Connect when the first round needs it.
+
+        Args:
+            address: ``host:port``.
+            authority: PEM file of the certificate authority that vouches for the helper's name.
+            token: file with the secret that the helper asks of its leader; None: it asks for none.
+            seconds: until a helper that does not answer counts as away; a total may take ten times as long.
+
+        Raises:
+            InputError: a file cannot be read.
+        """
+        try:
+            roots = authority.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"{authority}: the helper's authority cannot be read there ({error.strerror})"
+            ) from error
+        self._metadata = () if token is None else ((TOKEN_HEADER, read_token(token)),)
+        self._seconds = seconds
+        self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(roots), options=_OPTIONS)
+
+    def about(self, board: Board) -> "RemoteHelper":
+        """The helper for the round that asks about this board."""
+        return RemoteHelper(self, bytes(board.to_bytes()))
+
+    def ask(self, method: str, message: bytes, *, times: int = 1) -> bytes:
+        """One question, whose answer may take so many times as long as others.
+
+        Raises:
+            RefusedError: nobody answers, or somebody who is not vouched for.
+        """
+        call: Callable[..., bytes] = self._channel.unary_unary(f"/{SERVICE}/{method}")
+        try:
+            return call(message, timeout=times * self._seconds, metadata=self._metadata)
+        except grpc.RpcError:
+            raise RefusedError(Refusal.UNREACHABLE) from None
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._channel.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteHelper:
+    """The helper in one round: ``fedboard.common.protocols.two_server_helper.Helper``."""
+
+    link: HelperLink
+    board: bytes
+
+    def begin(self, about: bytes, requests: Sequence[Request], protocol: TwoServer) -> RoundKey:
+        """Send the board; the helper reads the requests off it itself."""
+        return read_key(self.link.ask(BEGIN, begin_message(about, protocol, self.board)))
+
+    def take(self, about: bytes, client: str, part: HelperPart) -> None:
+        """Hand over one client's part."""
+        read_taken(self.link.ask(TAKE, take_message(about, client, part)))
+
+    def total(self, about: bytes, clients: Sequence[str]) -> ResidueArray:
+        """Ask for the total, once: if the answer is lost the round is."""
+        message = total_message(about, tuple(clients))
+        return read_share(self.link.ask(TOTAL, message, times=_TIMES_FOR_TOTAL))
+
+
+__all__ = ["HelperLink", "RemoteHelper"]

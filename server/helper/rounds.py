@@ -1,0 +1,168 @@
+"""The rounds of a helper: what a leader may ask of it, and how often."""
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedboard.common.arrays import ResidueArray
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.privacy.noise import SecureNoise
+from fedboard.common.protocols.two_server import TwoServer
+from fedboard.common.protocols.two_server_helper import HelperPart, HelperSession, RoundKey
+from fedboard.common.tasks.rebuilding import rebuild_task
+from fedboard.common.wire.question import Question
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.helper.record import AnsweredRounds
+
+_MOST_OPEN = 8
+"""Rounds that are open at a time; an older one is forgotten, which loses it."""
+_ABOUT_LINES = 6
+"""Run, round, board, session, protocol and parameters, see ``Step.about``; a run's name has no line of its own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """A round that was begun."""
+
+    run: str
+    board: Board
+    protocol: TwoServer
+    requests: tuple[Request, ...]
+    session: HelperSession
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class HelperRounds:
+    """Begins rounds, takes shares, and gives one total for each round of a run, for ever.
+
+    What is asked, and so how much noise is added, it reads off the board, whose digest clients have sealed their
+    shares to; the leader's word counts for nothing. Its noise is secret. Methods may be called by several threads.
+    """
+
+    def __init__(
+        self, identity: Ed25519PrivateKey, answered: AnsweredRounds, *, least_clients: int = 2
+    ) -> None:
+        """Use an identity and a record.
+
+        Args:
+            identity: signs the key of each round.
+            answered: rounds that are over.
+            least_clients: a leader that wants sums of fewer is refused.
+        """
+        self._identity, self._answered, self._least = identity, answered, least_clients
+        self._noise = SecureNoise()
+        self._open: dict[bytes, _Open] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, about: bytes, protocol: TwoServer, board: bytes) -> RoundKey:
+        """Begin a round; beginning it again gives the same key.
+
+        Args:
+            about: from a leader that need not be honest, as are the others.
+            protocol: its public parameters.
+            board: what clients were asked about.
+
+        Raises:
+            RefusedError: answered before, not about this board, or a task or parameters that are not helped here.
+        """
+        run, read = _read(about, board)
+        if protocol.survivors < self._least:
+            raise RefusedError(Refusal.TOO_FEW)
+        if (run, read.version) in self._answered:
+            raise RefusedError(Refusal.ANSWERED_BEFORE)
+        with self._lock:
+            if about not in self._open:
+                self._open[about] = self._begun(about, run, read, protocol)
+                for old in list(self._open)[:-_MOST_OPEN]:
+                    del self._open[old]
+            return self._open[about].session.key
+
+    def take(self, about: bytes, client: str, part: HelperPart) -> None:
+        """Take one client's part.
+
+        Raises:
+            RefusedError: it does not count; nothing has changed.
+        """
+        found = self._found(about)
+        with found.lock:
+            found.session.take(client, part)
+
+    def total(self, about: bytes, clients: tuple[str, ...]) -> ResidueArray:
+        """The helper's share with its noise: written down, then given, once.
+
+        Raises:
+            RefusedError: not the clients that it took, too few, or the round was answered before.
+            StorageError: it could not be written down; nothing is given.
+        """
+        found = self._found(about)
+        with found.lock:
+            found.session.require_total(clients)
+            with self._lock:
+                self._answered.add(
+                    found.run,
+                    found.board.version,
+                    board=found.board.digest,
+                    clients=len(clients),
+                    parameters=found.protocol.parameters,
+                    requests=found.requests,
+                    noise=self._noise,
+                )
+                self._open.pop(about, None)
+            return found.session.total(clients)
+
+    def _begun(self, about: bytes, run: str, board: Board, protocol: TwoServer) -> _Open:
+        try:
+            requests = rebuild_task(board).requests(board)
+            session = HelperSession(
+                about,
+                requests,
+                protocol,
+                identity=self._identity,
+                noise=self._noise,
+            )
+        except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
+            raise RefusedError(Refusal.BAD_BOARD) from None
+        if not requests:
+            raise RefusedError(Refusal.BAD_BOARD)
+        return _Open(run=run, board=board, protocol=protocol, requests=requests, session=session)
+
+    def _found(self, about: bytes) -> _Open:
+        with self._lock:
+            found = self._open.get(about)
+        if found is None:
+            run, version, _ = _names(about)
+            answered = (run, version) in self._answered
+            raise RefusedError(Refusal.ANSWERED_BEFORE if answered else Refusal.NO_SESSION)
+        return found
+
+
+def _read(about: bytes, board: bytes) -> tuple[str, Board]:
+    """The run and the board, where they are what ``about`` names."""
+    run, version, digest = _names(about)
+    try:
+        read = Board.from_bytes(np.frombuffer(board, dtype=np.uint8), max_header=Question.MAX_BOARD_HEADER)
+    except InputError:
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    if read.version != version:
+        raise RefusedError(Refusal.WRONG_ROUND)
+    if read.digest != digest:
+        raise RefusedError(Refusal.WRONG_BOARD)
+    return run, read
+
+
+def _names(about: bytes) -> tuple[str, int, str]:
+    """Run, round and digest of the board; another reading of the same bytes is not possible."""
+    try:
+        lines = about.decode(errors="surrogatepass").split("\n")
+    except UnicodeDecodeError:
+        raise RefusedError(Refusal.MALFORMED) from None
+    if len(lines) != _ABOUT_LINES or not lines[1].isdecimal():
+        raise RefusedError(Refusal.MALFORMED)
+    return lines[0], int(lines[1]), lines[2]
+
+
+__all__ = ["HelperRounds"]

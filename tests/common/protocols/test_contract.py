@@ -1,0 +1,248 @@
+"""What every protocol keeps: the trusted sum to the last bit, and nothing for who does not play by the rules."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.protocols.registry import PROTOCOL_NAMES
+from fedboard.common.protocols.sums import FactoredSums, whole_sums
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from tests.common.protocols.cases import CASES, ITEMS, each_board, each_case, raises
+from tests.common.protocols.meetings import SPLIT, Case, Meeting, assert_same, meeting, rows_of, shifts_of
+from tests.common.tasks.conftest import N_ITEMS, N_USERS
+
+ELSEWHERE = b"run 1, round 2, this board"
+Hostile = Mapping[str, bytes]
+
+
+def asking_steps(case: Case) -> list[bool]:
+    """Of each step of a session, whether it asks for contributions."""
+    met, asked = meeting(case, ITEMS), []
+    for messages in met.steps():
+        asked.append(met.server.asks_contributions)
+        met.take_all(messages)
+    return asked
+
+
+def spoiled(honest: bytes, elsewhere: bytes, *, seed: int) -> Hostile:
+    """What may come in the place of an honest message."""
+    random = np.random.default_rng(seed)
+    return {
+        "nothing": b"",
+        "a few random bytes": random.bytes(40),
+        "as many random bytes": random.bytes(len(honest)),
+        "the last byte missing": honest[:-1],
+        "half of it": honest[: len(honest) // 2],
+        "a byte more": honest + b"\0",
+        "that of another round": elsewhere,
+    }
+
+
+def side_by_side(case: Case) -> Iterator[tuple[Meeting, Mapping[str, bytes], Meeting, Mapping[str, bytes]]]:
+    """The steps of a session and of one about another round, by the same clients."""
+    met, other = meeting(case, ITEMS), meeting(case, ITEMS, about=ELSEWHERE)
+    for messages, others in zip(met.steps(), other.steps(), strict=True):
+        yield met, messages, other, others
+        other.take_all(others)
+    assert_same(met.told(met.server.sums()), met.expected())  # as if nothing had happened
+
+
+def test_every_registered_protocol_is_held_to_the_contract() -> None:
+    assert {case.make(len(SPLIT) - 1).name for case in CASES.values()} >= set(PROTOCOL_NAMES)
+
+
+# The sum.
+
+
+@each_case
+@each_board
+def test_the_sum_is_the_trusted_one_to_the_last_bit(case: Case, board: Any) -> None:
+    met = meeting(case, board)
+    trusted = whole_sums(FactoredSums.of(rows_of(board, 0, N_USERS)), met.requests)
+
+    found = met.finish()
+
+    assert_same(found, met.expected())
+    for name, shift in shifts_of(met.protocol, met.requests).items():
+        if not shift:
+            np.testing.assert_array_equal(found[name], trusted[name])
+
+
+@each_case
+@pytest.mark.parametrize("seed", range(3))
+def test_any_split_of_the_users_and_any_order_of_replies_gives_the_same_sum(case: Case, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cuts = sorted(random.integers(0, N_USERS + 1, 5 + seed).tolist())  # some clients may have nobody
+    met = meeting(case, ITEMS, split=(0, *cuts, N_USERS))
+
+    for messages in met.steps():
+        for name in random.permutation(list(messages)):
+            met.server.take(str(name), met.reply(str(name), messages[str(name)]))
+
+    assert_same(met.told(met.server.sums()), met.expected())
+
+
+@each_case
+def test_who_drops_out_at_any_step_is_in_the_sum_if_and_only_if_it_has_contributed(case: Case) -> None:
+    asks = asking_steps(case)
+    for step in range(len(asks)):
+        met = meeting(case, ITEMS)
+        found = met.finish(lost=lambda number, name, step=step: (number, name) == (step, "client-2"))  # type: ignore[misc]
+        contributed = any(asks[:step])
+        assert_same(found, met.expected([n for n in met.given if contributed or n != "client-2"]))
+
+
+@each_case
+def test_a_session_goes_on_from_what_each_client_has_written_at_any_step(case: Case) -> None:
+    met = meeting(case, ITEMS)
+
+    for messages in met.steps():
+        for name, message in messages.items():
+            met.clients[name] = met.resumed(name)
+            reply = met.reply(name, message)
+            met.clients[name] = met.resumed(name)
+            assert met.reply(name, message) == reply
+            met.server.take(name, reply)
+
+    assert_same(met.told(met.server.sums()), met.expected())
+
+
+# Once and only once.
+
+
+@each_case
+def test_the_same_message_gets_the_same_bytes_and_asking_twice_sends_the_same(case: Case) -> None:
+    met = meeting(case, ITEMS)
+
+    for messages in met.steps():
+        assert dict(met.server.outgoing()) == messages
+        for name, message in messages.items():
+            assert met.reply(name, message) == met.reply(name, message)
+        met.take_all(messages)
+
+
+@each_case
+def test_no_client_gives_a_second_contribution(case: Case) -> None:
+    met, other = meeting(case, ITEMS), meeting(case, ITEMS, seed=1)
+
+    for messages in met.steps():
+        met.take_all(messages)
+        if met.server.asks_contributions:
+            for name, message in messages.items():
+                given = met.clients[name].answer(message, met.given[name])
+                assert met.clients[name].answer(message, other.given[name]) == given
+                assert met.resumed(name).answer(message, other.given[name]) == given
+
+
+@each_case
+def test_the_server_takes_one_reply_of_each_client_that_it_asked(case: Case) -> None:
+    met = meeting(case, ITEMS)
+
+    for messages in met.steps():
+        replies = {name: met.reply(name, message) for name, message in messages.items()}
+        with pytest.raises(RefusedError):
+            met.server.take("stranger", replies["client-0"])
+        for name, reply in replies.items():
+            met.server.take(name, reply)
+            for again in (reply, replies["client-0"]):
+                with pytest.raises(RefusedError) as refused:
+                    met.server.take(name, again)
+                assert refused.value.code is Refusal.DUPLICATE
+
+    assert_same(met.told(met.server.sums()), met.expected())
+
+
+# Hostile parties.
+
+
+@each_case
+def test_the_server_refuses_hostile_replies_and_nothing_has_changed(case: Case) -> None:
+    for step, (met, messages, other, others) in enumerate(side_by_side(case)):
+        for number, (name, message) in enumerate(messages.items()):
+            reply = met.reply(name, message)
+            for what, bad in spoiled(
+                reply, other.reply(name, others[name]), seed=100 * step + number
+            ).items():
+                assert raises(RefusedError, met.server.take, name, bad), f"step {step}: it took {what}"
+            met.server.take(name, reply)
+
+
+@each_case
+def test_a_client_refuses_hostile_messages_and_nothing_has_changed(case: Case) -> None:
+    for step, (met, messages, _, others) in enumerate(side_by_side(case)):
+        asks = met.server.asks_contributions
+        for number, (name, message) in enumerate(messages.items()):
+            client, given = met.clients[name], met.given[name] if asks else None
+            before = client.to_bytes()
+            for what, bad in spoiled(message, others[name], seed=100 * step + number).items():
+                assert raises(RefusedError, client.answer, bad, given), f"step {step}: it answered {what}"
+            assert not asks or raises(RefusedError, client.answer, message, None)
+            assert client.to_bytes() == before
+        met.take_all(messages)
+
+
+@each_case
+@each_board
+def test_a_client_that_would_break_a_bound_sends_nothing_and_the_others_are_summed(
+    case: Case, board: Any
+) -> None:
+    met = meeting(case, board)
+
+    for messages in met.steps():
+        if "client-1" in messages and met.server.asks_contributions:
+            honest = met.given["client-1"]
+            rows = honest.contribution
+            swollen = replace(
+                rows,
+                vectors=None if rows.vectors is None else np.full_like(rows.vectors, 4000),
+                totals={name: total + (1 << 40) for name, total in rows.totals.items()},
+            )
+            with pytest.raises(PrivacyError):
+                met.clients["client-1"].answer(messages["client-1"], replace(honest, contribution=swollen))
+        met.take_all(messages, but=["client-1"] if met.server.asks_contributions else [])
+
+    assert_same(met.told(met.server.sums()), met.expected([name for name in met.given if name != "client-1"]))
+
+
+@each_case
+def test_with_too_few_answers_at_any_step_nothing_is_summed_and_it_is_told_whether_anything_was_given(
+    case: Case,
+) -> None:
+    asks = asking_steps(case)
+    for step in range(len(asks)):
+        with pytest.raises(TooFewAnswersError) as lost:
+            meeting(case, ITEMS).finish(lost=lambda number, _, step=step: number == step)  # type: ignore[misc]
+        assert lost.value.given == any(asks[: step + 1])
+
+
+@each_case
+def test_as_many_contributions_as_are_needed_make_a_sum_and_one_fewer_does_not(case: Case) -> None:
+    asks = asking_steps(case)
+    needed = case.make(len(SPLIT) - 1).parameters.get("survivors", 1)
+    for there in (needed, needed - 1):
+        met = meeting(case, ITEMS)
+        staying = list(met.given)[:there]
+        lost = lambda step, name, staying=staying: asks[step] and name not in staying  # noqa: E731
+        if there == needed:
+            assert_same(met.finish(lost), met.expected(staying))
+        else:
+            with pytest.raises(TooFewAnswersError):
+                met.finish(lost)
+
+
+@each_case
+def test_fewer_clients_than_are_needed_never_make_a_sum(case: Case) -> None:
+    needed = case.make(len(SPLIT) - 1).parameters.get("survivors", 1)
+
+    def one_fewer_is_there() -> None:
+        met = meeting(case, ITEMS)
+        there = list(met.given)[: needed - 1]
+        met.server = met.protocol.open(met.about, met.requests, there, n_items=N_ITEMS)
+        met.finish()
+
+    with pytest.raises(TooFewAnswersError):
+        one_fewer_is_there()
