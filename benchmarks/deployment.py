@@ -42,6 +42,7 @@ class FleetPlan:
     task: Mapping[str, Any]
     privacy: Mapping[str, Any]
     rounds: Mapping[str, Any]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     statement: str = "made-up ratings"
     device_poll_seconds: float = 0.2
@@ -114,6 +115,7 @@ def _fleet(plan: FleetPlan, port: int, behind: int) -> dict[str, Any]:
         "privacy": plan.privacy,
         "catalogue": {"file": "catalogue.csv", "statement": plan.statement},
         "rounds": {"expected_nodes": len(plan.nodes), **plan.rounds},
+        "protocol": plan.protocol,
         "network": {
             "listen": "127.0.0.1",
             "port": port,

@@ -6,9 +6,10 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
-from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.job import HelperServer, Job
 from fedboard.server.fleet.places import StateFolder
-from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.protocols import protocol_of, require_carried
+from fedboard.server.fleet.settings import FleetSettings, HelperSection
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets.columns import ColumnMapping
@@ -43,7 +44,9 @@ def prepare(settings: FleetSettings) -> Board:
             f"{state.path}: a training with another task, budget or catalogue is kept there; "
             "give the new one another state folder"
         )
-    _job(settings, state, features is not None).save(state.job)
+    job = _job(settings, state, features is not None)
+    require_carried(protocol_of(job), task, job)
+    job.save(state.job)
     return board
 
 
@@ -85,7 +88,7 @@ def _features(
 
 
 def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Job:
-    rounds, privacy = settings.rounds, settings.privacy
+    rounds, privacy, protocol = settings.rounds, settings.privacy, settings.protocol
     return Job(
         folder=str(state.run),
         first_board=str(state.first_board),
@@ -96,6 +99,10 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         seed=privacy.seed,
         dataset=settings.catalogue.statement,
         form=rounds.form,
+        protocol=protocol.name,
+        protocol_settings=protocol.settings,
+        helper=_helper(protocol.helper),
+        step_seconds=protocol.step_seconds,
         backend=settings.task.kernels,
         features=str(state.features) if with_features else None,
         nodes={key: node.max_users for key, node in settings.public_keys.items()},
@@ -105,6 +112,17 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         grace_seconds=rounds.grace_seconds,
         resend_seconds=rounds.resend_seconds,
         poll_seconds=rounds.poll_seconds,
+    )
+
+
+def _helper(section: HelperSection | None) -> HelperServer | None:
+    if section is None:
+        return None
+    return HelperServer(
+        address=section.address,
+        authority=str(section.authority),
+        identity=section.identity,
+        token=None if section.token is None else str(section.token),
     )
 
 

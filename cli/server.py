@@ -49,7 +49,7 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
     _say(
         f"{settings.name}: {board.task} over {board.catalogue.n_items} items, epsilon {privacy.epsilon:g} at delta "
         f"{privacy.delta:g} for every user ({privacy.adjacency}), {privacy.noise} noise, "
-        f"{len(settings.nodes)} nodes admitted"
+        f"{len(settings.nodes)} nodes admitted, protocol {settings.protocol.name}"
     )
     if check:
         _require_ports(settings)

@@ -21,13 +21,16 @@ from fedboard.client.device_ledger import AnsweredBoard, DeviceLedger, require_r
 from fedboard.client.kept_answers import KeptAnswers
 from fedboard.client.policy import Policy
 from fedboard.client.refusal_counts import RefusalCounts
+from fedboard.client.relied_on import relied_on
 from fedboard.client.terms import catalogue_digest, terms_of
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.tasks.rebuilding import rebuild_task
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.step import Step
 
 _log = logging.getLogger(__name__)
 
@@ -86,8 +89,31 @@ class DeviceGate:
             self._require_promise(board, requests, plan)
             return self._scale(question.run, (requests, *plan[board.version + 1 :]))
 
-    def commit(self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes) -> None:
-        """Keep an answer on the device, then book it; nothing may be sent before this returns.
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        """The protocol that a step names, where the policy allows the run and what the protocol relies on.
+
+        Raises:
+            RefusedError: the code says why.
+        """
+        with self._counting():
+            self._require_run(step.run, step.protocol, private_noise=step.private_noise)
+            return relied_on(step.protocol, step.parameters, self._policy, backend=backend)
+
+    def welcome(self, step: Step) -> None:
+        """Hold the first step of a session against what was answered before; books nothing.
+
+        Raises:
+            RefusedError: this round, or a later one, was answered.
+        """
+        with self._counting():
+            answered = [about.round for about, _ in self._answered(step.run)]
+            _require(step.round not in answered, Refusal.ANSWERED_BEFORE)
+            _require(step.round > max(answered, default=-1), Refusal.WRONG_ROUND)
+
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
+        """Keep an answer on the device, if it is to be kept, then book it; nothing may be sent before this returns.
 
         Raises:
             RefusedError: it cannot be booked; nothing was.
@@ -96,7 +122,8 @@ class DeviceGate:
             round=question.round, board=question.board.digest, terms=terms_of(question.board)
         )
         with self._counting():
-            self._answers.keep(question, answer)
+            if answer is not None:
+                self._answers.keep(question, answer)
             try:
                 self._ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
             except (BudgetExceededError, PrivacyError):
@@ -113,14 +140,18 @@ class DeviceGate:
         self._refusals.add(Refusal.INTERNAL)
         _log.error("rows could not be computed and are answered as empty ones", exc_info=error)
 
+    def _require_run(self, run: str, protocol: str, *, private_noise: bool) -> None:
+        policy = self._policy
+        _require(private_noise or policy.seeded_noise, Refusal.NOT_PRIVATE)
+        _require_name(run)
+        runs, protocols = policy.runs, policy.protocols
+        _require(runs is None or any(fnmatchcase(run, r) for r in runs), Refusal.NOT_ALLOWED)
+        _require(protocols is None or protocol in protocols, Refusal.NOT_ALLOWED)
+
     def _require_allowed(self, question: Question, board: Board) -> None:
         policy, catalogue = self._policy, board.catalogue
-        _require(question.private_noise or policy.seeded_noise, Refusal.NOT_PRIVATE)
-        _require_name(question.run)
-        runs = policy.runs
-        _require(runs is None or any(fnmatchcase(question.run, r) for r in runs), Refusal.NOT_ALLOWED)
-        for name, allowed in ((board.task, policy.tasks), (question.protocol, policy.protocols)):
-            _require(allowed is None or name in allowed, Refusal.NOT_ALLOWED)
+        self._require_run(question.run, question.protocol, private_noise=question.private_noise)
+        _require(policy.tasks is None or board.task in policy.tasks, Refusal.NOT_ALLOWED)
         _require(catalogue.n_items >= policy.smallest_catalogue, Refusal.SINGLES_OUT)
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
         agreed = policy.catalogues

@@ -1,10 +1,14 @@
 """A person's participation policy: what she is willing to give, to whom, under which promise. Her own choice."""
 
+import re
+
 import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.budget import Budget
+
+_IDENTITY = re.compile("[0-9a-fA-F]{64}")
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,6 +34,13 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Names of the tasks, such as ``residual``."""
     protocols: tuple[str, ...] | None = None
     """Names of the aggregation protocols, such as ``trusted``."""
+    least_survivors: int = 2
+    """Where contributions are masked: fewest clients whose sum the server may learn; >= 2."""
+    most_honest: int | None = None
+    """Where clients add the noise: the largest number of honest clients that a run may count on; None for any."""
+    helper: str | None = None
+    """Identity of the second server that she relies on, as ``fedboard helper`` prints it; without it no run of two
+    servers is answered."""
     catalogues: tuple[str, ...] | None = None
     """Digests of the catalogues that may be asked about, as ``fedboard status`` prints them."""
     smallest_catalogue: int = 50
@@ -49,6 +60,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         _require(self.epsilon_per_run is None or self.epsilon_per_run > 0, "epsilon_per_run", "> 0")
         _require(0 < self.smallest_scale <= 1, "smallest_scale", "in (0, 1]")
         _require(0 <= self.least_noise < float("inf"), "least_noise", "a finite number >= 0")
+        known = self.helper is None or _IDENTITY.fullmatch(self.helper) is not None
+        _require(known, "helper", "64 hexadecimal digits, as `fedboard helper` prints them")
+        _require(self.least_survivors >= 2, "least_survivors", "a whole number >= 2")
+        _require(self.most_honest is None or self.most_honest >= 1, "most_honest", "a whole number >= 1")
         _require(self.smallest_catalogue >= 1, "smallest_catalogue", "a whole number >= 1")
 
     def limit(self) -> Budget:

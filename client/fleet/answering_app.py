@@ -6,15 +6,19 @@ from contextlib import AbstractContextManager, contextmanager
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedboard.client.answering import Gate, RatingSource, Scale, respond
+from fedboard.client.answering import RatingSource, Scale, respond
+from fedboard.client.answering_steps import Client, NoiseOf, SessionGate, respond_step, secure_noise
+from fedboard.client.fleet.vault import ContextVault
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.wire.answer import refusal
-from fedboard.common.wire.flower_record import frame_of, record_of
+from fedboard.common.wire.flower_record import frame_of, frames_of, record_of
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.step import Step
 
-OpenDevice = Callable[[Context], AbstractContextManager[tuple[RatingSource, Gate]]]
+OpenDevice = Callable[[Context], AbstractContextManager[tuple[RatingSource, SessionGate]]]
 """Opens the ratings and the gate of the node whose context it gets, for the time of one answer."""
 
 
@@ -26,6 +30,7 @@ def make_client_app(
     open_device: OpenDevice,
     *,
     kernels: Callable[[Context], str] = lambda _: "numpy",
+    noise: Callable[[Context], NoiseOf] = lambda _: secure_noise,
     refused: Hear = lambda _: None,
 ) -> ClientApp:
     """The app of a node.
@@ -33,49 +38,77 @@ def make_client_app(
     Args:
         open_device: from the node's configuration.
         kernels: which kernels compute, from the same; by default those of the base install.
+        noise: where the node's own noise comes from, from the same; by default nobody can reproduce it.
         refused: is told why a question was refused; what it hears goes nowhere else.
     """
     app = ClientApp()
 
-    @app.query("round")
-    def answer_round(message: Message, context: Context) -> Message:
-        return Message(record_of(_respond(message, context, open_device, kernels, refused)), reply_to=message)
+    def reply(context: Context, respond_to: Callable[[RatingSource, SessionGate], bytes]) -> bytes:
+        try:
+            with open_device(context) as (source, gate):
+                return respond_to(source, _HeardGate(gate, refused))
+        except Exception:  # its text may hold data of this device
+            refused(Refusal.INTERNAL)
+            return refusal(Refusal.INTERNAL)
 
-    return app
-
-
-def _respond(
-    message: Message,
-    context: Context,
-    open_device: OpenDevice,
-    kernels: Callable[[Context], str],
-    refused: Hear,
-) -> bytes:
-    question = frame_of(message.content)
-    if question is None:
+    def unreadable() -> bytes:
         refused(Refusal.MALFORMED)
         return refusal(Refusal.MALFORMED)
-    try:
-        with open_device(context) as (source, gate):
-            heard = _HeardGate(gate, refused)
-            return respond(question, source=source, gate=heard, backend=kernels(context))
-    except Exception:  # its text may hold data of this device
-        refused(Refusal.INTERNAL)
-        return refusal(Refusal.INTERNAL)
+
+    @app.query("round")
+    def answer_round(message: Message, context: Context) -> Message:
+        question = frame_of(message.content)
+        if question is None:
+            return Message(record_of(unreadable()), reply_to=message)
+        sent = reply(
+            context,
+            lambda source, gate: respond(question, source=source, gate=gate, backend=kernels(context)),
+        )
+        return Message(record_of(sent), reply_to=message)
+
+    @app.query("step")
+    def answer_step(message: Message, context: Context) -> Message:
+        found = frames_of(message.content)
+        if found is None:
+            return Message(record_of(unreadable()), reply_to=message)
+
+        def answered(source: RatingSource, gate: SessionGate) -> bytes:
+            client = Client(
+                source=source,
+                gate=gate,
+                vault=ContextVault(context),
+                noise=noise(context),
+                backend=kernels(context),
+            )
+            return respond_step(*found, client)
+
+        return Message(record_of(reply(context, answered)), reply_to=message)
+
+    return app
 
 
 class _HeardGate:
     """A gate of which each refusal is heard, its own and those that it is told of."""
 
-    def __init__(self, gate: Gate, refused: Hear) -> None:
+    def __init__(self, gate: SessionGate, refused: Hear) -> None:
         self._gate, self._refused = gate, refused
         self.recall, self.failed = gate.recall, gate.failed
+
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        with self._hearing():
+            return self._gate.protocol_of(step, backend=backend)
+
+    def welcome(self, step: Step) -> None:
+        with self._hearing():
+            self._gate.welcome(step)
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         with self._hearing():
             return self._gate.admit(question, board, requests)
 
-    def commit(self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes) -> None:
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
         with self._hearing():
             self._gate.commit(question, requests, scale, answer)
 

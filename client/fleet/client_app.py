@@ -5,12 +5,13 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from fedboard.client.answering import Gate, RatingSource
+from fedboard.client.answering import RatingSource
+from fedboard.client.answering_steps import SessionGate
 from fedboard.client.device_config import open_device
 from fedboard.client.fleet.answering_app import make_client_app
 
 
-def open_configured(context: Context) -> AbstractContextManager[tuple[RatingSource, Gate]]:
+def open_configured(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
     """Open the device whose file the node names."""
     return open_device(Path(str(context.node_config["device"])))
 

@@ -6,7 +6,6 @@ rate limit.
 """
 
 import asyncio
-import ssl
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.tls import require_pair
 
 _START_SECONDS = 10.0
 _FAREWELL_SECONDS = 0.5
@@ -182,24 +182,8 @@ def _publisher(settings: ServiceSettings) -> Publisher | None:
 
 
 def _require_pair(settings: ServiceSettings) -> None:
-    certificate, key = settings.certificate, settings.private_key
-    if certificate is None or key is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except ssl.SSLError as error:
-        raise InputError(
-            f"{certificate} and {key}: "
-            + (
-                "this private key belongs to another certificate"
-                if error.reason == "KEY_VALUES_MISMATCH"
-                else "not a certificate and its private key in PEM form, without a passphrase"
-            )
-        ) from error
-    except OSError as error:
-        raise InputError(
-            f"{certificate} and {key}: certificate and private key cannot both be read ({error.strerror})"
-        ) from error
+    if settings.certificate is not None and settings.private_key is not None:
+        require_pair(settings.certificate, settings.private_key)
 
 
 def _listen(server: grpc.aio.Server, settings: ServiceSettings) -> int:

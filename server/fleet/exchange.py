@@ -1,11 +1,11 @@
 """Asking nodes over a Flower grid, so that one bad reply is one bad reply and nothing more."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import httpx
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
@@ -39,8 +39,12 @@ class Exchange:
 
     def ask(self, node_ids: list[int], question: bytes, *, group: str, seconds: float) -> None:
         """Send one question to these nodes; its answer is worthless after so many seconds."""
-        content = record_of(question)
-        messages = [Message(content, node, ROUND, ttl=seconds, group_id=group) for node in node_ids]
+        self.send(dict.fromkeys(node_ids, record_of(question)), kind=ROUND, group=group, seconds=seconds)
+
+    def send(self, contents: Mapping[int, RecordDict], *, kind: str, group: str, seconds: float) -> None:
+        """Send each node its message; replies are worthless after so many seconds."""
+        node_ids = list(contents)
+        messages = [Message(contents[node], node, kind, ttl=seconds, group_id=group) for node in node_ids]
         now = time.monotonic()
         try:
             ids = list(self.grid.push_messages(messages))

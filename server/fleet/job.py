@@ -1,6 +1,7 @@
 """A job: everything that the server's app needs to run a fleet, in one JSON file that its host writes."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,19 @@ from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
+
+
+class HelperServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the second server is, and who it is."""
+
+    address: str
+    """``host:port``."""
+    authority: str
+    """PEM file of the authority that vouches for it."""
+    identity: str
+    """Of its key, as ``fedboard helper`` prints it; devices name the same in their policies."""
+    token: str | None = None
+    """File with the secret that it asks for."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +54,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cohorts: int | None = None
     """Number of shuffled cohorts, where they take turns."""
     form: str = "factored"
-    """Wire form of the answers."""
+    """Wire form of the answers, under ``trusted``."""
+    protocol: str = "trusted"
+    """How contributions become a sum, by registered name."""
+    protocol_settings: dict[str, Any] = {}
+    """Of its public parameters, those that are not to be chosen for the fleet."""
+    helper: HelperServer | None = None
+    """The second server of ``two-server``."""
+    users: int | None = None
+    """How many users take part in all, at most; None: as many as the nodes may host."""
     backend: str = "numpy"
     """Kernels of the server."""
     features: str | None = None
@@ -58,6 +80,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     resend_seconds: float = 30.0
     """A node that has not answered for so long is asked again; it answers with the same bytes."""
     poll_seconds: float = 0.2
+    step_seconds: float | None = None
+    """How long one step of a protocol waits for replies; None: a quarter of ``deadline_seconds``."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -78,10 +102,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             )
         if self.noise not in ("secure", "seeded"):
             raise ValueError(f"noise must be 'secure' or 'seeded', got {self.noise!r}")
+        if self.step_seconds is not None and not 0 < self.step_seconds <= self.deadline_seconds:
+            raise ValueError(
+                f"step_seconds must be in (0, {self.deadline_seconds:g}] (deadline_seconds), got "
+                f"{self.step_seconds}"
+            )
         drawn = [name for name in ("probability", "size", "cohorts") if getattr(self, name) is not None]
         if len(drawn) > 1:
             raise ValueError(
                 f"only one of probability, size and cohorts can be given, got {', '.join(drawn)}"
+            )
+        if drawn and self.protocol != "trusted":
+            raise ValueError(
+                f"{drawn[0]} draws who takes part among rows, and protocol {self.protocol!r} shows none to the "
+                "aggregator; use 'trusted', or let everybody take part"
             )
         if drawn and self.form != "factored":
             raise ValueError(
@@ -104,6 +138,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Of one node."""
         return self.largest_cohort if self.nodes is None else max(self.nodes.values())
 
+    @property
+    def n_users(self) -> int:
+        """How many users take part in all, at most."""
+        if self.users is not None:
+            return self.users
+        return MOST_USERS if self.nodes is None else sum(self.nodes.values())
+
+    @property
+    def seconds_of_step(self) -> float:
+        """How long one step waits for replies."""
+        return self.deadline_seconds / 4 if self.step_seconds is None else self.step_seconds
+
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""
         write_atomically(path, msgspec.json.format(msgspec.json.encode(self)))
@@ -123,4 +169,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise InputError(f"{path}: {error}") from error
 
 
-__all__ = ["MOST_USERS", "Job"]
+__all__ = ["MOST_USERS", "HelperServer", "Job"]

@@ -13,14 +13,21 @@ from fedboard.common.board import Board, write_atomically
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SecureNoise, SeededNoise
 from fedboard.common.privacy.participation import participation_with
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import Task
 from fedboard.common.tasks.rebuilding import rebuild_task
 from fedboard.server.fleet.gathering import FleetRuntime, OnProgress
 from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.protocols import (
+    drawn_noise,
+    protocol_of,
+    require_carried,
+    require_same_protocol,
+    rounds_of,
+)
 from fedboard.server.fleet.round_log import RoundLog
+from fedboard.server.fleet.session_rounds import SessionRuntime
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import open_run_ledger, plan_of
 from fedboard.server.training import FinishedRound, Training
@@ -61,7 +68,7 @@ def run_job(
         for finished in training.rounds(board):
             board = finished.board
             _write_certificate(folder, board)
-            log.append(finished, _told(runtime))
+            log.append(finished, runtime.told())
             if on_round is not None:
                 on_round(finished)
         _write_certificate(folder, board)
@@ -70,7 +77,7 @@ def run_job(
 
 def _training(
     grid: Grid, job: Job, task: Task, stack: ExitStack, on_progress: OnProgress | None
-) -> tuple[Training, FleetRuntime]:
+) -> tuple[Training, FleetRuntime | SessionRuntime]:
     store = BoardStore(Path(job.folder) / "boards")
     participation = participation_with(probability=job.probability, size=job.size, cohorts=job.cohorts)
     ledger = open_run_ledger(
@@ -82,16 +89,22 @@ def _training(
         population=job.population,
         lineage=job.lineage,
     )
-    protocol = Trusted(form=job.form, backend=job.backend)
-    runtime = FleetRuntime(
-        grid=grid, job=job, run=run_name(ledger), protocol=protocol, on_progress=on_progress
-    )
+    protocol = protocol_of(job)
+    require_carried(protocol, task, job)
+    require_same_protocol(Path(job.folder), job.protocol)
+    of_run: dict[str, Any] = {"grid": grid, "job": job, "run": run_name(ledger), "on_progress": on_progress}
+    runtime: FleetRuntime | SessionRuntime
+    if isinstance(protocol, Trusted):
+        runtime = FleetRuntime(**of_run, protocol=protocol)
+    else:
+        rounds = rounds_of(protocol, job, stack)
+        runtime = SessionRuntime(**of_run, protocol=protocol, of_round=rounds)
     training = Training(
         task=task,
         store=store,
         ledger=ledger,
         runtime=runtime,
-        noise=SecureNoise() if job.noise == "secure" else SeededNoise(job.seed),
+        noise=protocol.noise(drawn_noise(job)),
         trust=protocol.trust,
         dataset=job.dataset,
         assumptions=job.assumptions,
@@ -128,15 +141,6 @@ def _features(job: Job) -> FloatArray | None:
 def _write_certificate(folder: Path, board: Board) -> None:
     certificate = Certificate.from_dict(dict(board.certificate or {}))
     write_atomically(folder / "certificate.json", certificate.to_json().encode())
-
-
-def _told(runtime: FleetRuntime) -> dict[str, Any]:
-    return {
-        "answers": runtime.n_answers,
-        "refused": {code.value: count for code, count in sorted(runtime.refused.items()) if count},
-        "bytes_up": runtime.bytes_up,
-        "bytes_down": runtime.bytes_down,
-    }
 
 
 __all__ = ["run_job", "run_name"]

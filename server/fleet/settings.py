@@ -82,6 +82,31 @@ class RoundsSection(_Section, frozen=True, kw_only=True):
     """Of the answers; ``dense`` is smaller for cohorts of many users."""
 
 
+class HelperSection(_Section, frozen=True, kw_only=True):
+    """The second server of ``two-server``; somebody else runs it."""
+
+    address: str
+    """``host:port``."""
+    authority: Path
+    """PEM file of the authority that vouches for it."""
+    identity: str
+    """Of its key, as ``fedboard helper`` prints it; every device names the same in its policy."""
+    token: Path | None = None
+    """File with the secret that it asks for; only its owner can read it."""
+
+
+class ProtocolSection(_Section, frozen=True, kw_only=True):
+    """How contributions become sums, and so whom that asks to be trusted."""
+
+    name: str = "trusted"
+    """``trusted``, ``secure-sum``, ``distributed-dp``, ``two-server`` or ``local``."""
+    settings: dict[str, Any] = {}
+    """Overrides of what is chosen for the fleet, by parameter name."""
+    step_seconds: float | None = None
+    """How long one step waits for replies; a quarter of ``rounds.deadline_seconds`` if not given."""
+    helper: HelperSection | None = None
+
+
 class NetworkSection(_Section, frozen=True, kw_only=True):
     """Who listens where, and with which certificate."""
 
@@ -135,6 +160,7 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
     privacy: PrivacySection
     catalogue: CatalogueSection
     rounds: RoundsSection
+    protocol: ProtocolSection = ProtocolSection()
     network: NetworkSection
     nodes: tuple[NodeSection, ...]
     board: BoardSection = BoardSection()
@@ -171,6 +197,14 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
             "rounds.grace_seconds must be in (0, 1000000)": 0 < rounds.grace_seconds < _MOST_SECONDS,
             "rounds.resend_seconds must be in (0, 1000000)": 0 < rounds.resend_seconds < _MOST_SECONDS,
             "rounds.poll_seconds must be in [0.01, 60]": 0.01 <= rounds.poll_seconds <= 60,
+            "protocol.step_seconds must be in (0, rounds.deadline_seconds]": self.protocol.step_seconds
+            is None
+            or 0 < self.protocol.step_seconds <= rounds.deadline_seconds,
+            "protocol.helper is needed for two-server, and for nothing else": (
+                (self.protocol.helper is not None) == (self.protocol.name == "two-server")
+            ),
+            "rounds.form is of protocol trusted alone": rounds.form == "factored"
+            or self.protocol.name == "trusted",
             "ports must be in [1, 65535]": all(1 <= port <= 65535 for port in ports),
             "ports must differ (port, superlink_port, board.port, metrics_port)": len(set(ports))
             == len(ports),
@@ -244,9 +278,11 @@ __all__ = [
     "BoardSection",
     "CatalogueSection",
     "FleetSettings",
+    "HelperSection",
     "NetworkSection",
     "NodeSection",
     "PrivacySection",
+    "ProtocolSection",
     "RoundsSection",
     "TaskSection",
     "is_name",

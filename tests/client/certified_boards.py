@@ -1,12 +1,14 @@
 """Boards as a real server publishes them: each with the certificate of all that its ledger booked before."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedboard.client.answering import respond
+from fedboard.client.answering_steps import Client, respond_step
 from fedboard.client.board_cache import BoardCache
 from fedboard.client.device_gate import DeviceGate
 from fedboard.client.device_ledger import DeviceLedger
@@ -70,6 +72,19 @@ def with_certificate(board: Board, ledger: Ledger) -> Board:
     return board.with_certificate(certificate.to_dict())
 
 
+class Memory:
+    """A vault: what a process remembers."""
+
+    def __init__(self) -> None:
+        self.content: bytes | None = None
+
+    def load(self) -> bytes | None:
+        return self.content
+
+    def save(self, content: bytes) -> None:
+        self.content = content
+
+
 class Device:
     """A device in a folder, opened anew for each question as a node does."""
 
@@ -78,6 +93,7 @@ class Device:
         self.policy = policy
         self.cache = cache
         self.ratings = Ratings()
+        self.vault = Memory()
         folder.mkdir(exist_ok=True)
 
     def ask(self, board: Board, **asked: Any) -> bytes:
@@ -87,15 +103,25 @@ class Device:
 
     def reply(self, content: bytes) -> bytes:
         """The bytes that it sends, as they travel."""
+        with self.opened() as gate:
+            return respond(content, source=self.ratings, gate=gate)
+
+    def step(self, content: bytes, board: bytes | None) -> bytes:
+        """What it sends in a step of a session, as it travels."""
+        with self.opened() as gate:
+            return respond_step(content, board, Client(source=self.ratings, gate=gate, vault=self.vault))
+
+    @contextmanager
+    def opened(self) -> Iterator[DeviceGate]:
+        """Its gate."""
         with self._ledger() as ledger:
-            gate = DeviceGate(
+            yield DeviceGate(
                 self.policy,
                 ledger=ledger,
                 answers=KeptAnswers(self.folder / "answers"),
                 refusals=RefusalCounts(self.folder / "refusals.json"),
                 cache=self.cache,
             )
-            return respond(content, source=self.ratings, gate=gate)
 
     def code(self, board: Board, **asked: Any) -> Refusal | None:
         """The code of its refusal; None where it answers."""

@@ -135,6 +135,12 @@ def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
         ("", "missing required field `ratings`"),
         ("[ratings", "not valid TOML"),
         ('[ratings]\nstore = "a"\n', "missing required field `policy`"),
+        (
+            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nhelper = "ab"\n',
+            "helper must be 64 hexadecimal digits",
+        ),
+        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nleast_survivors = 1\n', "least_survivors must be"),
+        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nmost_honest = 0\n', "most_honest must be"),
         ('[ratings]\nstore = "a"\n[policy]\n', "missing required field `epsilon` - at `$.policy`"),
         ("[ratings]\nstore = 3\n[policy]\nepsilon = 1\n", "must be the text of a path"),
         ("[ratings]\n[policy]\nepsilon = 1\n", "either store or cohort"),
@@ -268,7 +274,7 @@ def test_processes_that_race_answer_one_thing_once(device: Path, boards: list[Bo
         )
         for n in range(4)
     ]
-    assert [racer.wait(timeout=60) for racer in racers] == [0] * 4
+    assert [racer.wait(timeout=180) for racer in racers] == [0] * 4
 
     found = {
         opened(path.read_bytes(), questions[int(path.name[-1]) % 2]) for path in tmp_path.glob("answer-*")

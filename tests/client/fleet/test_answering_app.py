@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,23 +11,25 @@ from flwr.app import Context, Message, RecordDict
 from fedboard.client.fleet import client_app
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.common.wire.answer import Answer, refusal
-from fedboard.common.wire.flower_record import ROUND, frame_of, record_of
+from fedboard.common.wire.flower_record import ROUND, STEP, frame_of, record_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.step import Step
 from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.client import sessions
 from tests.client.asking import asking, opened, reply_to
 from tests.client.test_answering import BOARD, Device
+from tests.client.test_answering_steps import PROTOCOL, Wayward
 
+STEP_ZERO = sessions.a_step(BOARD, PROTOCOL)
 SECRET = "she-rated-item-7-with-a-5"
 QUESTION = asking(BOARD)
 
 
-def told_by(app: Any, content: RecordDict) -> Message:
+def told_by(app: Any, content: RecordDict, kind: str = ROUND) -> Message:
     """What comes back from the one node of this app."""
     grid = LocalGrid(app, 1, {})
     with grid.running():
-        (reply,) = grid.pull_messages(
-            grid.push_messages([Message(content, 1, ROUND, ttl=60.0, group_id="1")])
-        )
+        (reply,) = grid.pull_messages(grid.push_messages([Message(content, 1, kind, ttl=60.0, group_id="1")]))
     return reply
 
 
@@ -130,6 +133,33 @@ def test_a_record_without_a_question_opens_nothing() -> None:
 
     assert bytes_of(told_by(app, RecordDict())) == refusal(Refusal.MALFORMED)
     assert device.events == []
+
+
+@pytest.mark.parametrize(
+    ("device", "content", "code"),
+    [
+        (Wayward(broken={"protocol": RefusedError(Refusal.TOO_FEW)}), STEP_ZERO, Refusal.TOO_FEW),
+        (Wayward(broken={"welcome": RefusedError(Refusal.WRONG_ROUND)}), STEP_ZERO, Refusal.WRONG_ROUND),
+        (Wayward(broken={"welcome": OSError(SECRET)}), STEP_ZERO, Refusal.INTERNAL),
+        (Wayward(), STEP_ZERO, Refusal.MALFORMED),
+        (Wayward(), replace(STEP_ZERO, number=1), Refusal.NO_SESSION),
+        (Wayward(), None, Refusal.MALFORMED),
+    ],
+)
+def test_a_step_that_is_refused_is_a_code_and_heard_once(
+    device: Wayward, content: Step | None, code: Refusal
+) -> None:
+    found: list[Refusal] = []
+    app = make_client_app(opened_by(fine, fine, device), refused=found.append)
+
+    sent = bytes_of(told_by(app, RecordDict() if content is None else record_of(content.to_bytes()), STEP))
+
+    assert found == [code]
+    if content is None:
+        assert sent == refusal(code)
+    else:
+        assert sessions.code_of(sent, content) is code
+        assert SECRET.encode() not in sent
 
 
 def test_a_device_without_its_file_says_nothing_about_it() -> None:

@@ -1,10 +1,9 @@
-"""A whole fleet as real processes on 127.0.0.1, for tests: server and three devices over TLS."""
+"""A whole fleet as real processes on 127.0.0.1, for tests: server and four devices over TLS, masked sums."""
 
 import contextlib
 import csv
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,16 +22,18 @@ from fedboard.server.fleet.places import StateFolder
 from fedboard.server.fleet.round_log import RoundLog
 from fedboard.server.fleet.settings import FleetSettings, read_settings
 from fedboard.server.tls import make_authority, make_server_certificate
+from tests.ports import free_ports
 
-NODES = ("a", "b", "c")
-ROUNDS = 6
+NODES = ("a", "b", "c", "d")
+ROUNDS = 2
 _USERS, _ITEMS, _RATED = 40, 60, 12
 _FLEET = """\
 name = "trial"
 task = {{ algorithm = "adadpals", rating_range = [1.0, 5.0], settings = {{ rank = 2, rounds = {rounds} }} }}
 privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
-rounds = {{ expected_nodes = 2, quorum = 2, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
+protocol = {{ name = "secure-sum", step_seconds = 10 }}
+rounds = {{ expected_nodes = 4, quorum = 3, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
 poll_seconds = 0.1 }}
 nodes = [{nodes}]
 
@@ -89,7 +90,7 @@ class Fleet:
         """Send a signal and wait for the end; its exit status."""
         process = self._processes.pop(name)
         process.send_signal(number)
-        return process.wait(20)
+        return process.wait(60)
 
     def kill_superlink(self) -> None:
         """Kill the server's SuperLink, whose process id its log tells."""
@@ -110,7 +111,7 @@ class Fleet:
         """What was published."""
         return [Board.load(path) for path in sorted((self.state.run / "boards").glob("board-*.board"))]
 
-    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
         """Wait, or fail with all logs."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -175,12 +176,3 @@ def _ratings(folder: Path, ids: tuple[str, ...], *, first_row: int) -> None:
     ratings = random.integers(1, 6, users.size).astype(np.float32)
     cohort = cohort_from_triples(users, items, ratings, n_users=_USERS, n_items=_ITEMS)
     write_cohort(folder, replace(cohort, first_row=first_row), ids)
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports on 127.0.0.1 that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]

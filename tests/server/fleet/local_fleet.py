@@ -10,16 +10,20 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedboard.client.answering import Gate, RatingSource, respond
+from fedboard.client.answering import RatingSource, respond
+from fedboard.client.answering_steps import SessionGate
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.registry import protocol_from
 from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
 from fedboard.common.wire.answer import Answer
 from fedboard.common.wire.flower_record import frame_of, record_of
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.step import Step
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
@@ -54,8 +58,13 @@ class Phone:
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
         return 1.0
 
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        return protocol_from(step.protocol, step.parameters, backend=backend)
+
+    def welcome(self, step: Step) -> None: ...
+
     def commit(
-        self, question: Question, requests: Sequence[Request], scale: object, answer: bytes
+        self, question: Question, requests: Sequence[Request], scale: object, answer: bytes | None
     ) -> None: ...
 
     def note(self, code: Refusal) -> None: ...
@@ -68,7 +77,7 @@ def phone(number: int) -> Phone:
     return Phone(population().rows(N_USERS * number // N_NODES, N_USERS * (number + 1) // N_NODES))
 
 
-def opened(context: Context) -> AbstractContextManager[tuple[RatingSource, Gate]]:
+def opened(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
     one = phone(int(context.node_config["partition-id"]))
     return nullcontext((one, one))
 

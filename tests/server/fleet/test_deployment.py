@@ -76,6 +76,9 @@ def test_the_training_is_completed_though_each_part_is_killed(fleet: Fleet) -> N
     lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
     released = [name for line in lines for name in line["releases"]]
     assert len(released) == len(set(released))
+    assert sum(len(line["releases"]) > 0 for line in lines) >= 2
+    assert {line["protocol"] for line in lines} == {"secure-sum"}
+    assert all(3 <= line["answers"] <= 4 for line in lines if line["releases"])
     assert "superlink started again (start 3" in fleet.log("server")
 
 

@@ -1,0 +1,112 @@
+"""A fleet with a second server over TLS: it helps in every round, and devices answer for their own helper alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fedboard.client.policy import Policy
+from fedboard.client.relied_on import relied_on
+from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.wire.step import Step
+from fedboard.server.fleet.job import HelperServer
+from fedboard.server.helper.service import HelperSettings, RunningHelper
+from fedboard.server.tls import make_authority, make_server_certificate
+from tests.server.fleet.local_fleet import N_NODES, Phone, digests, phone
+from tests.server.fleet.test_session_rounds import Nodes, run
+
+N_ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("keys")
+    authority, key = place / "authority.pem", place / "authority.key"
+    make_authority(authority, key, name="elsewhere")
+    make_server_certificate(
+        place / "helper.pem", place / "helper.key", authority=authority, authority_key=key, names=()
+    )
+    (place / "token").write_text("ab" * 32)
+    (place / "token").chmod(0o600)
+    return place
+
+
+@pytest.fixture
+def helper(folder: Path, tmp_path: Path) -> Iterator[RunningHelper]:
+    settings = HelperSettings(
+        state=tmp_path / "helper",
+        identity=folder / "identity.key",
+        certificate=folder / "helper.pem",
+        private_key=folder / "helper.key",
+        token=folder / "token",
+    )
+    with RunningHelper(settings) as started:
+        yield started
+
+
+class Pinning(Phone):
+    """A phone whose owner relies on one helper."""
+
+    identity = ""
+
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        policy = Policy(epsilon=9.0, helper=self.identity)
+        return relied_on(step.protocol, step.parameters, policy, backend=backend)
+
+
+def relying_on(identity: str) -> Nodes:
+    kind = type("Relying", (Pinning,), {"identity": identity})
+    return Nodes(gate=lambda number: kind(phone(number).ratings))
+
+
+def settings(folder: Path, helper: RunningHelper, identity: str) -> dict[str, Any]:
+    return {
+        "protocol": "two-server",
+        "protocol_settings": {"most_items": 25, "most_users": 400},
+        "deadline_seconds": 2.0,
+        "step_seconds": 2.0,
+        "helper": HelperServer(
+            address=f"127.0.0.1:{helper.port}",
+            authority=str(folder / "authority.pem"),
+            identity=identity,
+            token=str(folder / "token"),
+        ),
+    }
+
+
+def test_a_second_server_helps_in_every_round(folder: Path, helper: RunningHelper, tmp_path: Path) -> None:
+    lines = run(tmp_path / "run", relying_on(helper.identity), **settings(folder, helper, helper.identity))
+
+    assert [line["answers"] for line in lines] == [N_NODES] * N_ROUNDS
+    assert all(line["releases"] for line in lines)
+    assert len(digests(tmp_path / "run")) == N_ROUNDS + 1
+
+
+def test_devices_that_rely_on_another_helper_do_not_answer(
+    folder: Path, helper: RunningHelper, tmp_path: Path
+) -> None:
+    nodes = relying_on("ab" * 32)
+
+    with pytest.raises(TooFewAnswersError, match="other-helper 4"):
+        run(tmp_path / "run", nodes, **settings(folder, helper, helper.identity))
+
+
+def test_a_server_that_reaches_another_helper_than_the_named_one_says_so(
+    folder: Path, helper: RunningHelper, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="not the one whose identity is pinned"):
+        run(tmp_path / "run", relying_on("ab" * 32), **settings(folder, helper, "ab" * 32))
+
+
+def test_a_round_waits_for_a_helper_that_is_away_until_the_deadline(
+    folder: Path, helper: RunningHelper, tmp_path: Path
+) -> None:
+    usual = settings(folder, helper, helper.identity)
+    away = msgspec.structs.replace(usual["helper"], address="127.0.0.1:9")
+    changed = {**usual, "helper": away, "deadline_seconds": 0.3, "step_seconds": 0.3}
+
+    with pytest.raises(TooFewAnswersError, match=r"round 0: the second server does not begin .*unreachable"):
+        run(tmp_path / "run", relying_on(helper.identity), **changed)
