@@ -9,6 +9,7 @@ import click
 
 from fedboard.cli.configuration import configure, data_options, model_options
 from fedboard.cli.places import RUNS, fresh
+from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan
@@ -24,6 +25,7 @@ Examples:
   fedboard audit --epsilon 1
   fedboard audit --data ml-1m/ --epsilon 5 --workers 2 --json audit.json
   fedboard audit --epsilon 20 --repeat 60
+  fedboard audit --protocol distributed-dp --algorithm residual
   fedboard audit --controls
   fedboard audit --broken 'noise x 0.8' --epsilon 5
 """
@@ -34,6 +36,12 @@ Examples:
 @click.option("--algorithm", metavar="NAME", help="A private algorithm.  [default: adadpals]")
 @click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
 @model_options
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    help="How contributions become sums: trusted, secure-sum, distributed-dp, two-server or local.  "
+    "[default: trusted]",
+)
 @click.option("--seed", type=int, help="Run, canaries and their coins, seeded noise.")
 @click.option("--canaries", type=click.IntRange(min=10), help="Planted users.  [default: by epsilon]")
 @click.option(
@@ -75,6 +83,8 @@ def audit(
         _base(flags, controls=controls), {**flags, "workers": workers}, assignments, source="the flags"
     )
     plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or (_CONTROL_SEEDS if controls else 1))
+    if config.run.protocol != "trusted" and (controls or broken is not None):
+        raise InputError("runs that are broken on purpose are audited under protocol 'trusted' only")
     about = _about(config, noise or "seeded", broken)
     with stepping() as on_step:
         if controls:
@@ -100,6 +110,7 @@ def _base(flags: Mapping[str, Any], *, controls: bool) -> dict[str, Any]:
 def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[str, Any]:
     return {
         "algorithm": config.algorithm,
+        "protocol": config.run.protocol,
         "feedback": str(config.feedback),
         "data": config.data.source,
         "adjacency": str(config.privacy.adjacency),

@@ -35,6 +35,10 @@ _KEYS = {
     "workers": "run.workers",
     "runtime": "run.runtime",
     "nodes": "run.nodes",
+    "protocol": "run.protocol",
+    "clients": "run.clients",
+    "dropout": "run.dropout",
+    "masks": "run.masks",
     "kernels": "run.kernels",
     "baselines": "run.baselines",
 }
@@ -115,7 +119,7 @@ def configure(
     from fedboard.simulations.config import overlay, parse_config
 
     merged = dict(base)
-    for key, value in [*_given(flags), *(_assigned(text) for text in assignments)]:
+    for key, value in [*_given(flags), *(assigned(text) for text in assignments)]:
         merged = overlay(merged, _nested(key, value))
     return parse_config(merged, source=source)
 
@@ -158,7 +162,12 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(_KEYS[name], value) for name, value in given.items()]
 
 
-def _assigned(text: str) -> tuple[str, Any]:
+def assigned(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE`` with a TOML value, or a bare word.
+
+    Raises:
+        InputError: not that.
+    """
     key, equals, value = text.partition("=")
     if not equals or not all(key.strip().split(".")):
         raise InputError(f"--set needs KEY=VALUE, such as settings.clip_norm=0.5, got {text!r}")
@@ -177,4 +186,4 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
     return nested
 
 
-__all__ = ["configure", "data_options", "listed", "model_options", "parse_range"]
+__all__ = ["assigned", "configure", "data_options", "listed", "model_options", "parse_range"]

@@ -18,9 +18,11 @@ from fedboard.cli.data import data
 from fedboard.cli.demo import demo
 from fedboard.cli.explain import explain
 from fedboard.cli.failures import guarded
+from fedboard.cli.helper import helper
 from fedboard.cli.keys import keys
 from fedboard.cli.ledger import ledger
 from fedboard.cli.neighbours import neighbours
+from fedboard.cli.protocols import protocols
 from fedboard.cli.ratings import ratings
 from fedboard.cli.recommend import recommend
 from fedboard.cli.reproduce import reproduce
@@ -100,8 +102,10 @@ for _command in (
     audit,
     keys,
     server,
+    helper,
     client,
     size,
+    protocols,
     reproduce,
     data,
 ):

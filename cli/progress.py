@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PHASES = {
     "clients": "clients: solve and contribute",
+    "sums": "clients: truncate and sum",
     "items": "items: sum, noise and solve",
     "judging": "judging on held-out data",
     "baselines": "baselines without privacy",

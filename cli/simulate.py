@@ -56,6 +56,23 @@ _ALGORITHMS = (
     "Ray; never changes the result.  [default: engine]",
 )
 @click.option("--nodes", type=int, help="Flower nodes, each with a cohort of users.  [default: 4]")
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    help="How contributions become sums: trusted, secure-sum, distributed-dp, two-server, local, or your own as "
+    "package.module:Class or path/to/file.py:Class.  [default: trusted]",
+)
+@click.option(
+    "--clients",
+    type=int,
+    help="Clients of such a protocol; if not given every user is one, or on Flower every node.",
+)
+@click.option("--dropout", type=float, help="Share of the clients that is lost in each round.  [engine]")
+@click.option(
+    "--masks",
+    type=click.Choice(["real", "cancelled"]),
+    help="cancelled leaves out what cancels in the sums: the same board, without messages.  [default: real]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
 @click.option("--name", help="Short for --out runs/NAME.")
 @click.option("--resume", is_flag=True, help="Go on with the run that is there.")

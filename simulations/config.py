@@ -10,6 +10,7 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.simulations.run_config import RunConfig
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,23 +142,6 @@ class PrivacyConfig(_Section, frozen=True, kw_only=True):
             raise ValueError("the shares of personal levels must add to at most 1")
 
 
-class RunConfig(_Section, frozen=True, kw_only=True):
-    """How it runs; never changes what is computed."""
-
-    workers: int = 1
-    kernels: Literal["auto", "numpy", "plain", "blocked"] = "auto"
-    """Which code computes; versions agree to rounding, so resume with the same."""
-    runtime: Literal["engine", "in-process", "flower"] = "engine"
-    """Where clients run: the multi-process engine, a Flower grid in this process, or Flower's simulation on Ray."""
-    nodes: int = 4
-    """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
-    wire: Literal["factored", "dense"] = "factored"
-    evaluate_rounds: bool = True
-    """Metrics after each round, not only at the end."""
-    baselines: bool = True
-    """Fit the non-private baselines for comparison."""
-
-
 class TunedConfig(_Section, frozen=True, kw_only=True):
     """Where settings and shares come from, as ``fedboard tune`` writes it down; nothing is computed from it."""
 
@@ -234,9 +218,14 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
                 "secure noise needs a catalogue that does not depend on the ratings: set data.catalogue to "
                 "'listed' (every item of the titles file), or to 'declared' if the list of rated items is public"
             )
-        for name in ("workers", "nodes"):
-            if getattr(self.run, name) < 1:
-                raise ValueError(f"run.{name} must be a whole number >= 1, got {getattr(self.run, name)}")
+        present = self.privacy.participation.kind
+        if present != "full" and self.run.protocol != "trusted":
+            raise ValueError(
+                f"participation {present!r} is drawn among rows, which only protocol 'trusted' sees, "
+                f"got {self.run.protocol!r}"
+            )
+        if self.run.masks == "cancelled" and self.privacy.noise == "secure":
+            raise ValueError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 
     @property
     def split_kind(self) -> str:

@@ -9,13 +9,13 @@ import msgspec
 
 from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.config import RunConfig, SimulationConfig
 
 _BARE = frozenset({"boards", "config.json.part"})
 """What a run that was killed while it made its directory leaves behind."""
 
 
-_DECISIVE = ("kernels", "wire")
+_DECISIVE = ("kernels", "wire", "protocol", "protocol_settings", "clients", "dropout", "masks")
 """Keys of the ``run`` section that show in the board or its certificate: a resumed run keeps them."""
 
 
@@ -70,7 +70,8 @@ class RunDirectory:
         stored, asked = self.read_json(self.config), msgspec.json.decode(msgspec.json.encode(config))
         for config_of in (stored, asked):  # where the account is; its id is in the ledger
             config_of["privacy"].pop("population", None)
-        stored["run"] = {key: stored["run"].get(key) for key in _DECISIVE}
+        defaults = msgspec.to_builtins(RunConfig())
+        stored["run"] = {key: stored["run"].get(key, defaults[key]) for key in _DECISIVE}
         asked["run"] = {key: asked["run"].get(key) for key in _DECISIVE}
         if asked["run"]["kernels"] == "auto":
             asked["run"]["kernels"] = stored["run"]["kernels"]

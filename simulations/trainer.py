@@ -16,6 +16,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.participants import assumptions_of, participation_of, personal_scales
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.protocols.setup import assumptions_of_protocol, protocol_runtime, recipe_of
 from fedboard.simulations.run_directory import RunDirectory
 from fedboard.simulations.run_ledger import open_ledger
 
@@ -68,7 +69,8 @@ class Simulated:
         tuned = self.config.tuned
         found = [] if tuned is None else [tuned.assumption]
         privacy = self.config.privacy
-        return [*found, *assumptions_of(privacy, participation_of(privacy.participation))]
+        found.extend(assumptions_of(privacy, participation_of(privacy.participation)))
+        return [*found, *assumptions_of_protocol(self.config.run)]
 
 
 class EngineTrainer:
@@ -82,27 +84,40 @@ class EngineTrainer:
             PrivacyError: the ledger does not belong to this run.
         """
         config, task, problem = simulated.config, simulated.task, simulated.problem
-        protocol = Trusted(form=config.run.wire, backend=simulated.backend)
         participation = participation_of(config.privacy.participation)
+        recipe = recipe_of(config.run, backend=simulated.backend, n_users=problem.train.n_users)
+        protocol = recipe.make()
+        rows = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
         ledger = open_ledger(simulated.run, config, plan_of(task, participation), stack)
         scales = personal_scales(config.privacy, task, n_users=problem.train.n_users, seed=config.seed)
         engine = stack.enter_context(
             Engine(
                 task,
                 problem.train,
-                protocol=protocol,
+                protocol=rows,
                 pool=pool,
                 on_progress=simulated.listener.progress,
                 scales=scales,
             )
         )
+        noise = SecureNoise() if config.privacy.noise == "secure" else SeededNoise(config.seed)
         self._first = task.first_board(problem.catalogue)
         self._training = Training(
             task=task,
             store=BoardStore(simulated.run.boards),
             ledger=ledger,
-            runtime=engine,
-            noise=SecureNoise() if config.privacy.noise == "secure" else SeededNoise(config.seed),
+            runtime=engine
+            if rows is protocol
+            else protocol_runtime(
+                engine,
+                recipe,
+                config,
+                noise=noise,
+                n_users=problem.train.n_users,
+                pool=pool,
+                on_progress=simulated.listener.progress,
+            ),
+            noise=protocol.noise(noise),
             trust=protocol.trust,
             dataset=problem.statement,
             assumptions=simulated.assumptions,

@@ -8,6 +8,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Source
 from fedboard.common.privacy.noise import SecureNoise
+from fedboard.common.privacy.noise_shares import coins_of
 from fedboard.simulations.audit.board_games import BoardGame, board_games
 from fedboard.simulations.audit.findings import Finding, Part
 from fedboard.simulations.audit.forks import fork_test
@@ -101,7 +102,7 @@ def audit(
         tell("board", 0, 1)
     board = board_games(subject, cohort, pool=pool, seed=plan.seed, family_error=plan.family_error)
     tell("board", 1, 1)
-    secure = subject.noise(plan.seed)
+    secure = coins_of(subject.noise(plan.seed))
     forks = fork_test(secure if secure.private else SecureNoise())
     findings = (
         *noise.findings,

@@ -11,15 +11,20 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.noise_shares import coins_of
 from fedboard.common.privacy.participation import Attendance
 from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.joining import row_range
+from fedboard.common.protocols.row_bounds import asked_rows, rows_to_sum
 from fedboard.common.protocols.sums import DenseSums, whole_sums
 from fedboard.common.protocols.trusted import FactoredMessage
 from fedboard.common.task import ReleasedSums
 from fedboard.server.round import run_round
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.audit.recording import Published, Recorder, RecordingSums
+from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine
 
@@ -68,7 +73,7 @@ def play(
         while subject.task.requests(board):
             blocks = Path(folder) / f"round-{board.version}"
             blocks.mkdir()
-            runtime = _Watched(subject, engine, Recorder(blocks), honest, planted)
+            runtime = _Watched(subject, engine, Recorder(blocks), honest, planted, coins_of(noise))
             result = run_round(subject.task, board, runtime=runtime, ledger=ledger, noise=noise)
             yield runtime.seen(result.requests, before=board, after=result.board, ledger=ledger)
             board = result.board
@@ -78,10 +83,16 @@ class _Watched:
     """A runtime around the engine: adds the planted rows, remembers sums, writes down what leaves."""
 
     def __init__(
-        self, subject: Subject, engine: Engine, recorder: Recorder, honest: bool, planted: Planted | None
+        self,
+        subject: Subject,
+        engine: Engine,
+        recorder: Recorder,
+        honest: bool,
+        planted: Planted | None,
+        drawn: NoiseSource,
     ) -> None:
         self._subject, self._engine, self._recorder = subject, engine, recorder
-        self._with_fleet, self._planted = honest, planted
+        self._with_fleet, self._planted, self._drawn = honest, planted, drawn
         self._honest: dict[str, IntArray] = {}
         self._rejected = 0
 
@@ -89,6 +100,8 @@ class _Watched:
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
     ) -> Gathered:
         """The honest users' sums and the planted rows', together."""
+        if self._subject.sessions is not None:
+            return self._carried(self._subject.sessions, board, tuple(requests))
         protocol = self._subject.protocol
         members = [protocol.combine((), requests)]
         if self._with_fleet:
@@ -99,6 +112,19 @@ class _Watched:
             members.append(protocol.combine([FactoredMessage(added)], requests))
             self._rejected = members[-1].rejected_rows
         return Gathered(sums=DenseSums.total_of(members, requests))
+
+    def _carried(self, sessions: Sessions, board: Board, requests: tuple[Request, ...]) -> Gathered:
+        """The same through a session of another protocol."""
+        held = self._engine.rows(board, requests).sums
+        honest = asked_rows(held.rows.contribution(held.population), requests)
+        rows = [honest if self._with_fleet else row_range(honest, 0, 0)]
+        added = None if self._planted is None else self._planted(board, requests)
+        if added is not None:
+            kept = rows_to_sum(added, requests)  # a client of an honest device sends nothing else
+            self._rejected = added.n_users - (0 if kept is None else kept.n_users)
+            rows += [] if kept is None else [kept]
+        self._honest = sessions.known(rows, rows[0], board, requests, self._drawn)
+        return Gathered(sums=sessions.carry(rows, board, requests, self._drawn))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]

@@ -12,6 +12,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.privacy.budget import Budget
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.noise_shares import coins_of, least_shares
 from fedboard.simulations.audit.subject import Subject
 
 _AMPLE = 1e9  # nothing that is booked here belongs to a run
@@ -48,7 +49,10 @@ class Scratch:
         release = replace(request.release, rows=rows)
         exact = np.zeros((rows, release.width), dtype=np.int64) if sums is None else sums
         booked = self._subject.publisher(release.book(self._opened(), self._noise))
-        return booked.event, booked.publish(exact)
+        if self._subject.sessions is not None:
+            exact = exact + self._subject.sessions.shares(release, coins_of(self._noise))
+        least = least_shares(booked.event)
+        return booked.event, booked.publish(exact, noise_shares=least)
 
     def _opened(self) -> Ledger:
         if self._ledger is None:

@@ -12,6 +12,7 @@ from fedboard.common.privacy.release import BookedRelease
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import Task
 from fedboard.simulations.algorithms import build_task
+from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.kernel_choice import backend_of
 from fedboard.simulations.problem import Problem
@@ -33,10 +34,13 @@ class Subject:
 
     task: Task
     protocol: Trusted
+    """Checks and sums rows, whoever carries them."""
     budget: Budget
     catalogue: Catalogue
     noise: NoiseFactory
     publisher: Publisher = as_booked
+    sessions: Sessions | None = None
+    """What carries them, where that is another protocol."""
 
 
 def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seeded") -> Subject:
@@ -48,7 +52,8 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
         noise: ``seeded`` or ``secure``.
 
     Raises:
-        InputError: an unknown noise source, sampled participation, or a configuration that builds no task.
+        InputError: an unknown noise source or protocol, sampled participation, or a configuration that builds no
+            task.
     """
     if config.privacy.participation.kind == "poisson":
         raise InputError(
@@ -58,7 +63,12 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
     sources: dict[str, NoiseFactory] = {"seeded": SeededNoise, "secure": lambda seed: SecureNoise()}
     if noise not in sources:
         raise InputError(f"noise must be one of {', '.join(sources)}, got {noise!r}")
-    backend = backend_of(config, problem)
+    backend, sessions = backend_of(config, problem), None
+    drawn = sources[noise]
+    if config.run.protocol != "trusted":
+        sessions = Sessions(choice=config.run.protocol, backend=backend)
+        protocol = sessions.protocol(1)
+        sources[noise] = lambda seed: protocol.noise(drawn(seed))
     calibrated = build_task(
         config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
     )
@@ -70,6 +80,7 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
         ),
         catalogue=problem.catalogue,
         noise=sources[noise],
+        sessions=sessions,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from time import process_time
 from typing import ClassVar
 
 import numpy as np
@@ -152,6 +153,8 @@ class RowsDone:
     rejected: int
     sizes: IntArray
     """Bytes that each user who takes part would send, int64."""
+    seconds: float
+    """CPU time of the block."""
 
 
 @lru_cache(maxsize=2)
@@ -189,6 +192,7 @@ def factored_rows(work: ClientWork, rows: SharedRows, start: int, stop: int) -> 
     ``encode`` has refused every row that breaks a bound, and the rows are only written here, so the
     aggregator's own check would look at the same numbers again: it is not repeated.
     """
+    began = process_time()
     message = work.message(start, stop)
     if not isinstance(message, FactoredMessage):
         raise InputError("factored rows need the factored form of the trusted protocol")
@@ -204,7 +208,8 @@ def factored_rows(work: ClientWork, rows: SharedRows, start: int, stop: int) -> 
         else:
             _lay(getattr(sent, name), shared.array[entries], kept)
     sizes = factored_bytes(sent)
-    return RowsDone(rejected=0, sizes=sizes if present is None else sizes[present])
+    sizes = sizes if present is None else sizes[present]
+    return RowsDone(rejected=0, sizes=sizes, seconds=process_time() - began)
 
 
 def _lay(values: ShortArray, room: ShortArray, kept: BoolArray | None) -> None:

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,18 @@ _USERS_PER_JOB = 2048
 
 OnProgress = Callable[[str, int, int], None]
 """(phase, jobs done, jobs in all)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRows:
+    """What every user gives to a round. Private."""
+
+    sums: jobs.SharedSums
+    """Over all of them."""
+    board_bytes: int
+    """What each client got."""
+    seconds: float
+    """CPU time of all clients together."""
 
 
 class Engine:
@@ -101,18 +114,34 @@ class Engine:
         Raises:
             PrivacyError: the requests state who takes part and there is no attendance that draws it.
         """
-        work = jobs.ClientWork(
+        work = self._work(board, requests, self._present(requests, attendance))
+        if self._protocol.form == "dense":
+            return self._gather_dense(work)
+        return self._gather_factored(work)
+
+    def rows(self, board: Board, requests: Sequence[Request]) -> "HeldRows":
+        """The checked rows of all users, in shared memory until the next round's are asked for.
+
+        Raises:
+            PrivacyError: the requests state that not everybody takes part.
+        """
+        work = self._work(board, requests, self._present(requests, None))
+        sums, done = self._factored(work)
+        seconds = sum(part.seconds for part in done)
+        return HeldRows(sums=sums, board_bytes=Path(work.board_path).stat().st_size, seconds=seconds)
+
+    def _work(
+        self, board: Board, requests: Sequence[Request], present: SharedArray | None
+    ) -> jobs.ClientWork:
+        return jobs.ClientWork(
             task=self._task,
             protocol=self._protocol,
             board_path=str(self._publish(board)),
             population=self._population,
             requests=tuple(requests),
             scales=self._scales,
-            present=self._present(requests, attendance),
+            present=present,
         )
-        if self._protocol.form == "dense":
-            return self._gather_dense(work)
-        return self._gather_factored(work)
 
     def _present(self, requests: Sequence[Request], attendance: Attendance | None) -> SharedArray | None:
         """Who takes part, drawn once and laid where the workers see it; None for everybody."""
@@ -135,8 +164,13 @@ class Engine:
         return Gathered(sums=self._protocol.combine(messages, work.requests))
 
     def _gather_factored(self, work: jobs.ClientWork) -> Gathered:
+        sums, done = self._factored(work)
+        sizes = np.concatenate([part.sizes for part in done])
+        return Gathered(sums=sums, traffic=Traffic.of(sizes, Path(work.board_path).stat().st_size))
+
+    def _factored(self, work: jobs.ClientWork) -> tuple[jobs.SharedSums, list[jobs.RowsDone]]:
         rows = self._buffers(work.requests)
-        done = self._run(
+        done: list[jobs.RowsDone] = self._run(
             "clients", [partial(jobs.factored_rows, work, rows, *b) for b in self._user_blocks()]
         )
         sums = jobs.SharedSums(
@@ -146,8 +180,7 @@ class Engine:
             rejected_rows=sum(part.rejected for part in done),
             backend=self._protocol.backend,
         )
-        sizes = np.concatenate([part.sizes for part in done])
-        return Gathered(sums=sums, traffic=Traffic.of(sizes, Path(work.board_path).stat().st_size))
+        return sums, done
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -208,4 +241,4 @@ class _SpreadSums:
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
 
 
-__all__ = ["Engine", "OnProgress"]
+__all__ = ["Engine", "HeldRows", "OnProgress"]

@@ -54,7 +54,7 @@ def write_outcome(record: Mapping[str, Any], outcome: Outcome, place: Path) -> l
     Returns:
         The files, README.md last.
     """
-    files = [path for stem, figure in outcome.figures.items() for path in _pictures(figure, place / stem)]
+    files = [path for stem, figure in outcome.figures.items() for path in pictures(figure, place / stem)]
     numbers, readme = place / "numbers.json", place / "README.md"
     numbers.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     readme.write_text(_readme(record, outcome), encoding="utf-8")
@@ -70,7 +70,8 @@ def tables(numbers: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[s
     return _tables("", _plain(numbers))
 
 
-def _pictures(figure: "Figure", stem: Path) -> list[Path]:
+def pictures(figure: "Figure", stem: Path) -> list[Path]:
+    """Write a figure as ``stem.svg`` and ``stem.png``."""
     from fedboard.simulations.report.drawing import settle
 
     paths = [stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")]
@@ -149,4 +150,4 @@ def _plain(value: Any) -> Any:
     return value
 
 
-__all__ = ["record_of", "tables", "write_outcome"]
+__all__ = ["pictures", "record_of", "tables", "write_outcome"]

@@ -5,16 +5,30 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from fedboard.client.answering import Gate, RatingSource
+from fedboard.client.answering import RatingSource
+from fedboard.client.answering_steps import NoiseOf, SessionGate, secure_noise
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.simulations.flower.cohorts import open_stored
+from fedboard.simulations.protocols.client_noise import client_noise
 
 
-def _open(context: Context) -> AbstractContextManager[tuple[RatingSource, Gate]]:
+def _open(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
     folder = Path(str(context.run_config["cohorts"]))
-    return open_stored(folder, int(context.node_config["partition-id"]))
+    return open_stored(folder, _number(context))
 
 
-app = make_client_app(_open, kernels=lambda context: str(context.run_config["kernels"]))
+def _noise(context: Context) -> NoiseOf:
+    """The node's own noise: what the engine draws for the same client, where the run is seeded."""
+    if context.run_config["noise"] != "seeded":
+        return secure_noise
+    seed, number = int(context.run_config["seed"]), _number(context)
+    return lambda step: client_noise(seed, step.round, number)
+
+
+def _number(context: Context) -> int:
+    return int(context.node_config["partition-id"])
+
+
+app = make_client_app(_open, kernels=lambda context: str(context.run_config["kernels"]), noise=_noise)
 
 __all__ = ["app"]

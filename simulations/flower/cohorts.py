@@ -7,14 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.answering import Gate, RatingSource, Scale
+from fedboard.client.answering import RatingSource, Scale
+from fedboard.client.answering_steps import SessionGate
+from fedboard.client.relied_on import stated_protocol
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.wire.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.step import Step
 
 
 def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:
@@ -78,7 +82,16 @@ class StoredCohort:
         scales = self.place / "scales.npy"
         return np.asarray(np.load(scales), dtype=np.float64) if scales.exists() else 1.0
 
-    def commit(self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes) -> None:
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        """Whatever the simulation states."""
+        return stated_protocol(step.protocol, step.parameters, backend=backend)
+
+    def welcome(self, step: Step) -> None:
+        """A simulated user takes part in everything."""
+
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
         """Nothing to book: the run's ledger counts for all."""
 
     def note(self, code: Refusal) -> None:
@@ -89,7 +102,7 @@ class StoredCohort:
         raise RefusedError(Refusal.INTERNAL) from error
 
 
-def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[RatingSource, Gate]]:
+def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
     """The ratings and the gate of one simulated node."""
     stored = StoredCohort(_place(folder, number))
     return nullcontext((stored, stored))

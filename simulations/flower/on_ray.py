@@ -52,6 +52,8 @@ clientapp = "cohorts.client_app:app"
 job = ""
 cohorts = ""
 kernels = ""
+noise = ""
+seed = 0
 """,
     "cohorts/__init__.py": b"",
     "cohorts/server_app.py": b"from fedboard.server.fleet import server_app\n\napp = server_app.app\n",

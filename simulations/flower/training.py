@@ -10,7 +10,9 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.protocols import protocol_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.run_ledger import plan_of
 from fedboard.simulations.flower.cohorts import write_cohorts
@@ -33,7 +35,7 @@ class FleetFiles:
             folder: exists; it holds all ratings, so it is for this run only.
         """
         config, problem, task = simulated.config, simulated.problem, simulated.task
-        self.n_nodes, self.cohorts, self.kernels = config.run.nodes, folder / "cohorts", simulated.backend
+        self.n_nodes, self.cohorts, self.kernels = _n_nodes(simulated), folder / "cohorts", simulated.backend
         self.workers, self.job_path, self.simulated = config.run.workers, folder / "job.json", simulated
         scales = personal_scales(config.privacy, task, n_users=problem.train.n_users, seed=config.seed)
         write_cohorts(self.cohorts, problem.train, self.n_nodes, scales)
@@ -44,12 +46,25 @@ class FleetFiles:
             features = folder / "features.npy"
             np.save(features, problem.feature_values)
         self.job = _job(simulated, first, features)
+        protocol_of(self.job)  # so that settings which cannot be are found before anything runs
         self.job.save(self.job_path)
 
     @property
     def run_config(self) -> dict[str, Any]:
         """What the apps find as their run's configuration."""
-        return {"job": str(self.job_path), "cohorts": str(self.cohorts), "kernels": self.kernels}
+        return {
+            "job": str(self.job_path),
+            "cohorts": str(self.cohorts),
+            "kernels": self.kernels,
+            "noise": self.job.noise,
+            "seed": self.job.seed,
+        }
+
+
+def _n_nodes(simulated: Simulated) -> int:
+    """Under a protocol whose clients matter there is a node for each, where their number is given."""
+    run = simulated.config.run
+    return run.nodes if run.protocol == Trusted.NAME or run.clients is None else run.clients
 
 
 def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
@@ -76,10 +91,13 @@ def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
         size=present.size,
         cohorts=present.cohorts,
         form=config.run.wire,
+        protocol=config.run.protocol,
+        protocol_settings=dict(config.run.protocol_settings),
+        users=simulated.problem.train.n_users,
         backend=simulated.backend,
         features=None if features is None else str(features),
-        expected_nodes=config.run.nodes,
-        quorum=config.run.nodes,
+        expected_nodes=_n_nodes(simulated),
+        quorum=_n_nodes(simulated),
         deadline_seconds=_PATIENCE_SECONDS,
         resend_seconds=_PATIENCE_SECONDS,
         poll_seconds=0.05,

@@ -142,7 +142,7 @@ def in_a_process(*arguments, cwd):
         env=plain,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     return done.returncode, done.stderr

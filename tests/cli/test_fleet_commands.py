@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.server.fleet.at_work import alone
-from tests.server.fleet.deployed import free_ports
+from tests.ports import free_ports
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fleet" / "fleet.toml"
 
@@ -63,6 +63,28 @@ def test_check_makes_board_0_and_says_what_it_promises(folder: Path) -> None:
     assert board.catalogue.titles is not None
     assert board.catalogue.titles[7] == "Film 7"
     assert fedboard("server", "--config", folder / "fleet.toml", "--check").exit_code == 0
+
+
+def test_check_refuses_a_protocol_that_such_a_fleet_cannot_run(folder: Path) -> None:
+    config = folder / "fleet.toml"
+    text = config.read_text(encoding="utf-8")
+    for section, told in (
+        ('name = "secure-sum"', "quorum is 2, and protocol 'secure-sum' needs more"),
+        ('name = "secret-sum"', "protocol must be one of trusted, secure-sum"),
+        ('name = "secure-sum"\nsettings = { survivers = 2 }', "survivers"),
+    ):
+        config.write_text(text.replace('name = "trusted"', section), encoding="utf-8")
+        refused = fedboard("server", "--config", config, "--check")
+        assert refused.exit_code == 2
+        assert told in refused.stderr
+
+    config.write_text(
+        text.replace('name = "trusted"', 'name = "secure-sum"').replace("quorum = 2", "quorum = 3"),
+        encoding="utf-8",
+    )
+    checked = fedboard("server", "--config", config, "--check")
+    assert checked.exit_code == 0, checked.stderr
+    assert "3 nodes admitted, protocol secure-sum" in checked.stdout
 
 
 def test_check_refuses_what_the_server_could_not_start_with(folder: Path) -> None:
@@ -136,7 +158,7 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
         if certificate.endswith(".pem"):
             told.append(next(line for line in lines if "unreachable" in line))
             client.send_signal(signal.SIGINT)
-        out, err = client.communicate(timeout=30)
+        out, err = client.communicate(timeout=120)
 
     assert "[board] names no source and public_key" in told[0]
     if certificate.endswith(".pem"):

@@ -30,7 +30,7 @@ def killed(name: str, moment: str, count: int, *arguments: str | Path) -> "subpr
         [str(part) for part in command],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         start_new_session=True,
     )
@@ -84,8 +84,9 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed_and_says_how(
     fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path, polite: str
 ) -> None:
     out = tmp_path / "run"
+    flags = ("--workers", "2", "--no-baselines", "--out", out)
 
-    ended = killed(polite, "before:publish", 3, "simulate", *tiny, "--workers", "2", "--out", out)
+    ended = killed(polite, "before:publish", 3, "simulate", *tiny, *flags)
     resumed = fedboard("simulate", "--out", out, "--resume", "--json")
 
     assert ended.returncode == 130
@@ -154,7 +155,7 @@ def test_a_killed_worker_stops_the_run_and_a_resumed_one_ends_the_same(
 
     with monkeypatch.context() as patched:
         patched.setattr(WorkerPool, "run", with_a_death)
-        ended = fedboard("simulate", *tiny, "--workers", "2", "--out", out)
+        ended = fedboard("simulate", *tiny, "--workers", "2", "--no-baselines", "--out", out)
     resumed = fedboard("simulate", "--out", out, "--resume", "--json", "--workers", "1")
 
     assert ended.exit_code == WorkerDiedError.exit_code == 4, ended.stderr

@@ -9,6 +9,7 @@ import pytest
 
 from fedboard.common.errors import FedboardError
 from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.round_log import RoundLog
 from fedboard.simulations.flower import training
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
@@ -47,7 +48,8 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     settings, out = {"rounds": 1}, tmp_path / "flower"
-    config = a_config(settings=settings, runtime="flower", nodes=2)
+    run = {"protocol": "secure-sum", "clients": 3}  # sessions go on from one actor to the next
+    config = a_config(settings=settings, runtime="flower", **run)
     save = Job.save
     monkeypatch.setattr(training.Job, "save", lambda job, path: path.write_text("not a job"))
 
@@ -63,8 +65,10 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
     monkeypatch.setattr(training.Job, "save", save)
     simulate(config, out, resume=True)
 
-    simulate(a_config(settings=settings), tmp_path / "engine")
+    simulate(a_config(settings=settings, **run), tmp_path / "engine")
     assert digests(out) == digests(tmp_path / "engine")
     assert len(digests(out)) == 3
+    steps = [line["steps"] for line in RoundLog(out / "rounds.jsonl").lines()]
+    assert [len(of_round) for of_round in steps] == [4, 4]
     assert_nothing_runs(str(temporary))
     assert list(temporary.iterdir()) == []

@@ -1,0 +1,93 @@
+"""Which protocol a run names: a registered one, or a researcher's own class in a module or a file."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from fedboard.common.errors import InputError
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, ProtocolClass, protocol_class
+
+_NEEDED = ("sized", "from_parameters", "open", "join", "resume")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolRecipe:
+    """How to make a protocol in any process. Public."""
+
+    choice: str
+    """As for ``chosen_class``."""
+    parameters: Mapping[str, Any]
+    backend: str
+
+    @staticmethod
+    def of(choice: str, protocol: AggregationProtocol, *, backend: str) -> "ProtocolRecipe":
+        """The recipe of a protocol that was made from this choice."""
+        return ProtocolRecipe(choice=choice, parameters=protocol.parameters, backend=backend)
+
+    def make(self) -> AggregationProtocol:
+        """The protocol."""
+        return chosen_class(self.choice).from_parameters(self.parameters, backend=self.backend)
+
+
+def chosen_class(choice: str) -> ProtocolClass:
+    """The class of a protocol.
+
+    Args:
+        choice: a registered name, ``package.module:Class`` or ``path/to/file.py:Class``, whose code then runs.
+
+    Raises:
+        InputError: there is none, or it is no protocol.
+    """
+    place, separator, name = choice.rpartition(":")
+    if not separator:
+        return protocol_class(choice)
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
+    found: Any = getattr(module, name, None)
+    if not isinstance(found, type):
+        raise InputError(f"protocol {choice!r}: there is no class {name!r} in {place}")
+    missing = [method for method in _NEEDED if not hasattr(found, method)]
+    if missing:
+        raise InputError(
+            f"protocol {choice!r} is not one: it lacks {', '.join(missing)}; "
+            "see docs/guide/writing-a-protocol.md"
+        )
+    return cast(ProtocolClass, found)
+
+
+def is_registered(choice: str) -> bool:
+    """Whether the choice is a protocol of this package."""
+    return choice in PROTOCOL_NAMES
+
+
+def _from_package(place: str) -> ModuleType:
+    try:
+        return importlib.import_module(place)
+    except ImportError as error:
+        raise InputError(f"protocol module {place!r} cannot be imported: {error}") from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    """A file as a module, once in a process: classes that are loaded twice are not the same."""
+    name = f"fedboard_protocol_{sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"protocol file {path}: there is no such Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InputError(f"protocol file {path} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module
+
+
+__all__ = ["ProtocolRecipe", "chosen_class", "is_registered"]

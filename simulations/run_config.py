@@ -1,0 +1,60 @@
+"""The ``run`` section of a simulation's configuration: where clients run, and how what they give becomes sums."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How it runs; but for the protocol and what belongs to it, it never changes what is computed."""
+
+    workers: int = 1
+    kernels: Literal["auto", "numpy", "plain", "blocked"] = "auto"
+    """Which code computes; versions agree to rounding, so resume with the same."""
+    runtime: Literal["engine", "in-process", "flower"] = "engine"
+    """Where clients run: the multi-process engine, a Flower grid in this process, or Flower's simulation on Ray."""
+    nodes: int = 4
+    """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
+    wire: Literal["factored", "dense"] = "factored"
+    protocol: str = "trusted"
+    """How contributions become sums: a registered protocol, or on the engine ``package.module:Class`` or
+    ``path/to/file.py:Class``."""
+    protocol_settings: dict[str, Any] = {}
+    """Overrides of the protocol's own choices, by parameter name."""
+    clients: int | None = None
+    """Clients of a protocol other than ``trusted``, each with consecutive users; if not given every
+    user is one, or on a Flower runtime every node."""
+    dropout: float = 0.0
+    """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine."""
+    masks: Literal["real", "cancelled"] = "real"
+    """``cancelled``: leave out what cancels in the sum and send no messages; the same board, for many clients."""
+    evaluate_rounds: bool = True
+    """Metrics after each round, not only at the end."""
+    baselines: bool = True
+    """Fit the non-private baselines for comparison."""
+
+    def __post_init__(self) -> None:
+        """Check what goes together.
+
+        Raises:
+            ValueError: names the key.
+        """
+        for name in ("workers", "nodes", "clients"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"run.{name} must be a whole number >= 1, got {value}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"run.dropout must be in [0, 1), got {self.dropout}")
+        simulated = {
+            "dropout": self.dropout > 0,
+            "masks 'cancelled'": self.masks == "cancelled",
+            "a protocol of your own": ":" in self.protocol,
+        }
+        for name, asked in simulated.items():
+            if asked and self.runtime != "engine":
+                raise ValueError(f"{name} needs run.runtime 'engine', got {self.runtime!r}")
+            if asked and self.protocol == "trusted":
+                raise ValueError(f"{name} needs a run.protocol other than 'trusted'")
+
+
+__all__ = ["RunConfig"]

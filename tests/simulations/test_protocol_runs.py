@@ -1,0 +1,94 @@
+"""Whole simulations under protocols: the same boards with messages and without, and who is trusted."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.simulate import RunResult, simulate
+
+SECURE = {"protocol": "secure-sum", "clients": 12, "dropout": 0.2}
+
+
+def a_config(**run: Any) -> SimulationConfig:
+    return parse_config(
+        {
+            "algorithm": "residual",
+            "seed": 2,
+            "data": {"synthetic": {"n_users": 120, "n_items": 60, "mean_ratings_per_user": 15}},
+            "settings": {"rank": 2, "rounds": 2},
+            "run": {"baselines": False, "evaluate_rounds": False, **run},
+        }
+    )
+
+
+def a_run(path: Path, **run: Any) -> RunResult:
+    return simulate(a_config(**run), path, report=False)
+
+
+def assert_same_board(one: Board, other: Board) -> None:
+    assert set(one.arrays) == set(other.arrays)
+    for name, values in one.arrays.items():
+        np.testing.assert_array_equal(values, other.arrays[name], err_msg=name)
+
+
+def test_a_run_without_messages_learns_the_same_board_and_its_certificate_says_so(tmp_path: Path) -> None:
+    real = a_run(tmp_path / "real", **SECURE)
+    cancelled = a_run(tmp_path / "cancelled", **SECURE, masks="cancelled")
+
+    assert_same_board(real.board, cancelled.board)
+    assert real.certificate.claim == cancelled.certificate.claim
+    assert "numbers masked to look uniform" in " ".join(real.certificate.trust)
+    lost = "A share of 0.2 of the clients was lost in each round on purpose, as drawn from the seed."
+    assert lost in real.certificate.assumptions
+    assert not any("without its messages" in text for text in real.certificate.assumptions)
+    assert any("without its messages" in text for text in cancelled.certificate.assumptions)
+
+
+def test_a_small_board_under_a_protocol_is_that_of_trusted_where_nothing_is_coarsened(tmp_path: Path) -> None:
+    """The preparation's bounds fit 32 bits, so the first board is the trusted one to the last bit."""
+    trusted, secure = a_run(tmp_path / "t"), a_run(tmp_path / "s", protocol="secure-sum", clients=12)
+
+    first = [Board.load(run.path / "boards" / "board-0001.board") for run in (trusted, secure)]
+    assert_same_board(*first)
+    assert trusted.final["metrics"]["test_rmse"] == pytest.approx(
+        secure.final["metrics"]["test_rmse"], rel=0.02
+    )
+
+
+def test_shares_of_the_noise_are_booked_and_a_run_goes_on_under_the_same_protocol_only(
+    tmp_path: Path,
+) -> None:
+    done = a_run(tmp_path, protocol="distributed-dp", clients=12)
+
+    assert "shares" in done.certificate.to_json()
+    with pytest.raises(InputError, match="another 'run'"):
+        simulate(a_config(protocol="secure-sum", clients=12), tmp_path, resume=True, report=False)
+    again = simulate(a_config(protocol="distributed-dp", clients=12), tmp_path, resume=True, report=False)
+    assert_same_board(done.board, again.board)
+
+
+def test_a_round_with_too_few_clients_is_paid_for_and_skipped(tmp_path: Path) -> None:
+    """Of four clients one is lost; where that is at its contribution or before, three are too few."""
+    settings = {"survivors": 4}
+    run = a_run(
+        tmp_path,
+        protocol="secure-sum",
+        clients=4,
+        dropout=0.25,
+        protocol_settings=settings,
+        masks="cancelled",
+    )
+
+    lost = [version for version in range(1, run.board.version) if _same(tmp_path, version)]
+    assert lost
+    assert run.certificate.claim.epsilon == pytest.approx(5.0, rel=1e-6), "lost rounds are paid for"
+
+
+def _same(path: Path, version: int) -> bool:
+    one, other = (Board.load(path / "boards" / f"board-{v:04d}.board") for v in (version, version + 1))
+    return all(np.array_equal(values, other.arrays[name]) for name, values in one.arrays.items())
