@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def test_the_script_makes_a_certified_board(tmp_path: Path) -> None:
     command = [sys.executable, EXAMPLES / "simulate.py", tmp_path / "run"]
 
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
     assert ended.returncode == 0, ended.stderr
     assert "at epsilon 5" in ended.stdout

@@ -2,12 +2,13 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_ports
 
 FLEET = Path(__file__).parents[2] / "examples" / "fleet"
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "fleet.md"
@@ -15,12 +16,11 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "fleet.md"
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_the_quickstart_trains_publishes_and_recommends(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    pairs = iter(lambda: tuple(free_ports(2)), ())
+    port = next(first for first, second in pairs if second == first + 1)
     beside_python = str(Path(sys.executable).parent)
     ended = subprocess.run(
-        ["bash", str(FLEET / "quickstart.sh"), str(tmp_path / "demo"), str(min(port, 65_000))],
+        ["bash", str(FLEET / "quickstart.sh"), str(tmp_path / "demo"), str(port)],
         env={**os.environ, "PATH": f"{beside_python}:{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -1,0 +1,17 @@
+"""The order of the files: those that mostly wait come first, so that others compute meanwhile (``pytest -n 3``)."""
+
+from pathlib import Path
+
+import pytest
+
+WAITING = (
+    "server/fleet/test_deployment.py",
+    "examples/test_fleet.py",
+    "cli/test_crashes.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the files that wait to the front; the others keep their order."""
+    first = {Path(__file__).parent / name: place for place, name in enumerate(WAITING)}
+    items.sort(key=lambda item: first.get(item.path, len(first)))
