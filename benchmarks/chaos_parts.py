@@ -99,8 +99,12 @@ def server_app() -> Any:
 def _note_draws(owner: Any) -> None:
     original = owner.publish
 
-    def publish(self: Any, sums: Any, *, start_row: int = 0, noise_shares: int = 0) -> Any:
-        values = original(self, sums, start_row=start_row, noise_shares=noise_shares)
+    def publish(
+        self: Any, sums: Any, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> Any:
+        values = original(
+            self, sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits
+        )
         key = hashlib.sha256(self.stream.key).hexdigest()
         note("draw", release=self.release.name, row=start_row, rows=int(sums.shape[0]), key=key)
         return values

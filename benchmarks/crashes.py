@@ -102,8 +102,12 @@ def logged_draws(run: Run) -> None:
     """Write down every draw before its values are handed over; one ``write`` each, so that a kill splits none."""
     original = BookedRelease.publish
 
-    def publish(self: BookedRelease, sums: Any, *, start_row: int = 0, noise_shares: int = 0) -> Any:
-        values = original(self, sums, start_row=start_row, noise_shares=noise_shares)
+    def publish(
+        self: BookedRelease, sums: Any, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> Any:
+        values = original(
+            self, sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits
+        )
         key = hashlib.sha256(self.stream.key).hexdigest()
         line = json.dumps([self.release.name, start_row, int(sums.shape[0]), key]) + "\n"
         log = os.open(run.draws_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -229,9 +229,11 @@ class _Adding:
                     sums[request.name] += shares.draw(request.release, stream, shift=shifts[request.name])
                 sums[request.name] <<= shifts[request.name]
             parts.append(sums)
-        among = protocol.rules.honest_among(len(inside)) if isinstance(protocol, DistributedDp) else 0
-        total = DenseSums.total(parts, asked)
-        return Gathered(sums=DenseSums(sums=total.sums, noise_shares=among))
+        sums = DenseSums.total(parts, asked)
+        if isinstance(protocol, DistributedDp):
+            among, ratio = protocol.rules.honest_among(len(inside)), protocol.rules.noise_ratio
+            sums = replace(sums, noise_shares=among, noise_ratio=ratio)
+        return Gathered(sums=sums)
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]

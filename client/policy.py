@@ -36,7 +36,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Names of the aggregation protocols, such as ``trusted``."""
     least_survivors: int = 2
     """Where contributions are masked: fewest clients whose sum the server may learn; >= 2."""
-    most_honest: int | None = None
+    most_honest: int | None = 1000
     """Where clients add the noise: the largest number of honest clients that a run may count on; None for any."""
     helper: str | None = None
     """Identity of the second server that she relies on, as ``fedboard helper`` prints it; without it no run of two

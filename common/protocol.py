@@ -63,6 +63,16 @@ class ExactSums(Protocol):
         """How many honest clients' shares of the noise are in the sums at least; 0 where they are exact."""
         ...
 
+    @property
+    def residue_bits(self) -> Mapping[str, int]:
+        """By release name, where the sums are known modulo 2^bits only; see ``BookedRelease.publish``."""
+        ...
+
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of all noise in what will be published, over the booked one; >= 1. Public."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Given:

@@ -20,6 +20,11 @@ it in other processes, block by block, so that the per-item matrices never exist
 class ReleasedSums(Protocol):
     """The noised sums of one round, in real units. Reading them costs no privacy: they are already booked."""
 
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of the noise in them over the booked one, >= 1: some protocols add more than is counted."""
+        ...
+
     def array(self, name: str) -> FloatArray:
         """One release as a whole, float64, shape (rows, width)."""
         ...

@@ -110,5 +110,6 @@ class TwoSums:
             total += halves[name]
 
     def sums(self) -> DenseSums:
-        """The two totals together, on the grid of the releases."""
-        return DenseSums(sums=self.packing.unflatten(self.totals["first"] + self.totals["second"]))
+        """The two totals together, on the grid of the releases: residues until they have their noise."""
+        sums = self.packing.unflatten(self.totals["first"] + self.totals["second"])
+        return DenseSums(sums=sums, residue_bits=self.packing.residue_bits)

@@ -15,7 +15,8 @@ ASSUMPTIONS = (
     "Users are numbered, and ratings for judging are set aside, before the run and whoever takes part; that a user "
     "is absent means that her row is empty.",
     "Each user's rows are in one client only, and each client answers a release once.",
-    "Nothing that depends on the ratings leaves the aggregator but the releases listed here.",
+    "Nothing that depends on the ratings leaves the clients, and those who are trusted with it above, but the "
+    "releases listed here.",
     "The noise generator's output cannot be told from Gaussian noise (inverse distribution function of AES-256 in "
     "counter mode, 63-bit tails: a published cell has its probability to 1e-9 within 4 deviations, nothing lies "
     "beyond 9.1).",

@@ -94,17 +94,32 @@ class NoisedSums:
     requests: Sequence[Request]
     booked: Mapping[str, BookedRelease]
 
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of the noise over the booked one."""
+        return self.sums.noise_ratio
+
     def array(self, name: str) -> FloatArray:
         """One release as a whole, float64, shape (rows, width)."""
         request = next(r for r in self.requests if r.name == name)
         exact = self.sums.block([request], 0, request.release.rows)
-        return self.booked[name].publish(exact[name], noise_shares=self.sums.noise_shares)
+        return _published(self.sums, self.booked[name], exact[name], 0)
 
     def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
         """Run ``solver`` over blocks of items; float32, shape (n_items, width)."""
         requests = [r for r in self.requests if r.name in names]
         blocks = item_blocks(requests)
         return np.concatenate([noised_block(self.sums, requests, self.booked, solver, *b) for b in blocks])
+
+
+def _published(sums: ExactSums, booked: BookedRelease, values: IntArray, start_row: int) -> FloatArray:
+    """Rows of these sums through their release, with what the sums state of themselves."""
+    return booked.publish(
+        values,
+        start_row=start_row,
+        noise_shares=sums.noise_shares,
+        residue_bits=sums.residue_bits.get(booked.release.name, 0),
+    )
 
 
 def item_blocks(requests: Sequence[Request], *, at_least: int = 1) -> list[tuple[int, int]]:
@@ -125,10 +140,7 @@ def noised_block(
 ) -> Float32Array:
     """Exact sums of one block of items, noised, solved; float32, shape (stop - start, width)."""
     exact = sums.block(requests, start, stop)
-    noised = {
-        name: booked[name].publish(values, start_row=start, noise_shares=sums.noise_shares)
-        for name, values in exact.items()
-    }
+    noised = {name: _published(sums, booked[name], values, start) for name, values in exact.items()}
     return solver(start, noised)
 
 

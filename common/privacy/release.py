@@ -216,7 +216,9 @@ class BookedRelease:
             release=self.release, event=self.event, receipt=self.receipt, stream=self.stream, _open=handed
         )
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
         """Add the noise to rows ``start_row:start_row + k`` and return them in real units.
 
         ``floor((S + rint(sigma N)) / 2^shift) * 2^shift * grid_step``. Rounding commutes with adding the
@@ -233,6 +235,9 @@ class BookedRelease:
                 the noise where the release is booked so. Private.
             start_row: number of the first row.
             noise_shares: how many honest shares are in the sums at least; 0 for exact sums.
+            residue_bits: where > 0, the sums are known modulo 2^residue_bits only, and so is what is published: it
+                is reduced to within +-2^(residue_bits - 1) after the noise. A sum that was reduced before could
+                jump from one end to the other because of one user, whatever the noise.
 
         Returns:
             float64, shape (k, width). Public.
@@ -257,6 +262,11 @@ class BookedRelease:
             published[first : first + step] = noisy_sums(
                 part, bits, stddevs=deviations, shift=self.release.release_shift, backend=noise_backend()
             )
+        if residue_bits:
+            modulus = math.ldexp(1.0, residue_bits - self.release.release_shift)
+            published = (
+                np.mod(published + modulus / 2, modulus) - modulus / 2
+            )  # exact: whole numbers below 2^53
         published *= self.release.published_step
         return published
 

@@ -1,5 +1,6 @@
 """What masked vectors carry: exact sums here, sums with a share of the noise in distributed-dp."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,8 @@ from fedboard.common.privacy.noise import NoiseSource
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.coarse import coarse_sums
 from fedboard.common.protocols.packing import Packing
+
+_log = logging.getLogger(__name__)
 
 
 class Carried(Protocol):
@@ -40,12 +43,24 @@ class Carried(Protocol):
         """
         ...
 
-    def plausible(self, packing: Packing, sums: Mapping[str, IntArray]) -> bool:
-        """Whether honest clients can have made these sums; what ``packing.unflatten`` gave. Private."""
+    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray] | None:
+        """What ``packing.unflatten`` gave, as far as honest clients can have made it. Private.
+
+        None gives the round up, which everybody sees: only sums with all their noise may decide about that.
+        """
+        ...
+
+    def residue_bits(self, packing: Packing) -> Mapping[str, int]:
+        """By release name, bits of the modulus of sums that get their noise later; ``BookedRelease.publish``."""
         ...
 
     def noise_shares(self, survivors: int) -> int:
         """How many honest shares of the noise are in a sum over so many clients at least."""
+        ...
+
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of all noise in a sum over the booked one, at most. Public, so not of who stayed."""
         ...
 
 
@@ -57,7 +72,7 @@ class ExactNumbers:
     backend: str = "numpy"
 
     def packing(self, requests: Sequence[Request]) -> Packing:
-        """Room for all users, without noise."""
+        """Room for all users and for the noise, which is added to residues."""
         return Packing.of(requests, most_users=self.most_users)
 
     def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
@@ -72,13 +87,30 @@ class ExactNumbers:
             coarse_sums(given.contribution, given.requests, packing.shifts, backend=self.backend)
         )
 
-    def plausible(self, packing: Packing, sums: Mapping[str, IntArray]) -> bool:
-        """Whether ``most_users`` honest users can have made them."""
-        return packing.plausible(sums, n_users=self.most_users)
+    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray]:
+        """The sums, whatever they are; the log says where honest clients cannot have made them.
+
+        They are exact, so nobody else may learn that: a client could add just so much that it tells how large the
+        others' sum is.
+        """
+        if not packing.plausible(sums, n_users=self.most_users):
+            _log.warning(
+                "the sums are larger than honest clients can have made them; the board may be spoilt"
+            )
+        return sums
+
+    def residue_bits(self, packing: Packing) -> dict[str, int]:
+        """All sums are residues until they have their noise."""
+        return packing.residue_bits
 
     def noise_shares(self, survivors: int) -> int:
         """None: the sums are exact."""
         return 0
+
+    @property
+    def noise_ratio(self) -> float:
+        """The server adds what it books."""
+        return 1.0
 
 
 def require_room(given: Given, most_users: int) -> None:

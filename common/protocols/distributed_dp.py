@@ -28,8 +28,9 @@ from fedboard.common.protocols.secure_sum_server import SecureSumServer
 class DistributedDp:
     """The protocol.
 
-    Guarantee: a sum comes out only over at least ``survivors`` clients, at least ``honest`` of whom do not collude;
-    with their shares alone its noise is what is booked, see ``NoiseShares``. Else the round is given up, booked.
+    Guarantee, as long as the server keeps to the protocol: a sum comes out only over at least ``survivors``
+    clients, at least ``honest`` of whom do not collude; with their shares alone its noise is what is booked, see
+    ``NoiseShares``. Else the round is given up, booked.
 
     Reference: Kairouz, Liu and Steinke (2021), The distributed discrete Gaussian mechanism, arXiv:2102.06387 (the
     model; the shares here are rounded Gaussians, docs/guide/noise-shares.md).
@@ -57,11 +58,12 @@ class DistributedDp:
             self.rules,
             server_learns="It learns the sum over all clients that stayed, with the noise in it.",
             noise=(
-                f"At least {self.rules.honest} of the clients in every sum must be honest and draw their share of "
-                "the noise: that of clients that collude, or that the server invented, does not count, and who "
-                "drops out does not matter. The server is relied on for nothing else: it never holds a sum without "
-                "noise. Rounded shares add up to rounded Gaussian noise up to 1e-40 in total variation, for each "
-                "number."
+                f"At least {self.rules.honest} of the clients in every sum must be honest and draw their share "
+                "of the noise: that of clients that collude, or that the server invented, does not count, nor does "
+                "the own share of whoever looks at a board; who drops out does not matter. The server must keep to "
+                "the protocol: one that lies about who is there or who stayed obtains sums over far fewer clients, "
+                "with less noise. Rounded shares add up to rounded Gaussian noise up to 1e-40 in total variation, "
+                "for each number."
             ),
         )
 
@@ -72,7 +74,7 @@ class DistributedDp:
 
     @classmethod
     def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
-        """For a fleet: ``honest = survivors - floor(colluding clients)``.
+        """For a fleet: ``honest = survivors - max(1, floor(colluding clients))``.
 
         Args:
             clients: how many there are; >= 3.
@@ -85,7 +87,7 @@ class DistributedDp:
         """
         of_sum = {name: value for name, value in settings.items() if name != "honest"}
         rules = SumRules.sized(clients=clients, users=users, settings=of_sum)
-        honest = settings.get("honest", rules.survivors - share_of(clients, rules.colluding))
+        honest = settings.get("honest", rules.survivors - max(1, share_of(clients, rules.colluding)))
         own = {"honest": honest, "most_clients": clients}
         return cls.from_parameters({**rules.parameters, **own}, backend=backend)
 

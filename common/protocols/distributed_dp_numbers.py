@@ -58,15 +58,24 @@ class SharedNumbers:
             sums[request.name] += self.shares.draw(request.release, stream, shift=shift)
         return packing.flatten(sums)
 
-    def plausible(self, packing: Packing, sums: Mapping[str, IntArray]) -> bool:
-        """Whether honest clients can have made these sums, noise included."""
-        return packing.plausible(
-            sums, n_users=self.rules.most_users, noise_stddevs=self._stddevs(packing.requests)
-        )
+    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray] | None:
+        """The sums, if honest clients can have made them; they hold their noise, so that may be told."""
+        stddevs = self._stddevs(packing.requests)
+        plausible = packing.plausible(sums, n_users=self.rules.most_users, noise_stddevs=stddevs)
+        return sums if plausible else None
+
+    def residue_bits(self, packing: Packing) -> Mapping[str, int]:
+        """None: the sums had their noise before they were reduced."""
+        return {}
 
     def noise_shares(self, survivors: int) -> int:
         """How many honest shares are in a sum over so many clients at least."""
         return self.rules.honest_among(survivors)
+
+    @property
+    def noise_ratio(self) -> float:
+        """If everybody stays."""
+        return self.rules.noise_ratio
 
     def _stddevs(self, requests: Sequence[Request]) -> dict[str, float]:
         everybody = math.sqrt(self.rules.most_clients)

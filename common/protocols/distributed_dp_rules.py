@@ -1,5 +1,6 @@
 """The public numbers of distributed-dp, and why no sum can hold less noise than is booked."""
 
+import math
 from dataclasses import dataclass
 
 from fedboard.common.errors import InputError
@@ -44,6 +45,14 @@ class SharingRules(SumRules):
     def honest_among(self, survivors: int) -> int:
         """How many of those who stay do not collude, at least."""
         return survivors - share_of(self.most_clients, self.colluding)
+
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of all noise in a sum over the booked one, if everybody stays; >= 1.
+
+        Every client adds a share, and only the fewest honest ones are counted.
+        """
+        return math.sqrt(self.most_clients / self.honest)
 
     def neighbourhood(self, clients: int) -> Neighbourhood:
         """Of each client, where so many advertised keys.

@@ -30,7 +30,8 @@ _MOST_USERS = 1 << 31
 _HEADER_BYTES = 1 << 12
 _FULL_NOISE = NoiseShares(least=1)
 _TRUST = Trust(
-    server_sees="The server sees each client's sums with all the noise in them: no more than the guarantee allows.",
+    server_sees="The server sees each client's sums with all the noise in them: no more than the guarantee "
+    "allows, and how many users it hosts, which the amount of noise tells.",
     network_sees="The network sees no more than the server does; all messages of a round have one size.",
     clients_see="Clients see the published boards only.",
     privacy_relies_on="Each user relies on her own client alone: it draws all the noise of a release on its own.",
@@ -182,7 +183,11 @@ class _Adding:
         self._messages += 1
 
     def sums(self) -> DenseSums:
-        return DenseSums(sums=self._packing.unflatten(self._total), noise_shares=self._messages)
+        return DenseSums(
+            sums=self._packing.unflatten(self._total),
+            noise_shares=self._messages,
+            noise_ratio=math.sqrt(self._packing.most_users),  # if all are there
+        )
 
 
 __all__ = ["Local"]

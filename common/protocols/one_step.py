@@ -46,6 +46,11 @@ class OneStepServer:
     """Fewest clients that make a sum."""
     asks_contributions: bool = True
     _taken: set[str] = field(default_factory=set)
+    _asked: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Know whom it asks."""
+        self._asked = frozenset(self.clients)
 
     def outgoing(self) -> dict[str, bytes]:
         """The same few bytes to everybody."""
@@ -57,7 +62,7 @@ class OneStepServer:
         Raises:
             RefusedError: nobody asked it, it replied before or to another round, or its message does not count.
         """
-        if client not in self.clients:
+        if client not in self._asked:
             raise RefusedError(Refusal.UNKNOWN_NODE)
         if client in self._taken:
             raise RefusedError(Refusal.DUPLICATE)

@@ -39,7 +39,7 @@ class Packing:
 
     @staticmethod
     def of(
-        requests: Sequence[Request], *, most_users: int, noise_stddevs: Mapping[str, float] = _NO_NOISE
+        requests: Sequence[Request], *, most_users: int, noise_stddevs: Mapping[str, float] | None = None
     ) -> "Packing":
         """The finest packing that has room for everybody.
 
@@ -49,7 +49,8 @@ class Packing:
         Args:
             requests: of the round.
             most_users: > 0.
-            noise_stddevs: by release name, deviation of all noise that is added inside the sums, grid units.
+            noise_stddevs: by release name, deviation of all noise that is ever added to the residues, grid units;
+                None: the release's own, once.
 
         Raises:
             InputError: no room, or less than 64 units of a bound would be left.
@@ -57,6 +58,8 @@ class Packing:
         """
         if most_users < 1:
             raise InputError(f"most_users must be at least 1, got {most_users}")
+        if noise_stddevs is None:
+            noise_stddevs = {request.name: request.release.noise_stddev for request in requests}
         shifts = {r.name: _shift(r.release, most_users, noise_stddevs.get(r.name, 0.0)) for r in requests}
         require_signs(requests, shifts)
         return Packing(requests=tuple(requests), shifts=shifts, most_users=most_users)
@@ -100,6 +103,11 @@ class Packing:
             sums[request.name] = part.astype(np.int64).reshape(rows, width) << self.shifts[request.name]
             start += rows * width
         return sums
+
+    @property
+    def residue_bits(self) -> dict[str, int]:
+        """By release name: the sums are known modulo 2^bits, in units of the release's own grid."""
+        return {name: RESIDUE_BITS + shift for name, shift in self.shifts.items()}
 
     def plausible(
         self, sums: Mapping[str, IntArray], *, n_users: int, noise_stddevs: Mapping[str, float] = _NO_NOISE

@@ -151,9 +151,10 @@ def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
         ),
         privacy_relies_on=(
             "No input is seen alone by a server that keeps to the protocol, even together with up to "
-            f"{rules.colluding:.0%} of the clients; at least {rules.fewest} clients are in every sum. A server "
-            "that lies about who dropped out cannot have both secrets of a client put together, but it admits the "
-            f"clients and could invent some of its own: no authority vouches for their keys. {noise}"
+            f"{rules.colluding:.0%} of the clients; at least {rules.fewest} clients are in every sum then. A "
+            "server that lies about who dropped out cannot have both secrets of a client put together, but one "
+            "that invents clients, or tells them different neighbours or survivors, can obtain sums over far "
+            f"fewer: no authority vouches for keys, and clients do not confirm the set to one another. {noise}"
         ),
         utility_relies_on=(
             f"The round is given up, booked, if more than {rules.dropout:.0%} of the clients drop out, and any "
@@ -161,8 +162,8 @@ def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
         ),
         malicious_client=(
             "A client can add anything to the sum, since nobody sees its rows and no proof of their norm is asked "
-            "for; only sums that honest clients could not have made are thrown away, and the round with them. It "
-            "cannot weaken the privacy of others by that."
+            "for. It cannot weaken the privacy of others by that: what is published is reduced modulo 2^32 after "
+            "the noise, not before."
         ),
     )
 

@@ -211,14 +211,20 @@ class SecureSumServer:
     def _finish(self) -> None:
         shares, self._over = self._shares, True
         shares.unmask(self._total)
-        sums = self.packing.unflatten(self._total)
-        if not self.carried.plausible(self.packing, sums):
+        sums = self.carried.admitted(self.packing, self.packing.unflatten(self._total))
+        if sums is None:
             raise TooFewAnswersError(
                 "the sums are larger than honest clients can have made them: some client's numbers were not within "
                 "the bounds; the round is given up and nothing was released",
                 given=True,
             )
-        self._sums = DenseSums(sums=sums, noise_shares=self.carried.noise_shares(int(shares.stayed.sum())))
+        survivors = int(shares.stayed.sum())
+        self._sums = DenseSums(
+            sums=sums,
+            noise_shares=self.carried.noise_shares(survivors),
+            noise_ratio=self.carried.noise_ratio,
+            residue_bits=self.carried.residue_bits(self.packing),
+        )
 
     def _marked(self) -> BoolArray:
         return np.array([name in self._replied for name in self._members.names], dtype=np.bool_)

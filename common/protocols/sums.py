@@ -1,7 +1,8 @@
 """Exact sums of contributions: computed block by block from factored rows, or held as dense arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +28,8 @@ class FactoredSums:
     rejected_rows: int = 0
     backend: str = "numpy"
     noise_shares: ClassVar[int] = 0
+    noise_ratio: ClassVar[float] = 1.0
+    residue_bits: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
     @staticmethod
     def of(
@@ -142,6 +145,10 @@ class DenseSums:
     rejected_rows: int = 0
     noise_shares: int = 0
     """How many honest clients' shares of the noise are in them at least; 0 where they are exact."""
+    noise_ratio: float = 1.0
+    """Deviation of all noise in what will be published, over the booked one; >= 1. Public."""
+    residue_bits: Mapping[str, int] = field(default_factory=dict)
+    """By release name, where the sums are known modulo 2^bits only."""
 
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
         """Rows ``start:stop`` of these requests' exact sums."""
@@ -177,6 +184,8 @@ class DenseSums:
             DenseSums.total(parts, requests),
             rejected_rows=sum(member.rejected_rows for member in members),
             noise_shares=sum(shares),
+            noise_ratio=max((member.noise_ratio for member in members), default=1.0),
+            residue_bits={name: bits for member in members for name, bits in member.residue_bits.items()},
         )
 
 

@@ -22,12 +22,12 @@ from fedboard.common.privacy.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.packing import Packing
 from fedboard.common.protocols.two_server_helper import Helper, LocalHelper
-from fedboard.common.protocols.two_server_session import LeaderSession, SparseClient
+from fedboard.common.protocols.two_server_session import NOISE_RATIO, LeaderSession, SparseClient
 from fedboard.common.protocols.two_server_shares import Layout, Split, split
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _MOST_USERS, _MOST_ITEMS = 1 << 24, 1 << 16
-_USUAL_ITEMS = 64
+_USUAL_ITEMS = 256
 
 
 class _Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,7 +108,7 @@ class TwoServer:
 
     @classmethod
     def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
-        """For a fleet: 64 items a user, and two clients make a sum where there are two.
+        """For a fleet: 256 items a user, and two clients make a sum where there are two.
 
         Raises:
             InputError: an unknown setting, or one out of range.
@@ -155,12 +155,12 @@ class TwoServer:
         return drawn
 
     def packing(self, requests: Sequence[Request]) -> Packing:
-        """The round's numbers modulo 2^32, with room for the helper's noise.
+        """The round's numbers modulo 2^32, with room for the noise of both servers.
 
         Raises:
             InputError: no room.
         """
-        noise = {request.name: request.release.noise_stddev for request in requests}
+        noise = {request.name: NOISE_RATIO * request.release.noise_stddev for request in requests}
         return Packing.of(requests, most_users=self.most_users, noise_stddevs=noise)
 
     def layout(self, about: bytes, requests: Sequence[Request]) -> Layout:

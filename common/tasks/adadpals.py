@@ -207,7 +207,7 @@ class AdaDpals:
             exponent=settings.weight_exponent,
             population=self._population(released),
             mean_budget=settings.mean_budget,
-            accuracy=settings.noise_multipliers["counts"] * settings.count_cap**0.5,
+            accuracy=settings.noise_multipliers["counts"] * settings.count_cap**0.5 * released.noise_ratio,
         )
         return board.successor(
             mean=np.array([mean]),

@@ -59,8 +59,8 @@ def after_biases(
         released.array(request.name)[rows, 0],
         board.arrays["item_counts"][rows],
         settings.weight_exponent,
-        stddev=real_stddev(request),
-        counts_stddev=real_stddev(counts_request(settings, n_items=1)),
+        stddev=real_stddev(request) * released.noise_ratio,
+        counts_stddev=real_stddev(counts_request(settings, n_items=1)) * released.noise_ratio,
     )
     if not settings.has_biases:
         return board.successor(weighted_counts=weighted)
@@ -139,10 +139,10 @@ def _evidence(
     of_user = omega * float(weighted.sum()) / float(counts @ omega)
     return ReleasedRound(
         linear=sums[rows].astype(np.float64),
-        noise_stddev=real_stddev(linear),
+        noise_stddev=real_stddev(linear) * released.noise_ratio,
         moment=moment_matrix(
             packed,
-            stddev=real_stddev(moment),
+            stddev=real_stddev(moment) * released.noise_ratio,
             population=population,
             bound=math.sqrt(moment.release.grid_step) * VECTOR_BOUND,
         ),
@@ -160,7 +160,7 @@ def _with_curvature(
     if Source.ITEM_QUADRATIC in requests:
         request = requests[Source.ITEM_QUADRATIC]
         noisy = unpack_symmetric(released.array(request.name)[_learnt(board)], rank=width)
-        stddev = real_stddev(request)
+        stddev = real_stddev(request) * released.noise_ratio
         return replace(
             evidence,
             curvature=credible_curvature(noisy, evidence.moment, evidence.weighted_counts, stddev),

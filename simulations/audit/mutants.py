@@ -195,9 +195,14 @@ class _Quiet(_Broken):
 
     __slots__ = ()
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
         exact = sums * self.release.grid_step
-        noise = super().publish(sums, start_row=start_row, noise_shares=noise_shares) - exact
+        noise = (
+            super().publish(sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits)
+            - exact
+        )
         return np.asarray(exact + NOISE_FACTOR * noise, dtype=np.float64)
 
 
@@ -206,7 +211,9 @@ class _Silent(_Broken):
 
     __slots__ = ()
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
         return np.asarray(sums * self.release.grid_step, dtype=np.float64)
 
 
@@ -215,14 +222,16 @@ class _Twice(_Broken):
 
     __slots__ = ()
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
         other = replace(self.stream, key=hashlib.sha256(self.stream.key + b"again").digest())
         again = BookedRelease(
             release=self.release, event=self.event, receipt=replace(self.receipt), stream=other
         )
         first, second = (
-            super().publish(sums, start_row=start_row, noise_shares=noise_shares),
-            again.publish(sums, start_row=start_row, noise_shares=noise_shares),
+            super().publish(sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits),
+            again.publish(sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits),
         )
         return np.asarray((first + second) / 2.0, dtype=np.float64)
 
@@ -232,8 +241,12 @@ class _Empty(_Broken):
 
     __slots__ = ()
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
-        return super().publish(np.zeros_like(sums), start_row=start_row, noise_shares=noise_shares)
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
+        return super().publish(
+            np.zeros_like(sums), start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

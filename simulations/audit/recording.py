@@ -59,6 +59,11 @@ class RecordingSums:
     inner: ReleasedSums
     recorder: Recorder
 
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of the noise over the booked one."""
+        return self.inner.noise_ratio
+
     def array(self, name: str) -> FloatArray:
         """One release as a whole."""
         values = self.inner.array(name)

@@ -23,11 +23,14 @@ from fedboard.simulations.protocols.remains import Remains, remains_of
 from fedboard.simulations.protocols.runtime import about_of
 from fedboard.simulations.protocols.second_server import with_second_server
 
-_MASKED: Mapping[str, Any] = {"colluding": 0.0}
+_USUAL_CLIENTS, _SURVIVORS = 10, 7
+_MASKED: Mapping[str, Any] = {"colluding": 0.0, "survivors": _SURVIVORS}
+_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "distributed-dp": {**_MASKED, "honest": _SURVIVORS},
+    "secure-sum": _MASKED,
+}
 """Without clients that collude, the noise that is booked is that of the smallest set of survivors, exactly."""
-_SETTINGS: Mapping[str, Mapping[str, Any]] = {"distributed-dp": _MASKED, "secure-sum": _MASKED}
 _CLIENTS: Mapping[str, int] = {"local": 1}
-_USUAL_CLIENTS = 10
 _NO_BOARD = -1
 ClientNoise = Callable[[NoiseSource, int, int], NoiseSource]
 """(of the run, version of the board, client) -> the client's own."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import process_time
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -101,6 +102,8 @@ class SharedSums:
     rejected_rows: int
     backend: str
     noise_shares: ClassVar[int] = 0
+    noise_ratio: ClassVar[float] = 1.0
+    residue_bits: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
         """Rows ``start:stop`` of these requests' exact sums."""

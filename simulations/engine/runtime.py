@@ -226,6 +226,11 @@ class _SpreadSums:
     def __init__(self, here: NoisedSums, run: Callable[..., list[Any]], n_blocks: int) -> None:
         self._here, self._run, self._n_blocks = here, run, n_blocks
 
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of the noise over the booked one."""
+        return self._here.noise_ratio
+
     def array(self, name: str) -> FloatArray:
         """One release as a whole."""
         return self._here.array(name)

@@ -88,7 +88,13 @@ class CancelledEngine:
         for name, noise in self._noise(requests, packing, giving, board.version).items():
             totals[name] += noise
         sums = packing.unflatten(packing.flatten(totals))
-        return Gathered(sums=DenseSums(sums=sums, noise_shares=remains.noise_shares(n_giving)))
+        found = DenseSums(
+            sums=sums,
+            noise_shares=remains.noise_shares(n_giving),
+            noise_ratio=remains.noise_ratio,
+            residue_bits=packing.residue_bits if remains.shares is None else {},
+        )
+        return Gathered(sums=found)
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]

@@ -1,5 +1,6 @@
 """One table of all protocols: what each costs a fleet, what it leaves of the accuracy, and whom it trusts."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 from fedboard.common.board import write_atomically
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
+from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.protocols.choice import chosen_class
 from fedboard.simulations.protocols.compare_record import Found, record_of
@@ -21,6 +23,8 @@ from fedboard.simulations.sweep_cells import Cell, CellOutcome, run_cell, shared
 RECORD = "comparison.json"
 _PLAN = "plan.json"
 _SIMULATED_WITHOUT_SESSIONS = "trusted"
+_MANY = 1000
+"""Users of a fleet whose size the data will tell, to try settings on."""
 _TYPICAL = 7
 """Typical clients whose parts are carried."""
 
@@ -61,8 +65,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise InputError("a comparison needs at least one protocol and one algorithm")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must be in [0, 1), got {self.dropout:g}")
-        if not all(epsilon > 0 for epsilon in self.epsilons):
-            raise InputError(f"epsilons must be > 0, got {min(self.epsilons):g}")
+        for epsilon in self.epsilons:
+            if not 0 < epsilon < math.inf:
+                raise InputError(f"epsilons must be finite numbers > 0, got {epsilon:g}")
+        unused = sorted(set(self.settings) - set(self.protocols))
+        if unused:
+            raise InputError(f"settings of {', '.join(unused)} are given, which is not compared")
         if self.clients is not None and self.users is not None and self.clients > self.users:
             raise InputError(f"{self.clients} clients cannot host {self.users} users; at least one each")
 
@@ -101,6 +109,7 @@ def _prepare(comparison: Comparison, out: Path) -> None:
 
 def _of_algorithm(comparison: Comparison, algorithm: str, out: Path, on_progress: Progress) -> Found:
     names = comparison.protocols
+    _require_sound(comparison, algorithm)
     on_progress(f"{algorithm}: a typical round", 0, 1)
     found = _start(comparison, algorithm, out)
     for place, name in enumerate(names):
@@ -110,6 +119,8 @@ def _of_algorithm(comparison: Comparison, algorithm: str, out: Path, on_progress
             found.costs[name] = measure_costs(name, found.workload, found.fleet, settings)
         except FedboardError as error:
             found.errors[name] = str(error)
+    if len(found.errors) == len(names):
+        raise InputError(f"no protocol can serve this fleet: {found.errors[names[0]]}")
     cells = [(name, epsilon) for name in names for epsilon in comparison.epsilons]
     for place, (name, epsilon) in enumerate(cells):
         on_progress(f"{algorithm}: runs", place, len(cells))
@@ -118,6 +129,21 @@ def _of_algorithm(comparison: Comparison, algorithm: str, out: Path, on_progress
             found.errors.setdefault(name, outcome.error)
         found.rmse.setdefault(name, {})[f"{epsilon:g}"] = _rmse(outcome)
     return found
+
+
+def _require_sound(comparison: Comparison, algorithm: str) -> None:
+    """Refuse what no fleet could be served with, before anything is measured.
+
+    Raises:
+        InputError: names the setting.
+    """
+    parse_config(overlay(msgspec.to_builtins(comparison.config), {"algorithm": algorithm}))
+    if algorithm not in algorithm_names():
+        raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {algorithm!r}")
+    users = comparison.users or comparison.clients or _MANY
+    fleet = FleetSize(clients=comparison.clients or users, users=users, dropout=comparison.dropout)
+    for name, settings in comparison.settings.items():
+        fleet_settings(name, fleet, settings)
 
 
 def _start(comparison: Comparison, algorithm: str, out: Path) -> Found:

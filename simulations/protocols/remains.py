@@ -1,5 +1,6 @@
 """What is left of each protocol's sums when what cancels is left out."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from fedboard.common.protocols.local import Local
 from fedboard.common.protocols.packing import Packing
 from fedboard.common.protocols.secure_sum import SecureSum
 from fedboard.common.protocols.two_server import TwoServer
+from fedboard.common.protocols.two_server_session import NOISE_RATIO
 from fedboard.common.protocols.two_server_shares import Layout, kept_entries
 
 Cut = Callable[[Contribution], Contribution]
@@ -35,6 +37,8 @@ class Remains:
     """Whether a client adds a share for each of its users, or one in all."""
     noise_shares: Callable[[int], int] = lambda clients: 0
     """What the sums state, from the number of clients that gave."""
+    noise_ratio: float = 1.0
+    """Likewise."""
     most_items: int | None = None
     """Of two servers: items that a user sends, and that a second server adds noise; None elsewhere."""
 
@@ -69,6 +73,7 @@ def remains_of(protocol: AggregationProtocol) -> Remains:
                 gives_at_once=False,
                 shares=NoiseShares(least=rules.honest),
                 noise_shares=rules.honest_among,
+                noise_ratio=rules.noise_ratio,
             )
         case Local():
             return Remains(
@@ -78,6 +83,7 @@ def remains_of(protocol: AggregationProtocol) -> Remains:
                 shares=NoiseShares(least=1),
                 shares_per_user=True,
                 noise_shares=lambda clients: clients,
+                noise_ratio=math.sqrt(protocol.most_users),
             )
         case TwoServer():
             return Remains(
@@ -85,6 +91,7 @@ def remains_of(protocol: AggregationProtocol) -> Remains:
                 fewest=protocol.survivors,
                 gives_at_once=True,
                 most_items=protocol.most_items,
+                noise_ratio=NOISE_RATIO,
             )
     raise InputError(
         f"it is not known what is left of protocol {protocol.name!r} without its messages; take masks 'real'"

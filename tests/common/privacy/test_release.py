@@ -102,6 +102,30 @@ def test_published_numbers_are_the_shifted_integer_sums(make_release, ledger):
     assert np.array_equal(published, expected * 32 * 0.5)
 
 
+def test_at_the_seam_of_the_modulus_a_user_moves_what_is_published_by_no_more_than_her_part(
+    make_release, ledger
+):
+    bits = 40
+    release = make_release(rows=20_000, noise_multiplier=1000.0, l2_bound=3)
+    seam = np.full((20_000, release.width), 2 ** (bits - 1) - 1, dtype=np.int64)
+    moved = seam + 1 - 2**bits  # what one unit more is, reduced
+    noise = SeededNoise(5)
+
+    one = release.book(ledger, noise).publish(seam, residue_bits=bits) / release.grid_step
+    other = release.book(ledger, noise, reissue=True).publish(moved, residue_bits=bits) / release.grid_step
+    late = np.abs(
+        release.book(ledger, noise, reissue=True).publish(seam)
+        - release.book(ledger, noise, reissue=True).publish(moved)
+    )
+
+    modulus = 2.0**bits
+    apart = np.mod(other - one + modulus / 2, modulus) - modulus / 2
+    assert np.all(np.abs(one) <= modulus / 2)
+    assert np.all(apart == 1)
+    assert 0.4 < np.mean(one > 0) < 0.6  # either end, whoever is there: the noise decides
+    assert late.min() > 2 ** (bits - 1) * release.grid_step  # without it she decides
+
+
 @pytest.mark.parametrize(
     ("multiplier", "shift"), [(1e-4, 0), (1.0, 0), (2.0**20, 0), (2.0**21, 1), (2.0**31 - 1, 10)]
 )

@@ -18,7 +18,7 @@ CASES = {
     "distributed-dp": Case(
         make=registered("distributed-dp"),
         spread=lambda protocol: math.sqrt((len(SPLIT) - 1) / protocol.parameters["honest"]),
-        shares=lambda protocol: protocol.parameters["honest"] + 1,  # six stay, of whom one may collude
+        shares=lambda protocol: protocol.rules.honest_among(6),  # all stay
     ),
     "two-server": Case(make=two_servers),
     "additive-shares": Case(make=example("additive_shares.py", "AdditiveShares")),

@@ -55,10 +55,19 @@ class _TooMuch(BookedRelease):
 
     __slots__ = ()
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
         exact = sums * self.release.grid_step
         return np.asarray(
-            exact + 1.1 * (super().publish(sums, start_row=start_row, noise_shares=noise_shares) - exact)
+            exact
+            + 1.1
+            * (
+                super().publish(
+                    sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits
+                )
+                - exact
+            )
         )
 
     def part(self, start_row: int, stop_row: int) -> BookedRelease:
@@ -70,11 +79,13 @@ class _StartsAnew(BookedRelease):
 
     __slots__ = ()
 
-    def publish(self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0) -> FloatArray:
+    def publish(
+        self, sums: IntArray, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> FloatArray:
         first_rows = BookedRelease(
             release=self.release, event=self.event, receipt=replace(self.receipt), stream=self.stream
         )
-        return first_rows.publish(sums, noise_shares=noise_shares)
+        return first_rows.publish(sums, noise_shares=noise_shares, residue_bits=residue_bits)
 
     def part(self, start_row: int, stop_row: int) -> BookedRelease:
         return _remade(super().part(start_row, stop_row), _StartsAnew)
