@@ -99,7 +99,7 @@ Examples:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder of runs, table and plot; one that was interrupted goes on.  [default: runs/protocols]",
+    help="Folder of runs, table and plot; give the same to go on.  [default: a new one, runs/protocols]",
 )
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."

@@ -8,7 +8,7 @@ from fedboard.cli.tables import aligned
 
 if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
-    from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.config import RunConfig, SimulationConfig
     from fedboard.simulations.simulate import RunResult
 
 _NO_PRIVACY = "no privacy"
@@ -38,7 +38,7 @@ def private_summary(config: "SimulationConfig", result: "RunResult") -> tuple[di
     }
     text = "\n\n".join(
         (
-            guarantee_text(result),
+            f"{guarantee_text(result)}\n{_added_up(config.run)}",
             metrics_text(config.algorithm, f"epsilon {claim.epsilon:.4g}", final),
             f"Board   {record['board']}\nReport  {result.report}",
         )
@@ -98,6 +98,13 @@ def metrics_text(name: str, guarantee: str, final: Mapping[str, Any]) -> str:
 
 def _values(metrics: Mapping[str, float], names: list[str]) -> tuple[str, ...]:
     return tuple(f"{metrics[name]:.4f}" if name in metrics else "-" for name in names)
+
+
+def _added_up(run: "RunConfig") -> str:
+    """By which protocol, since it decides who must be trusted."""
+    clients = "" if run.clients is None else f" among {run.clients} clients"
+    lost = "" if not run.dropout else f", {run.dropout:.0%} of whom were lost in each round"
+    return f"Added up by protocol {run.protocol}{clients}{lost}; the certificate says whom that trusts."
 
 
 def _composed(certificate: "Certificate") -> str:

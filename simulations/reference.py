@@ -47,13 +47,18 @@ def require_runnable(config: SimulationConfig) -> None:
     """Check that one run can learn with this algorithm, where clients are to run.
 
     Raises:
-        InputError: an unknown algorithm, or a runtime for clients and a model that has none.
+        InputError: an unknown algorithm, or a runtime or protocol for clients and a model that has none.
     """
     if is_reference(config.algorithm):
         if config.run.runtime != "engine":
             raise InputError(
                 f"{config.algorithm} is fitted in one place, without clients: leave run.runtime (--runtime) at "
                 f"'engine', got {config.run.runtime!r}"
+            )
+        if config.run.protocol != "trusted":
+            raise InputError(
+                f"{config.algorithm} is fitted in one place, without clients: leave run.protocol (--protocol) out, "
+                f"got {config.run.protocol!r}"
             )
     elif config.algorithm not in algorithm_names():
         without = dict.fromkeys(name for names in _BY_FEEDBACK.values() for name in names)

@@ -195,7 +195,7 @@ def _of_run(comparison: Comparison, protocol: str, fleet: FleetSize) -> dict[str
         "protocol": protocol,
         "protocol_settings": fleet_settings(protocol, fleet, comparison.settings.get(protocol, {})),
         "clients": comparison.clients,
-        "masks": "cancelled",
+        "masks": "cancelled" if protocol in PROTOCOL_NAMES else "real",
     }
 
 

@@ -32,6 +32,12 @@ def recipe_of(run: RunConfig, *, backend: str, n_users: int) -> ProtocolRecipe:
     protocol = chosen_class(run.protocol).sized(
         clients=clients, users=n_users, settings=settings, backend=backend
     )
+    borne = protocol.parameters.get("dropout")
+    if borne is not None and run.dropout > borne:
+        raise InputError(
+            f"dropout is {run.dropout:g}, and {run.protocol} is set to bear {borne:g}; give a smaller one, or "
+            f"--set run.protocol_settings.dropout={run.dropout:g}"
+        )
     return ProtocolRecipe.of(run.protocol, protocol, backend=backend)
 
 
