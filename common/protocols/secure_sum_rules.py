@@ -10,7 +10,6 @@ from fedboard.common.protocols.masking.neighbours import (
     Neighbourhood,
     fewest_left,
     neighbourhood,
-    share_of,
 )
 from fedboard.common.protocols.secure_sum_messages import MOST_CLIENTS
 
@@ -96,10 +95,6 @@ class SumRules:
             InputError: fewer than 3.
         """
         return neighbourhood(clients, dropout=self.dropout, colluding=self.colluding)
-
-    def honest_of(self, clients: int) -> int:
-        """How many of so many clients do not collude, at least."""
-        return clients - share_of(clients, self.colluding)
 
     @property
     def fewest(self) -> int:

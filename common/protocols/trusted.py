@@ -161,12 +161,6 @@ class Trusted:
                 running.add_rows(message.contribution)
         return running.sums()
 
-    def message_bytes(self, message: TrustedMessage) -> int:
-        """Payload bytes; framing not counted."""
-        if isinstance(message, DenseMessage):
-            return sum(value.nbytes for value in message.sums.values())
-        return int(np.sum(factored_bytes(message.contribution)))
-
 
 class _Adding:
     """Adds the messages of a session."""

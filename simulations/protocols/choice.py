@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.registry import PROTOCOL_NAMES, ProtocolClass, protocol_class
+from fedboard.common.protocols.registry import ProtocolClass, protocol_class
 
 _NEEDED = ("sized", "from_parameters", "open", "join", "resume")
 
@@ -61,11 +61,6 @@ def chosen_class(choice: str) -> ProtocolClass:
     return cast(ProtocolClass, found)
 
 
-def is_registered(choice: str) -> bool:
-    """Whether the choice is a protocol of this package."""
-    return choice in PROTOCOL_NAMES
-
-
 def _from_package(place: str) -> ModuleType:
     try:
         return importlib.import_module(place)
@@ -90,4 +85,4 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-__all__ = ["ProtocolRecipe", "chosen_class", "is_registered"]
+__all__ = ["ProtocolRecipe", "chosen_class"]

@@ -17,7 +17,7 @@ from fedboard.common.privacy.clipping import (
     check_rows,
 )
 from fedboard.common.protocols.sums import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted import FactoredMessage, Trusted, rows_within_bounds
+from fedboard.common.protocols.trusted import FactoredMessage, Trusted, factored_bytes, rows_within_bounds
 from fedboard.common.tasks.residual_config import Curvature, Start
 from tests.common.tasks.conftest import N_USERS, a_residual_task, population, residual_boards
 
@@ -249,5 +249,6 @@ def asked(board: Board, source: Source) -> Request:
 def test_the_bytes_of_pairs_are_items_and_responses_alone() -> None:
     message = Trusted().encode(rows(PAIRS), TASK.requests(PAIRS))
 
-    assert Trusted().message_bytes(message) == population().n_ratings * (4 + 2)
+    assert isinstance(message, FactoredMessage)
+    assert factored_bytes(message.contribution).sum() == population().n_ratings * (4 + 2)
     assert asked(PAIRS, Source.ITEM_PAIRS).release.rows == 1
