@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,6 +44,7 @@ class RealNumbers:
     cohort: Cohort
     noise: SeededNoise
     requests: Sequence[Request]
+    noise_ratio: ClassVar[float] = 1.0
 
     def array(self, name: str) -> np.ndarray:
         release = next(r.release for r in self.requests if r.name == name)

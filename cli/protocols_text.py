@@ -5,11 +5,11 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
+from fedboard.cli.byte_counts import byte_text
 from fedboard.cli.tables import aligned
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.simulations.protocols.words import meaning_of, trust_in_a_word, words_of
 
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _WIDTH = 100
 _HEAD = ("protocol", "up", "down", "client", "servers", "steps", "needed", "trusted for privacy")
 
@@ -68,8 +68,8 @@ def _row(name: str, line: Mapping[str, Any], epsilons: list[str]) -> list[str]:
         return [name, *["-"] * 6, *rmse, trust_in_a_word(name)]
     return [
         name,
-        _marked(line, "bytes_up_per_user", _bytes),
-        _marked(line, "bytes_down_per_user", _bytes),
+        _marked(line, "bytes_up_per_user", byte_text),
+        _marked(line, "bytes_down_per_user", byte_text),
         _marked(line, "client_seconds", _seconds),
         _marked(line, "server_seconds", _seconds),
         str(line["steps"]),
@@ -85,13 +85,6 @@ def _marked(line: Mapping[str, Any], key: str, told: Any) -> str:
 
 def _rounded(rmse: float | None) -> str:
     return "-" if rmse is None else f"{rmse:.4f}"
-
-
-def _bytes(number: float) -> str:
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:,.3g} {name}"
-    return f"{number:.0f} B"
 
 
 def _seconds(seconds: float) -> str:

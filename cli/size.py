@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.byte_counts import byte_text
 from fedboard.cli.tables import aligned
 
 if TYPE_CHECKING:
     from fedboard.simulations.fleet_costs import Fleet, RoundCosts
-
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 class _Number(click.ParamType[int]):
@@ -122,15 +121,15 @@ def _text(record: dict[str, Any]) -> str:
     poll = over["shortest_poll_seconds_on_one_core"]
     rows = [
         ("nodes", f"{record['nodes']:,}"),
-        ("a node gets", _bytes(node["bytes_down"])),
-        ("a node sends as rows", _bytes(node["bytes_up_factored"])),
-        ("a node sends as sums", _bytes(node["bytes_up_dense"])),
+        ("a node gets", byte_text(node["bytes_down"])),
+        ("a node sends as rows", byte_text(node["bytes_up_factored"])),
+        ("a node sends as sums", byte_text(node["bytes_up_dense"])),
         ("  the smaller form", record["form"]),
         ("a node computes", _seconds(node["cpu_seconds"])),
-        ("the server sends", _bytes(server["bytes_out"])),
-        ("the server gets", _bytes(server["bytes_in"])),
+        ("the server sends", byte_text(server["bytes_out"])),
+        ("the server gets", byte_text(server["bytes_in"])),
         ("the training computes", _seconds(server["cpu_seconds_training"])),
-        ("  and holds", _bytes(server["memory_bytes"])),
+        ("  and holds", byte_text(server["memory_bytes"])),
         ("carrying it (SuperLink, proxy)", _seconds(server["cpu_seconds_carrying"])),
         (
             f"over {over['hours']:g} h",
@@ -145,13 +144,6 @@ def _text(record: dict[str, Any]) -> str:
         ),
     ]
     return aligned(("", ""), rows)
-
-
-def _bytes(number: float) -> str:
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:,.3g} {name}"
-    return f"{number:.0f} B"
 
 
 def _seconds(seconds: float) -> str:

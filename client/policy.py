@@ -35,7 +35,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     protocols: tuple[str, ...] | None = None
     """Names of the aggregation protocols, such as ``trusted``."""
     least_survivors: int = 2
-    """Where contributions are masked: fewest clients whose sum the server may learn; >= 2."""
+    """Where contributions are masked: fewest clients in a sum, of a server that keeps to the protocol; >= 2."""
     most_honest: int | None = 1000
     """Where clients add the noise: the largest number of honest clients that a run may count on; None for any."""
     helper: str | None = None
