@@ -18,7 +18,7 @@ from fedboard.simulations.report.drawing import house_style, new_figure, settle
 from fedboard.simulations.report.frontier_data import Result, read_results
 from fedboard.simulations.report.frontier_figures import draw_frontier, series_styles
 from fedboard.simulations.report.frontier_tables import NOT_PRIVATE, markdown, metric_rows, slice_rows
-from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.table import Table
 from fedboard.simulations.report.wording import direction, duration, metric_label
 from fedboard.simulations.tuning.software import software, source_digest
 

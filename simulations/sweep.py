@@ -13,7 +13,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.reference import ALS, is_reference, reference_names
-from fedboard.simulations.report import write_frontier
+from fedboard.simulations.report.frontier import write_frontier
 from fedboard.simulations.sweep_cells import Cell, CellOutcome, run_cells
 
 _RECORD = "sweep.json"

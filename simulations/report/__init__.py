@@ -1,6 +1,5 @@
 """Reports: one run as a self-contained page, many runs as a privacy-utility frontier."""
 
-from fedboard.simulations.report.frontier import frontier_table, write_frontier
 from fedboard.simulations.report.page import write_report
 
-__all__ = ["frontier_table", "write_frontier", "write_report"]
+__all__ = ["write_report"]

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from fedboard.simulations.report.drawing import DASHES, SERIES, LineEnd, label_line_ends, new_figure
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.json_values import JsonObject, numbers, object_or_empty
-from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.table import Table
 from fedboard.simulations.report.wording import number, setting
 
 _AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}

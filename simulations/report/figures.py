@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from fedboard.simulations.report.drawing import to_svg
-from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

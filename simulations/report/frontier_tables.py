@@ -11,7 +11,7 @@ from fedboard.simulations.report.frontier_data import (
     mean_slices,
     summarise,
 )
-from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.table import Table
 from fedboard.simulations.report.wording import direction, fixed, metric_label, setting
 
 NOT_PRIVATE = "not private: simulation only"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from fedboard.simulations.report.drawing import DASHES, INK, MARKERS, MUTED, SERIES, SURFACE, new_figure
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.guarantee import ReleaseLine, Statement
-from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.table import Table
 from fedboard.simulations.report.wording import fixed, number, percent, setting
 
 _MOST_ROWS = 30

@@ -18,7 +18,7 @@ from fedboard.simulations.report.drawing import (
 from fedboard.simulations.report.figures import Plot, finish
 from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
 from fedboard.simulations.report.run_files import Model, RunRecord
-from fedboard.simulations.report.tables import Table
+from fedboard.simulations.report.table import Table
 from fedboard.simulations.report.wording import (
     byte_count,
     direction,

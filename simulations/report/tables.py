@@ -1,12 +1,12 @@
 """The tables of a report, as rows of finished text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fedboard.simulations.report.guarantee import ReleaseLine
 from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
 from fedboard.simulations.report.run_files import Model
+from fedboard.simulations.report.table import Table
 from fedboard.simulations.report.wording import (
     arrow,
     duration,
@@ -19,16 +19,6 @@ from fedboard.simulations.report.wording import (
 )
 
 _LONGEST_VALUE = 400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Finished text. The first column names the row; others are numbers unless named in ``text_columns``."""
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    text_columns: frozenset[int] = frozenset({0})
-    emphasised_rows: frozenset[int] = frozenset()
 
 
 def metric_table(run: Model, baselines: Sequence[Model]) -> Table:
@@ -137,4 +127,4 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"
 
 
-__all__ = ["Table", "configuration_table", "flatten", "metric_table", "release_table", "round_table"]
+__all__ = ["configuration_table", "flatten", "metric_table", "release_table", "round_table"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.report import frontier_table, write_frontier
+from fedboard.simulations.report.frontier import frontier_table, write_frontier
 
 
 def result(algorithm: str, epsilon: float | None, seed: int, rmse: float, **more: Any) -> dict[str, Any]:

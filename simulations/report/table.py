@@ -1,0 +1,16 @@
+"""A table as finished text: what pages, Markdown and figures show numbers in."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Finished text. The first column names the row; others are numbers unless named in ``text_columns``."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text_columns: frozenset[int] = frozenset({0})
+    emphasised_rows: frozenset[int] = frozenset()
+
+
+__all__ = ["Table"]
