@@ -13,11 +13,9 @@ from typing import ClassVar
 
 import click
 
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.errors import FedboardError
 
-UNEXPECTED = 70
-"""Exit code of a bug (EX_SOFTWARE)."""
-_MISSING_EXTRA = 2
 _EXTRAS = frozenset(
     {
         "cryptography",
@@ -38,7 +36,7 @@ _EXTRAS = frozenset(
 class InterruptedRunError(FedboardError):
     """Ctrl-C; the message says how to go on."""
 
-    exit_code: ClassVar[int] = 130
+    exit_code: ClassVar[int] = ExitCode.INTERRUPTED
 
 
 def guarded(command: Callable[[], object], *, debug: bool) -> int:
@@ -90,12 +88,12 @@ def _told(error: BaseException) -> int:
         case BrokenPipeError():
             return _reader_left()
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRAS:
-            return _say("this needs fedboard[all]: pip install 'fedboard[all]'", _MISSING_EXTRA)
+            return _say("this needs fedboard[all]: pip install 'fedboard[all]'", ExitCode.INPUT)
         case OSError() if error.strerror:
             place = "" if error.filename is None else f"{error.filename}: "
             return _say(f"{place}{error.strerror}", FedboardError.exit_code)
     told = f"unexpected {type(error).__name__}: {error}; this is a bug, run again with --debug to see where"
-    return _say(" ".join(told.split()), UNEXPECTED)
+    return _say(" ".join(told.split()), ExitCode.BUG)
 
 
 def _say(sentence: str, exit_code: int) -> int:
@@ -130,4 +128,4 @@ def resumable(command: str, place: Path, record: str) -> Iterator[None]:
         raise InterruptedRunError(f"interrupted; go on with: {again}") from None
 
 
-__all__ = ["UNEXPECTED", "InterruptedRunError", "guarded", "resumable"]
+__all__ = ["InterruptedRunError", "guarded", "resumable"]

@@ -16,6 +16,7 @@ from fedboard.cli.certificate import certificate
 from fedboard.cli.client import client
 from fedboard.cli.data import data
 from fedboard.cli.demo import demo
+from fedboard.cli.exit_codes import table
 from fedboard.cli.explain import explain
 from fedboard.cli.failures import guarded
 from fedboard.cli.helper import helper
@@ -71,10 +72,12 @@ ratings on her own device. Start here:
   fedboard recommend my-ratings.csv runs/demo    what one person does with a board
   fedboard certificate verify runs/demo          recompute the guarantee
 """
+_HELP_END = f"{table()}\n\nWhat went wrong is said in a sentence; --debug shows where in the code."
 
 
 @click.group(
     help=_HELP,
+    epilog=_HELP_END,
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

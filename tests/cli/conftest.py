@@ -52,3 +52,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = _run("simulate", *TINY, "--out", out)
     assert result.exit_code == 0, result.output
     return out
+
+
+@pytest.fixture(scope="session")
+def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished tiny run whose noise nobody can reproduce. To be read only."""
+    out = tmp_path_factory.mktemp("secret") / "run"
+    result = _run("simulate", *TINY, "--noise", "secure", "--no-baselines", "--out", out)
+    assert result.exit_code == 0, result.output
+    return out

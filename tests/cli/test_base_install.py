@@ -37,6 +37,7 @@ for arguments in (
     ["status"],
     ["certificate", "show", run],
     ["certificate", "verify", run],
+    ["certificate", "verify", run, "--simulation"],
     ["simulate", "--data", "synthetic"],
 ):
     result = CliRunner().invoke(commands, arguments)
@@ -84,6 +85,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
         "recommend|0|",
         "status|0|",
         "certificate|0|",
+        "certificate|5|",
         "certificate|0|",
         "simulate|2|fedboard: this needs fedboard[all]: pip install 'fedboard[all]'",
         "answered|1|True",

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.board import Board
+from fedboard.common.certificate import Guarantee, certify
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.privacy.release import GaussianRelease
 
 Command = Callable[..., Result]
 
@@ -35,23 +40,102 @@ def failed_checks(result: Result) -> list[str]:
     return [entry["check"] for entry in record["failed"]]
 
 
-def test_a_sound_run_passes_with_its_board_and_ledger(fedboard: Command, finished: Path) -> None:
-    text = fedboard("certificate", "verify", finished)
-    as_json = fedboard("certificate", "verify", finished, "--json")
+def test_a_sound_run_passes_with_its_board_and_ledger(fedboard: Command, secret: Path) -> None:
+    text = fedboard("certificate", "verify", secret)
+    as_json = fedboard("certificate", "verify", secret, "--json")
 
     assert text.exit_code == as_json.exit_code == 0
     assert "checks passed: certificate, board and ledger." in text.stdout
-    assert "a simulation, not a private release" in text.stdout
-    assert json.loads(as_json.stdout) | {"checks": 0} == {"holds": True, "checks": 0, "failed": []}
+    assert "\nprivate: no seed reproduces the noise" in text.stdout
+    assert json.loads(as_json.stdout) | {"checks": 0} == {
+        "holds": True,
+        "private": True,
+        "noise": "private",
+        "checks": 0,
+        "failed": [],
+    }
 
 
-def test_a_board_and_a_certificate_can_be_verified_alone(fedboard: Command, finished: Path) -> None:
-    board = fedboard("certificate", "verify", finished / "boards" / "board-0003.board")
-    alone = fedboard("certificate", "verify", finished / "certificate.json")
+def test_a_run_that_holds_but_whose_noise_is_seeded_has_an_exit_code_of_its_own(
+    fedboard: Command, finished: Path
+) -> None:
+    text = fedboard("certificate", "verify", finished)
+    as_json = fedboard("certificate", "verify", finished, "--json")
+    accepted = fedboard("certificate", "verify", finished, "--simulation", "--json")
+
+    assert text.exit_code == as_json.exit_code == ExitCode.NOT_PRIVATE
+    assert "checks passed: certificate, board and ledger." in text.stdout
+    assert "NOT PRIVATE: the noise can be reproduced from its seed" in text.stdout
+    record = json.loads(as_json.stdout)
+    assert (record["holds"], record["private"], record["noise"]) == (True, False, "simulation")
+    assert accepted.exit_code == 0
+    assert json.loads(accepted.stdout) == record
+
+
+def test_what_does_not_hold_is_not_private_either_and_no_flag_accepts_it(
+    fedboard: Command, secret: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(secret, tmp_path / "run"))
+    edit_certificate(run, lower_claim)
+
+    result = fedboard("certificate", "verify", run, "--simulation", "--json")
+
+    assert result.exit_code == ExitCode.FAILED
+    assert json.loads(result.stdout)["private"] is False
+
+
+def test_one_seeded_release_among_secret_ones_makes_the_whole_a_simulation(
+    fedboard: Command, tmp_path: Path
+) -> None:
+    """Somebody resumed with another noise source: what is published holds seeded noise."""
+    releases = [a_release("first", SecureNoise()), a_release("second", SeededNoise(3))]
+    claim = Guarantee(epsilon=20.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    mixed = certify(releases, claim=claim, trust=(), assumptions=(), dataset="made up")
+    (tmp_path / "mixed.json").write_text(mixed.to_json())
+
+    result = fedboard("certificate", "verify", tmp_path / "mixed.json", "--json")
+
+    assert result.exit_code == ExitCode.NOT_PRIVATE
+    assert json.loads(result.stdout)["private"] is False
+
+
+def a_release(name: str, noise: NoiseSource) -> dict[str, Any]:
+    release = GaussianRelease(
+        name=name,
+        rows=20,
+        width=10,
+        layout="vector",
+        grid_step=2.0**-8,
+        l2_bound=1000,
+        same_sign=False,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=5.0,
+        covers="made-up sums",
+    )
+    return {**release.event(), **noise.describe()}
+
+
+def test_a_board_and_a_certificate_can_be_verified_alone(fedboard: Command, secret: Path) -> None:
+    board = fedboard("certificate", "verify", secret / "boards" / "board-0003.board")
+    alone = fedboard("certificate", "verify", secret / "certificate.json")
 
     assert board.exit_code == alone.exit_code == 0
     assert "certificate and board." in board.stdout
     assert "its digest was not checked" in alone.stdout
+
+
+def test_show_opens_with_the_plain_verdict(
+    fedboard: Command, finished: Path, secret: Path, run: Path
+) -> None:
+    edit_certificate(run, claim_secure_noise)
+
+    seeded, private, forged = (
+        fedboard("certificate", "show", place).stdout.partition("\n")[0] for place in (finished, secret, run)
+    )
+
+    assert seeded == "NOT PRIVATE: the noise can be reproduced from its seed"
+    assert private.startswith("private: ")
+    assert forged.startswith("NOT PROVEN: this certificate does not hold")
 
 
 def test_show_states_the_promise_and_json_carries_the_digest(fedboard: Command, finished: Path) -> None:
@@ -71,7 +155,7 @@ def test_an_unfinished_run_shows_the_certificate_of_its_newest_board(fedboard: C
 
     result = fedboard("certificate", "verify", run)
 
-    assert result.exit_code == 0, result.stdout
+    assert result.exit_code == ExitCode.NOT_PRIVATE, result.stdout
     assert "round-2" not in fedboard("certificate", "show", run).stdout
 
 
