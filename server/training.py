@@ -95,9 +95,25 @@ class Training:
         self.ledger.finish()
 
     def _publish(self, board: Board) -> Board:
+        self._require_booked(board)
         return self.store.publish(
             board, self.ledger, trust=self.trust, dataset=self.dataset, assumptions=self.assumptions
         )
+
+    def _require_booked(self, board: Board) -> None:
+        """Nothing is published that the ledger does not pay for, however it came about that it was not booked.
+
+        Raises:
+            PrivacyError: the ledger lacks releases that the plan has for the rounds behind this board.
+        """
+        held = {str(event["name"]) for event in self.ledger.events()}
+        behind = self.task.plan()[: board.version]
+        unpaid = [request.name for requests in behind for request in requests if request.name not in held]
+        if unpaid:
+            raise PrivacyError(
+                f"board {board.version} is not published: its releases {', '.join(unpaid)} are not in the ledger. "
+                "See that the ledger can be written, then start a new run"
+            )
 
     def _round(self, board: Board) -> RoundResult:
         booked = {str(event["name"]) for event in self.ledger.events()}
