@@ -25,12 +25,16 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fedboard.common.certificate import Guarantee, certify
-from fedboard.common.privacy.accounting import epsilon_by_library, epsilon_of, mu_for
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.accounting.conversions import (
+    epsilon_through_renyi,
+    epsilon_through_zcdp,
+    rho_through,
+)
+from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of, mu_for
+from fedboard.common.privacy.accounting.plan import planned_event, planned_events
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.calibration import noise_multipliers
-from fedboard.common.privacy.conversions import epsilon_through_renyi, epsilon_through_zcdp, rho_through
-from fedboard.common.privacy.noise import SecureNoise
-from fedboard.common.privacy.plan import planned_event, planned_events
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem

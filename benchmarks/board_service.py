@@ -40,11 +40,11 @@ from process_tree import cpu_seconds  # noqa: E402
 
 from fedboard.common.board import Board, Catalogue  # noqa: E402
 from fedboard.common.board_service.board_service_pb2 import GetRequest  # noqa: E402
+from fedboard.common.board_service.manifest import Encoding, Manifest, PinnedKey  # noqa: E402
 from fedboard.common.board_service.methods import GET, LATEST, MAX_MESSAGE_BYTES, method  # noqa: E402
 from fedboard.common.board_service.packing import pack, unpack  # noqa: E402
-from fedboard.common.manifest import Encoding, Manifest, PinnedKey  # noqa: E402
-from fedboard.common.tasks.adadpals import AdaDpals  # noqa: E402
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig  # noqa: E402
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig  # noqa: E402
+from fedboard.common.tasks.adadpals.task import AdaDpals  # noqa: E402
 from fedboard.server.board_service.limits import Limits  # noqa: E402
 from fedboard.server.board_service.mirror import Mirror, publish_into  # noqa: E402
 from fedboard.server.board_service.service import ServiceSettings, start_board_service  # noqa: E402
@@ -64,10 +64,10 @@ def peak():
 board, mine = sys.argv[1:3]
 if len(sys.argv) > 3:
     from pathlib import Path
-    from fedboard.client.board_cache import BoardCache
-    from fedboard.client.board_feed import BoardFeed
-    from fedboard.client.grpc_source import GrpcSource
-    from fedboard.common.manifest import Encoding, PinnedKey
+    from fedboard.client.boards.cache import BoardCache
+    from fedboard.client.boards.feed import BoardFeed
+    from fedboard.client.boards.grpc_source import GrpcSource
+    from fedboard.common.board_service.manifest import Encoding, PinnedKey
     address, authority, key, encoding = sys.argv[3:]
     source = GrpcSource(address, authority=Path(authority))
     cache, pinned = BoardCache(Path(board)), PinnedKey.read(Path(key))
@@ -75,9 +75,9 @@ if len(sys.argv) > 3:
     source.close()
 fetching = peak()
 from pathlib import Path
-from fedboard.client.open_board import open_board
-from fedboard.client.ratings_file import read_own_ratings
-from fedboard.client.recommend import rating_range_of, recommend
+from fedboard.client.boards.open_board import open_board
+from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.recommending.recommend import rating_range_of, recommend
 opened = open_board(Path(board))
 own = read_own_ratings(Path(mine), opened.catalogue, rating_range=rating_range_of(opened))
 assert len(recommend(own, opened, k=20)) == 20

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fedboard.common.board import Board
-from fedboard.common.privacy.chain_rows import Row
 from fedboard.common.privacy.events import digest
-from fedboard.common.privacy.ledger import Ledger, Receipt
+from fedboard.common.privacy.ledger.chain_rows import Row
+from fedboard.common.privacy.ledger.ledger import Ledger, Receipt
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
 from fedboard.server.training import Training

@@ -42,8 +42,8 @@ from chaos_controls import broken_servers, tampered_files
 from chaos_run import NODES, ChaosRun
 from deployment import FleetPlan
 
-from fedboard.cli.fleet_job import prepare
-from fedboard.server.fleet.job import Job
+from fedboard.cli.fleet.fleet_job import prepare
+from fedboard.server.fleet.plan.job import Job
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
 

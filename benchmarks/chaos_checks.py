@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.device_config import load_device
+from fedboard.client.device.config import load_device
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
-from fedboard.common.privacy.accounting import epsilon_of_events
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.server.fleet.places import StateFolder
-from fedboard.server.fleet.settings import FleetSettings
+from fedboard.common.privacy.accounting.exact import epsilon_of_events
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
 
 KINDS = ("double_releases", "lost_boards", "underbooked_ledgers", "invalid_final_boards")
 SURE = 1 - 1e-9  # recomputed numbers agree to rounding

@@ -64,11 +64,11 @@ def _watched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def server_app() -> Any:
     """The ServerApp, watched; what the SuperLink starts imports this."""
-    from fedboard.common.privacy.ledger import Ledger
-    from fedboard.common.privacy.release import BookedRelease
+    from fedboard.common.privacy.ledger.ledger import Ledger
+    from fedboard.common.privacy.releases.gaussian import BookedRelease
     from fedboard.server.fleet import server_app as real
-    from fedboard.server.fleet.admission import Admission
-    from fedboard.server.fleet.round_log import RoundLog
+    from fedboard.server.fleet.rounds.admission import Admission
+    from fedboard.server.fleet.rounds.round_log import RoundLog
     from fedboard.server.publication import BoardStore
 
     _note_draws(BookedRelease)
@@ -125,15 +125,15 @@ def _note_taken(owner: Any) -> None:
 
 
 def _be_server() -> None:
-    from fedboard.server.fleet import control
+    from fedboard.server.fleet.processes import control
 
     control._BUNDLE["fleet/server_app.py"] = b"import chaos_parts\n\napp = chaos_parts.server_app()\n"
 
 
 def _be_client() -> None:
-    from fedboard.client.device_ledger import DeviceLedger
+    from fedboard.client.answering.kept_answers import KeptAnswers
+    from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.fleet.connection import Connection
-    from fedboard.client.kept_answers import KeptAnswers
 
     watch(
         {

@@ -165,13 +165,13 @@ class ChaosRun:
         return what
 
     def _kill_superlink(self) -> str:
-        return self._kill_part("fedboard.server.fleet.superlink", "SuperLink killed")
+        return self._kill_part("fedboard.server.fleet.processes.superlink", "SuperLink killed")
 
     def _kill_server_app(self) -> str:
         return self._kill_part("flwr-serverapp", "ServerApp killed")
 
     def _kill_proxy(self) -> str:
-        return self._kill_part("fedboard.server.fleet.proxy_process", "proxy killed")
+        return self._kill_part("fedboard.server.fleet.processes.proxy_process", "proxy killed")
 
     def _kill_part(self, words: str, what: str) -> str:
         pid = self.fleet.part(words)

@@ -43,18 +43,18 @@ from broken_servers import booked_late, drawn_again
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy import chain
-from fedboard.common.privacy.accounting import epsilon_of_events
+from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.chain import ChainFile
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.population import Population
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.privacy.ledger import chain
+from fedboard.common.privacy.ledger.chain import ChainFile
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.server.publication import BoardStore
 from fedboard.simulations import simulate as simulation
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.run_directory import RunDirectory
+from fedboard.simulations.runs.directory import RunDirectory
 
 SURE = 1 - 1e-9  # recomputed numbers agree to rounding
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None

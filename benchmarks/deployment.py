@@ -17,13 +17,13 @@ from typing import Any
 
 from process_tree import family
 
-from fedboard.client.cohort_file import write_cohort
+from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.node_keys import make_node_key
-from fedboard.server.fleet.places import StateFolder
-from fedboard.server.fleet.round_log import RoundLog
-from fedboard.server.fleet.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.tls import make_authority, make_server_certificate
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")

@@ -4,7 +4,7 @@ usage: python benchmarks/fleet_costs.py [--quick] [--json FILE]
 
 Each case is a private run over nodes in this process (the apps of a deployment, numpy kernels, one thread). Its
 last rounds are timed in CPU seconds: what the nodes take to answer, and what the server takes for everything else.
-The coefficients of ``fedboard.simulations.fleet_costs.Rates`` are fitted to all cases at once, so that relative
+The coefficients of ``fedboard.server.fleet.plan.costs.Rates`` are fitted to all cases at once, so that relative
 errors are small; the table shows model and measurement side by side, bytes too. Carrying a message (Flower, TLS,
 disk) is measured by ``runtimes.py``, not here.
 """
@@ -30,9 +30,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from fedboard.client.fleet import answering_app
-from fedboard.server.publication import BoardStore
-from fedboard.simulations.config import parse_config
-from fedboard.simulations.fleet_costs import (
+from fedboard.server.fleet.plan.costs import (
     Fleet,
     Method,
     Rates,
@@ -40,6 +38,8 @@ from fedboard.simulations.fleet_costs import (
     round_costs,
     server_terms,
 )
+from fedboard.server.publication import BoardStore
+from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.simulate import Silent, simulate
 

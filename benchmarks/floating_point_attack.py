@@ -38,9 +38,9 @@ from numpy.typing import NDArray
 
 from fedboard.common import kernels
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SecureNoise, noise_backend
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SecureNoise, noise_backend
 
 SIGMAS = (1.0, 10.0, 100.0)
 SUMS = (0.0, 0.3, 3.7123, 37.123, 1234.57)

@@ -49,8 +49,8 @@ ANSWER = (
     REPORT
     + """
 from pathlib import Path
-from fedboard.client.answering import respond
-from fedboard.client.device_config import open_device
+from fedboard.client.answering.rounds import respond
+from fedboard.client.device.config import open_device
 
 device, question = map(Path, sys.argv[1:])
 with open_device(device) as (source, gate):
@@ -100,7 +100,7 @@ def measure(folder: Path, venvs: Path, arguments: argparse.Namespace) -> dict[st
         "seconds": {
             "bare interpreter": seconds_of(base, "pass", [], repeats=runs),
             "import what a reader needs": seconds_of(
-                base, "import fedboard.client.recommend", [], repeats=runs
+                base, "import fedboard.client.recommending.recommend", [], repeats=runs
             ),
             "fedboard --help": seconds_of(base, COMMAND, ["--help"], repeats=runs),
             "start to top 20": seconds_of(base, COMMAND, recommend, repeats=runs),
@@ -138,9 +138,9 @@ def installed_mib(python: Path) -> dict[str, float]:
 
 def write_inputs(folder: Path, *, n_items: int, rank: int) -> None:
     """A made-up board, one person's ratings as CSV and as a device, and a question about that board."""
-    from fedboard.client.new_device import make_device
-    from fedboard.client.rating_store import OwnRating, RatingStore
-    from fedboard.common.wire.question import Question
+    from fedboard.client.device.new_device import make_device
+    from fedboard.client.ratings.store import OwnRating, RatingStore
+    from fedboard.common.rounds.question import Question
     from fedboard.common.wire.sealing import ReplyKey
 
     rng = np.random.default_rng(0)
@@ -168,13 +168,13 @@ def write_inputs(folder: Path, *, n_items: int, rank: int) -> None:
 def made_up_boards(rng: np.random.Generator, folder: Path, *, n_items: int, rank: int) -> tuple[Any, Any]:
     """A certified board in the middle of a run, to be asked about, and the same numbers as a last one."""
     from fedboard.common.board import Catalogue
+    from fedboard.common.privacy.accounting.calibration import noise_multipliers
     from fedboard.common.privacy.adjacency import Adjacency
-    from fedboard.common.privacy.calibration import noise_multipliers
-    from fedboard.common.privacy.ledger import Budget, Ledger
-    from fedboard.common.privacy.noise import SecureNoise
-    from fedboard.common.protocols.trusted import Trusted
-    from fedboard.common.tasks.residual import Residual
-    from fedboard.common.tasks.residual_config import ResidualConfig, ResidualShares, shares_by_release
+    from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+    from fedboard.common.privacy.releases.noise import SecureNoise
+    from fedboard.common.protocols.trusted.protocol import Trusted
+    from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, shares_by_release
+    from fedboard.common.tasks.residual.task import Residual
     from fedboard.server.publication import certificate_for
 
     config = ResidualConfig(rank=rank, rounds=2)

@@ -39,7 +39,7 @@ from frontier_plan import (
 from frontier_summary import plot, results_of, summary, table, write_json
 
 from fedboard.common.errors import FedboardError
-from fedboard.simulations.report.frontier import write_frontier
+from fedboard.simulations.sweeps.frontier import write_frontier
 from fedboard.simulations.tuning.software import source_digest
 
 EPSILONS = ("0.5", "1", "2", "5", "10", "20")

@@ -16,8 +16,8 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.reference import is_reference
-from fedboard.simulations.sweep_cells import run_cell, shared_problem
+from fedboard.simulations.runs.without_privacy import is_reference
+from fedboard.simulations.sweeps.cells import run_cell, shared_problem
 
 
 @dataclass(frozen=True, kw_only=True)

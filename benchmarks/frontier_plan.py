@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from fedboard.cli.configuration import configure
+from fedboard.cli.research.configuration import configure
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig, overlay, read_config
 from fedboard.simulations.datasets import find_data
-from fedboard.simulations.reference import ALS, is_reference, reference_names
-from fedboard.simulations.sweep_cells import Cell
+from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
+from fedboard.simulations.sweeps.cells import Cell
 
 _NAME = re.compile(r"[\w.+-]+")
 _KEYS = frozenset({"algorithm", "at", "data", "feedback", "privacy", "run", "settings", "split"})

@@ -14,12 +14,12 @@ from typing import Any
 from frontier_cells import Measured, promised
 from frontier_plan import Plan
 
-from fedboard.simulations.report.drawing import house_style, new_figure, settle
-from fedboard.simulations.report.frontier_data import Result, read_results
-from fedboard.simulations.report.frontier_figures import draw_frontier, series_styles
-from fedboard.simulations.report.frontier_tables import NOT_PRIVATE, markdown, metric_rows, slice_rows
-from fedboard.simulations.report.table import Table
-from fedboard.simulations.report.wording import direction, duration, metric_label
+from fedboard.simulations.drawing.svg import house_style, new_figure, settle
+from fedboard.simulations.drawing.table import Table
+from fedboard.simulations.drawing.wording import direction, duration, metric_label
+from fedboard.simulations.sweeps.frontier_data import Result, read_results
+from fedboard.simulations.sweeps.frontier_figures import draw_frontier, series_styles
+from fedboard.simulations.sweeps.frontier_tables import NOT_PRIVATE, markdown, metric_rows, slice_rows
 from fedboard.simulations.tuning.software import software, source_digest
 
 METRICS = {"explicit": ("rmse", "test_rmse", "test_rmse"), "implicit": ("recall20", "recall@20", "recall")}

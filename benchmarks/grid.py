@@ -21,17 +21,17 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request, Source
 from fedboard.common.kernels import choose_backend
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.preparation import capped_counts
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.shared.preparation import capped_counts
 from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.judging import judge_board
+from fedboard.simulations.judging.choosing import judge_board
 from fedboard.simulations.problem import Problem, load_problem
 
 

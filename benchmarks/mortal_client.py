@@ -12,14 +12,14 @@ from threading import Event
 
 from flwr.app import Context, Message
 
-from fedboard.client.answering_steps import NoiseOf, secure_noise
-from fedboard.client.device_config import load_device
+from fedboard.client.answering.steps import NoiseOf, secure_noise
+from fedboard.client.device.config import load_device
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.client.fleet.client_app import open_configured
 from fedboard.client.fleet.node import NodeSettings, WarmNode
-from fedboard.common.wire.flower_record import frames_of
-from fedboard.common.wire.step import Step
-from fedboard.simulations.protocols.client_noise import client_noise
+from fedboard.common.rounds.flower_record import frames_of
+from fedboard.common.rounds.step import Step
+from fedboard.simulations.sessions.client_noise import client_noise
 
 
 def _noise(context: Context) -> NoiseOf:

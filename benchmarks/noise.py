@@ -28,9 +28,9 @@ import numpy as np  # noqa: E402
 
 from fedboard.common import kernels  # noqa: E402
 from fedboard.common.privacy.adjacency import Adjacency  # noqa: E402
-from fedboard.common.privacy.ledger import Budget, Ledger  # noqa: E402
-from fedboard.common.privacy.noise import NoiseStream, SecureNoise, noise_backend  # noqa: E402
-from fedboard.common.privacy.release import BookedRelease, GaussianRelease  # noqa: E402
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger  # noqa: E402
+from fedboard.common.privacy.releases.gaussian import BookedRelease, GaussianRelease  # noqa: E402
+from fedboard.common.privacy.releases.noise import NoiseStream, SecureNoise, noise_backend  # noqa: E402
 
 TARGET = 25e6
 RUNS = 5

@@ -27,15 +27,15 @@ from workload import ML_1M, ML_10M, ML_20M_SPARSE, Workload, tenth
 from fedboard.common import kernels
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.calibration import noise_multipliers
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SecureNoise
-from fedboard.common.privacy.release import BookedRelease
-from fedboard.common.protocols.item_index import index_by_item
-from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.protocols.sums.item_index import index_by_item
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.engine import Engine, WorkerPool

@@ -35,7 +35,7 @@ from fedboard.common.board import Catalogue
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.run_directory import RunDirectory
+from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.simulate import Silent, simulate
 
 RANK, ROUNDS, EPSILON = 8, 3, 5.0

@@ -17,7 +17,7 @@ from fedboard.simulations.simulate import simulate
 ROUNDS = 8
 PROCESSES, PHONES, LARGE = 8, 2_000, 20_000
 IDLE_SECONDS = 15.0
-CARRIERS = ("fedboard.server.fleet.superlink", "fedboard.server.fleet.proxy_process")
+CARRIERS = ("fedboard.server.fleet.processes.superlink", "fedboard.server.fleet.processes.proxy_process")
 
 
 def small_fleets() -> dict[str, Any]:

@@ -23,32 +23,32 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from deployment import Deployment, FleetPlan, deployed, make_fleet, wait_for
 
-from fedboard.cli.fleet_job import prepare
+from fedboard.cli.fleet.fleet_job import prepare
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.privacy.noise_shares import NoiseShares
-from fedboard.common.privacy.participation import Attendance, FullParticipation
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.per_user.participation import Attendance, FullParticipation
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.releases.noise_shares import NoiseShares
 from fedboard.common.protocol import AggregationProtocol, ExactSums
-from fedboard.common.protocols.coarse import coarse_sums
-from fedboard.common.protocols.distributed_dp import DistributedDp
-from fedboard.common.protocols.packing import Packing
-from fedboard.common.protocols.secure_sum import SecureSum
-from fedboard.common.protocols.sums import DenseSums
+from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
+from fedboard.common.protocols.secure_sum.protocol import SecureSum
+from fedboard.common.protocols.sums.exact import DenseSums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.task import ReleasedSums, Task
-from fedboard.common.tasks.rebuilding import rebuild_task
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.places import StateFolder
-from fedboard.server.fleet.protocols import protocol_of
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.round import run_round
 from fedboard.server.run_ledger import plan_of
 from fedboard.server.runtime import Gathered, NoisedSums
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.protocols.client_noise import client_noise
+from fedboard.simulations.sessions.client_noise import client_noise
 
 PROTOCOLS = ("secure-sum", "distributed-dp")
 KILLED_IN = 1

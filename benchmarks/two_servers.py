@@ -20,16 +20,16 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 import numpy as np  # noqa: E402
 
 from fedboard.common.contribution import Contribution, Request, Source  # noqa: E402
+from fedboard.common.per_user.clipping import LINEAR_BOUND, QUADRATIC_BOUND, WEIGHT_ONE  # noqa: E402
 from fedboard.common.privacy.adjacency import Adjacency  # noqa: E402
-from fedboard.common.privacy.clipping import LINEAR_BOUND, QUADRATIC_BOUND, WEIGHT_ONE  # noqa: E402
-from fedboard.common.privacy.noise import SecureNoise  # noqa: E402
-from fedboard.common.privacy.release import GaussianRelease  # noqa: E402
+from fedboard.common.privacy.releases.gaussian import GaussianRelease  # noqa: E402
+from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 from fedboard.common.protocol import Given  # noqa: E402
-from fedboard.common.protocols.dpf.domain import Domain  # noqa: E402
-from fedboard.common.protocols.dpf.evaluating import evaluate_all  # noqa: E402
-from fedboard.common.protocols.dpf.generating import generate  # noqa: E402
-from fedboard.common.protocols.two_server import TwoServer  # noqa: E402
-from fedboard.common.protocols.two_server_helper import LocalHelper  # noqa: E402
+from fedboard.common.protocols.two_server.dpf.domain import Domain  # noqa: E402
+from fedboard.common.protocols.two_server.dpf.evaluating import evaluate_all  # noqa: E402
+from fedboard.common.protocols.two_server.dpf.generating import generate  # noqa: E402
+from fedboard.common.protocols.two_server.helper import LocalHelper  # noqa: E402
+from fedboard.common.protocols.two_server.protocol import TwoServer  # noqa: E402
 
 FLEET = 100_000
 CASES = [

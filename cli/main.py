@@ -8,31 +8,31 @@ from typing import Any
 
 import click
 
-from fedboard.cli.account import account
-from fedboard.cli.ask import ask
-from fedboard.cli.audit import audit
-from fedboard.cli.board import board
-from fedboard.cli.certificate import certificate
-from fedboard.cli.client import client
-from fedboard.cli.data import data
-from fedboard.cli.demo import demo
+from fedboard.cli.device.board import board
+from fedboard.cli.device.client import client
+from fedboard.cli.device.explain import explain
+from fedboard.cli.device.neighbours import neighbours
+from fedboard.cli.device.ratings import ratings
+from fedboard.cli.device.recommend import recommend
+from fedboard.cli.device.status import status
 from fedboard.cli.exit_codes import table
-from fedboard.cli.explain import explain
 from fedboard.cli.failures import guarded
-from fedboard.cli.helper import helper
-from fedboard.cli.keys import keys
-from fedboard.cli.ledger import ledger
-from fedboard.cli.neighbours import neighbours
-from fedboard.cli.protocols import protocols
-from fedboard.cli.ratings import ratings
-from fedboard.cli.recommend import recommend
-from fedboard.cli.reproduce import reproduce
-from fedboard.cli.server import server
-from fedboard.cli.simulate import simulate
-from fedboard.cli.size import size
-from fedboard.cli.status import status
-from fedboard.cli.sweep import sweep
-from fedboard.cli.tune import tune
+from fedboard.cli.fleet.helper import helper
+from fedboard.cli.fleet.keys import keys
+from fedboard.cli.fleet.server import server
+from fedboard.cli.fleet.size import size
+from fedboard.cli.guarantee.account import account
+from fedboard.cli.guarantee.ask import ask
+from fedboard.cli.guarantee.certificate import certificate
+from fedboard.cli.guarantee.ledger import ledger
+from fedboard.cli.research.audit import audit
+from fedboard.cli.research.data import data
+from fedboard.cli.research.demo import demo
+from fedboard.cli.research.protocols import protocols
+from fedboard.cli.research.reproduce import reproduce
+from fedboard.cli.research.simulate import simulate
+from fedboard.cli.research.sweep import sweep
+from fedboard.cli.research.tune import tune
 
 _DEBUG = "--debug"
 

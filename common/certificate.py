@@ -9,15 +9,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import (
-    LIBRARY_TOLERANCE,
-    RELATIVE_TOLERANCE,
-    Event,
-    digest,
-    event_problems,
-)
-from fedboard.common.privacy.guarantee import (
+from fedboard.common.privacy.accounting.grouping import round_problems
+from fedboard.common.privacy.accounting.guarantee import (
     Composition,
     CurvePoint,
     Finding,
@@ -26,10 +19,17 @@ from fedboard.common.privacy.guarantee import (
     composition_sentences,
     curve_of,
 )
-from fedboard.common.privacy.mechanisms import round_problems
-from fedboard.common.privacy.noise import noise_problems
-from fedboard.common.privacy.population_total import PopulationTotal
-from fedboard.common.privacy.rating_level import Implied, implied_by, implied_sentences
+from fedboard.common.privacy.accounting.rating_level import Implied, implied_by, implied_sentences
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.events import (
+    LIBRARY_TOLERANCE,
+    RELATIVE_TOLERANCE,
+    Event,
+    digest,
+    event_problems,
+)
+from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.releases.noise import noise_problems
 
 _FORMAT = 3
 _WITHOUT_PLANNED = 2

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fedboard.common.arrays import IndexArray, IntArray, ShortArray
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
 
 
 class Source(StrEnum):
@@ -57,7 +57,7 @@ class Contribution:
     """The rows of one client (a phone: one row; a cohort: many) for the requests of one round.
 
     Private until it is summed and noised. Whoever sums it checks the bounds first
-    (``fedboard.common.privacy.clipping.check_rows``).
+    (``fedboard.common.per_user.clipping.check_rows``).
     """
 
     n_items: int

@@ -7,7 +7,7 @@ from typing import Any
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.noise import noise_problems
+from fedboard.common.privacy.releases.noise import noise_problems
 
 
 class Protection(StrEnum):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.releases.noise import NoiseSource
 
 
 class NoiseAt(StrEnum):

@@ -15,12 +15,12 @@ import numpy as np
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given, NoiseAt, Trust
-from fedboard.common.protocols.coarse import coarse_sums
-from fedboard.common.protocols.one_step import OneStepClient, OneStepServer
-from fedboard.common.protocols.packing import Packing
-from fedboard.common.protocols.sums import DenseSums
+from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
+from fedboard.common.protocols.sums.exact import DenseSums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

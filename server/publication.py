@@ -6,7 +6,7 @@ from pathlib import Path
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import Trust
 
 ASSUMPTIONS = (

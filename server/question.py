@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting import mu_for
+from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import is_pure
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.population import Population
-from fedboard.common.protocols.sums import whole_sums
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.questions.answer import Answer, Mechanism
 from fedboard.common.questions.task import QuestionTask
 from fedboard.server.runtime import Runtime

@@ -6,11 +6,11 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.noise_shares import SharedNoise, coins_of
-from fedboard.common.privacy.participation import Attendance, FullParticipation, Participation, round_name
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.noise_shares import SharedNoise, coins_of
 from fedboard.common.task import RoundTask
 from fedboard.server.runtime import Runtime, Traffic
 

@@ -4,11 +4,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fedboard.common.errors import PrivacyError
+from fedboard.common.per_user.participation import Participation, round_name
+from fedboard.common.privacy.accounting.plan import Plan
 from fedboard.common.privacy.events import canonical_json
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.participation import Participation, round_name
-from fedboard.common.privacy.plan import Plan
-from fedboard.common.privacy.population import Population
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.task import RoundTask
 from fedboard.server.publication import BoardStore
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.privacy.guarantee import Guarantee
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.participation import FullParticipation, Participation
+from fedboard.common.per_user.participation import FullParticipation, Participation
+from fedboard.common.privacy.accounting.guarantee import Guarantee
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
 from fedboard.common.task import Task
 from fedboard.server.publication import BoardStore, require_same_history

@@ -6,24 +6,27 @@ from typing import Any, TypeAlias
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import mu_for
-from fedboard.common.privacy.calibration import noise_multipliers
-from fedboard.common.privacy.participation import stated_by_release
-from fedboard.common.privacy.weights import WeightScheme
-from fedboard.common.tasks import adadpals_config, adadpsgd_config, langevin_config, residual_config
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, BudgetShares, Feedback
-from fedboard.common.tasks.adadpsgd import AdaDpsgd
-from fedboard.common.tasks.adadpsgd_config import AdaDpsgdConfig, AdaDpsgdShares
-from fedboard.common.tasks.adadpsgd_schedule import equal_step_count
-from fedboard.common.tasks.langevin import Langevin
-from fedboard.common.tasks.langevin_config import LangevinConfig, LangevinShares
-from fedboard.common.tasks.residual import Residual
-from fedboard.common.tasks.residual_config import ResidualConfig, ResidualShares
+from fedboard.common.per_user.participation import stated_by_release
+from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.accounting.exact import mu_for
+from fedboard.common.tasks.adadpals import config as adadpals_config
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, Feedback
+from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpsgd import config as adadpsgd_config
+from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, AdaDpsgdShares
+from fedboard.common.tasks.adadpsgd.schedule import equal_step_count
+from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
+from fedboard.common.tasks.langevin import config as langevin_config
+from fedboard.common.tasks.langevin.config import LangevinConfig, LangevinShares
+from fedboard.common.tasks.langevin.task import Langevin
+from fedboard.common.tasks.residual import config as residual_config
+from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares
+from fedboard.common.tasks.residual.task import Residual
 from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 from fedboard.simulations.options import checked_options
-from fedboard.simulations.participants import participation_of
 from fedboard.simulations.presets import Preset, preset
+from fedboard.simulations.runs.participants import participation_of
 
 WEIGHTS: Mapping[str, WeightScheme] = {
     "adadpals": WeightScheme.ADAPTIVE,

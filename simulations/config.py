@@ -9,7 +9,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.run_config import RunConfig
 
 
@@ -57,7 +57,7 @@ class SplitConfig(_Section, frozen=True, kw_only=True):
 
 
 class ParticipationConfig(_Section, frozen=True, kw_only=True):
-    """Who takes part in a round, see ``fedboard.common.privacy.participation``."""
+    """Who takes part in a round, see ``fedboard.common.per_user.participation``."""
 
     kind: Literal["full", "poisson", "fixed-size", "shuffled-cohorts"] = "full"
     probability: float | None = None
@@ -105,7 +105,7 @@ class PrivacyConfig(_Section, frozen=True, kw_only=True):
     noise: Literal["seeded", "secure"] = "seeded"
     """``seeded`` repeats bit for bit and protects nobody; ``secure`` is for boards that leave the house."""
     shares: dict[str, float] = {}
-    """Overrides of ``fedboard.common.tasks.adadpals_config.BudgetShares``."""
+    """Overrides of ``fedboard.common.tasks.adadpals.config.BudgetShares``."""
     participation: ParticipationConfig = ParticipationConfig()
     personal: tuple[PersonalLevel, ...] = ()
     """Users with a level of their own; the others have the run's epsilon."""

@@ -13,9 +13,9 @@ AdaDPSGD's are in ``fedboard.simulations.gradient_presets``.
 import math
 from collections.abc import Mapping
 
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.common.tasks.langevin import Langevin
-from fedboard.common.tasks.residual import Residual
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.langevin.task import Langevin
+from fedboard.common.tasks.residual.task import Residual
 from fedboard.simulations.gradient_presets import GRADIENT_EXPLICIT, GRADIENT_IMPLICIT, GRADIENT_SAMPLED
 from fedboard.simulations.preset import Preset
 

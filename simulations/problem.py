@@ -6,7 +6,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.config import DataConfig, SimulationConfig
 from fedboard.simulations.datasets import (
     ColumnMapping,
@@ -22,8 +22,8 @@ from fedboard.simulations.datasets.features import (
     features_of_titles,
     load_item_features,
 )
+from fedboard.simulations.datasets.splits import RatingSplit, UserSplit, split_ratings, split_users
 from fedboard.simulations.options import checked_options
-from fedboard.simulations.splits import RatingSplit, UserSplit, split_ratings, split_users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

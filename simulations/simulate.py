@@ -12,17 +12,17 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.algorithms import CalibratedTask, build_task
-from fedboard.simulations.comparison import compare_with_baselines
 from fedboard.simulations.config import SimulationConfig, with_kernels
-from fedboard.simulations.distributions import distributions
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging import judge_board
-from fedboard.simulations.kernel_choice import backend_of
+from fedboard.simulations.judging.choosing import judge_board
+from fedboard.simulations.judging.distributions import distributions
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
-from fedboard.simulations.run_directory import RunDirectory
-from fedboard.simulations.run_ledger import give_back
-from fedboard.simulations.trainer import EngineTrainer, Listener, Simulated, Trainer
+from fedboard.simulations.runs.comparison import compare_with_baselines
+from fedboard.simulations.runs.directory import RunDirectory
+from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.runs.ledger import give_back
+from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 
 
 class Silent:

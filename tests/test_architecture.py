@@ -30,7 +30,7 @@ EXTRAS = {
     },
     "cli": {"rich"},
 }
-FLOWER = ("client/fleet", "server/fleet", "simulations/flower", "common/wire/flower_record.py")
+FLOWER = ("client/fleet", "server/fleet", "simulations/flower", "common/rounds/flower_record.py")
 """Where Flower, and the libraries that come with it, may be imported."""
 WITH_FLOWER = {"flwr", "httpx", "starlette", "uvicorn"}
 

@@ -1,4 +1,4 @@
-"""A Flower app that answers rounds: bytes in, bytes out; everything else is ``fedboard.client.answering``."""
+"""A Flower app that answers rounds: bytes in, bytes out; everything else is ``fedboard.client.answering.rounds``."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -6,17 +6,17 @@ from contextlib import AbstractContextManager, contextmanager
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedboard.client.answering import RatingSource, Scale, respond
-from fedboard.client.answering_steps import Client, NoiseOf, SessionGate, respond_step, secure_noise
-from fedboard.client.fleet.vault import ContextVault
+from fedboard.client.answering.rounds import RatingSource, Scale, respond
+from fedboard.client.answering.steps import Client, NoiseOf, SessionGate, respond_step, secure_noise
+from fedboard.client.fleet.session_state import ContextVault
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.wire.answer import refusal
-from fedboard.common.wire.flower_record import frame_of, frames_of, record_of
-from fedboard.common.wire.question import Question
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.flower_record import frame_of, frames_of, record_of
+from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.step import Step
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.step import Step
 
 OpenDevice = Callable[[Context], AbstractContextManager[tuple[RatingSource, SessionGate]]]
 """Opens the ratings and the gate of the node whose context it gets, for the time of one answer."""

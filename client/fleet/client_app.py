@@ -5,9 +5,9 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from fedboard.client.answering import RatingSource
-from fedboard.client.answering_steps import SessionGate
-from fedboard.client.device_config import open_device
+from fedboard.client.answering.rounds import RatingSource
+from fedboard.client.answering.steps import SessionGate
+from fedboard.client.device.config import open_device
 from fedboard.client.fleet.answering_app import make_client_app
 
 

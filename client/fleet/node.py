@@ -23,7 +23,7 @@ from flwr.app.user_config import UserConfig
 from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedboard.client.authority import read_authority
+from fedboard.client.boards.authority import read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import load_private_key

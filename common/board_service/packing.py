@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.board_service.inflating import Inflated
+from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from fedboard.common.manifest import Encoding
 
 AnyArray = NDArray[Any]
 Bytes = NDArray[np.uint8]

@@ -7,7 +7,7 @@ import numpy as np
 from fedboard.common.arrays import IndexArray, IntArray, ShortArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
-from fedboard.common.kernels.packing import packed_size
+from fedboard.common.kernels.shared.packed import packed_size
 from fedboard.common.kernels.threads import for_row_ranges
 
 VECTOR_LIMIT: Final = 1 << 12

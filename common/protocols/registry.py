@@ -38,31 +38,31 @@ class ProtocolClass(Protocol):
 
 
 def _trusted() -> ProtocolClass:
-    from fedboard.common.protocols.trusted import Trusted
+    from fedboard.common.protocols.trusted.protocol import Trusted
 
     return Trusted
 
 
 def _secure_sum() -> ProtocolClass:
-    from fedboard.common.protocols.secure_sum import SecureSum
+    from fedboard.common.protocols.secure_sum.protocol import SecureSum
 
     return SecureSum
 
 
 def _distributed_dp() -> ProtocolClass:
-    from fedboard.common.protocols.distributed_dp import DistributedDp
+    from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
 
     return DistributedDp
 
 
 def _two_server() -> ProtocolClass:
-    from fedboard.common.protocols.two_server import TwoServer
+    from fedboard.common.protocols.two_server.protocol import TwoServer
 
     return TwoServer
 
 
 def _local() -> ProtocolClass:
-    from fedboard.common.protocols.local import Local
+    from fedboard.common.protocols.local.protocol import Local
 
     return Local
 

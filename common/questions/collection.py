@@ -7,8 +7,8 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.contribution import Request, Source
-from fedboard.common.privacy.laplace import keeps_l1_bound
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.laplace import keeps_l1_bound
 from fedboard.common.questions.subject import ROW_BOUND
 
 

@@ -14,15 +14,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.bounding.quantile import Target
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.exponential import ExponentialRelease
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.exponential import ExponentialRelease
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
+from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import Collection, whole_rows
 from fedboard.common.questions.mean import require_bound
 from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fedboard.client.cohort_file import write_cohort
+from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
 

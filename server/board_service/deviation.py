@@ -5,11 +5,11 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board
+from fedboard.common.board_service.manifest import Deviation
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.manifest import Deviation
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.common.tasks.rebuilding import KnownTask, rebuild_task
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.registry import KnownTask, rebuild_task
 
 _USERS = 64
 _RATINGS = 20

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.board import Board
+from fedboard.common.board_service.manifest import BoardFile, Deviation, Encoding
 from fedboard.common.board_service.packing import Packed, pack, restored_hashes
-from fedboard.common.manifest import BoardFile, Deviation, Encoding
 from fedboard.server.board_service.deviation import deviation_of
 
 MOST_BASES = 8

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fedboard.common.board import Board, write_atomically
 from fedboard.common.board_service.layout import FILES, LATEST, MANIFESTS, file_name, manifest_name
+from fedboard.common.board_service.manifest import BoardFile, Manifest, SignedManifest
 from fedboard.common.board_service.refusals import FeedRefusedError
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.manifest import BoardFile, Manifest, SignedManifest
 from fedboard.server.board_service.encodings import MOST_BASES, encoded
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.publication import BoardStore

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from fedboard.common.board_service.board_service_pb2 import GetRequest, Part
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from fedboard.common.manifest import BoardFile, Encoding, Manifest
 from fedboard.server.board_service.mirror import Mirror
 
 _CACHED_BYTES = 256 << 20

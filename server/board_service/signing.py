@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from fedboard.common.board_service.manifest import Manifest, PinnedKey, SignedManifest, message_to_sign
 from fedboard.common.errors import InputError
-from fedboard.common.manifest import Manifest, PinnedKey, SignedManifest, message_to_sign
 from fedboard.common.node_keys import write_new
 
 PRIVATE_NAME = "board-signing.key"

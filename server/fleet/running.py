@@ -12,22 +12,22 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, write_atomically
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.participation import participation_with
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.per_user.participation import participation_with
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
-from fedboard.common.tasks.rebuilding import rebuild_task
-from fedboard.server.fleet.gathering import FleetRuntime, OnProgress
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.protocols import (
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.protocols import (
     drawn_noise,
     protocol_of,
     require_carried,
     require_same_protocol,
     rounds_of,
 )
-from fedboard.server.fleet.round_log import RoundLog
-from fedboard.server.fleet.session_rounds import SessionRuntime
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import open_run_ledger, plan_of
 from fedboard.server.training import FinishedRound, Training

@@ -6,11 +6,11 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedboard.server.fleet.at_work import at_work
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.lifeline import SERVER_LOCK, end_with_holder
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.processes.lifeline import SERVER_LOCK, end_with_holder
+from fedboard.server.fleet.processes.work_locks import at_work
+from fedboard.server.fleet.rounds.uploads import set_unfinished_aside
 from fedboard.server.fleet.running import run_job
-from fedboard.server.fleet.uploads import set_unfinished_aside
 
 app = ServerApp()
 

@@ -10,8 +10,8 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_helper import HelperPart, RoundKey
+from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
+from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.messages import (
     BEGIN,
@@ -88,7 +88,7 @@ class HelperLink:
 
 @dataclass(frozen=True, slots=True)
 class RemoteHelper:
-    """The helper in one round: ``fedboard.common.protocols.two_server_helper.Helper``."""
+    """The helper in one round: ``fedboard.common.protocols.two_server.helper.Helper``."""
 
     link: HelperLink
     board: bytes

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_helper import HelperPart, RoundKey
+from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
+from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

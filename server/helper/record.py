@@ -7,10 +7,10 @@ from typing import Any
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.chain import ChainFile
-from fedboard.common.privacy.chain_rows import Row
-from fedboard.common.privacy.durable import lock_writer
-from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.ledger.chain import ChainFile
+from fedboard.common.privacy.ledger.chain_rows import Row
+from fedboard.common.privacy.ledger.durable import lock_writer
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 FILE_NAME = "answered-rounds.db"

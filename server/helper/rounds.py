@@ -10,11 +10,11 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.privacy.noise import SecureNoise
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_helper import HelperPart, HelperSession, RoundKey
-from fedboard.common.tasks.rebuilding import rebuild_task
-from fedboard.common.wire.question import Question
+from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
+from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.rounds.question import Question
+from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.record import AnsweredRounds
 

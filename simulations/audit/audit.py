@@ -7,14 +7,14 @@ from typing import TypeAlias
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Source
-from fedboard.common.privacy.noise import SecureNoise
-from fedboard.common.privacy.noise_shares import coins_of
-from fedboard.simulations.audit.board_games import BoardGame, board_games
+from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.privacy.releases.noise_shares import coins_of
+from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games
+from fedboard.simulations.audit.attacks.forks import fork_test
+from fedboard.simulations.audit.attacks.fuzz import FuzzResult, sensitivity_fuzz
+from fedboard.simulations.audit.attacks.game import GameResult, canary_game, enough_canaries
+from fedboard.simulations.audit.attacks.noise_check import NoiseResult, noise_test
 from fedboard.simulations.audit.findings import Finding, Part
-from fedboard.simulations.audit.forks import fork_test
-from fedboard.simulations.audit.fuzz import FuzzResult, sensitivity_fuzz
-from fedboard.simulations.audit.game import GameResult, canary_game, enough_canaries
-from fedboard.simulations.audit.noise_test import NoiseResult, noise_test
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool

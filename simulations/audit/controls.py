@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedboard.common.cohort import Cohort
+from fedboard.simulations.audit.attacks.game import GameResult
+from fedboard.simulations.audit.attacks.noise_check import noise_test
 from fedboard.simulations.audit.audit import OnStep, Plan, fuzz_stages, play_game
+from fedboard.simulations.audit.broken.mutants import Mutant, mutants, null_subject
 from fedboard.simulations.audit.findings import Finding, Part
-from fedboard.simulations.audit.game import GameResult
-from fedboard.simulations.audit.mutants import Mutant, mutants, null_subject
-from fedboard.simulations.audit.noise_test import noise_test
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 

@@ -9,17 +9,17 @@ from typing import TypeAlias
 from fedboard.common.arrays import IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.events import Event
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.noise_shares import coins_of
-from fedboard.common.privacy.participation import Attendance
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.joining import row_range
-from fedboard.common.protocols.row_bounds import asked_rows, rows_to_sum
-from fedboard.common.protocols.sums import DenseSums, whole_sums
-from fedboard.common.protocols.trusted import FactoredMessage
+from fedboard.common.protocols.sums.exact import DenseSums, whole_sums
+from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_to_sum
+from fedboard.common.protocols.sums.stacking import row_range
+from fedboard.common.protocols.trusted.protocol import FactoredMessage
 from fedboard.common.task import ReleasedSums
 from fedboard.server.round import run_round
 from fedboard.server.runtime import Gathered

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from fedboard.common.privacy.accounting import epsilon_of
+from fedboard.common.privacy.accounting.exact import epsilon_of
+from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
+from fedboard.simulations.audit.attacks.game import GameResult, Line
 from fedboard.simulations.audit.audit import AuditResult, Plan
-from fedboard.simulations.audit.board_games import QUESTIONS, BoardGame
 from fedboard.simulations.audit.controls import Control, ControlsResult
 from fedboard.simulations.audit.findings import Finding
-from fedboard.simulations.audit.game import GameResult, Line
 
 
 def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict[str, Any]:

@@ -10,18 +10,18 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given
-from fedboard.common.protocols.coarse import coarse_sums
-from fedboard.common.protocols.joining import joined, row_range
-from fedboard.common.protocols.two_server_helper import lattice_noise
-from fedboard.simulations.protocols.choice import chosen_class
-from fedboard.simulations.protocols.clients import noise_of
-from fedboard.simulations.protocols.driving import drive
-from fedboard.simulations.protocols.remains import Remains, remains_of
-from fedboard.simulations.protocols.runtime import about_of
-from fedboard.simulations.protocols.second_server import with_second_server
+from fedboard.common.protocols.sums.stacking import joined, row_range
+from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.two_server.helper import lattice_noise
+from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.sessions.clients import noise_of
+from fedboard.simulations.sessions.driving import drive
+from fedboard.simulations.sessions.remains import Remains, remains_of
+from fedboard.simulations.sessions.runtime import about_of
+from fedboard.simulations.sessions.second_server import with_second_server
 
 _USUAL_CLIENTS, _SURVIVORS = 10, 7
 _MASKED: Mapping[str, Any] = {"colluding": 0.0, "survivors": _SURVIVORS}

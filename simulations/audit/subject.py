@@ -6,16 +6,16 @@ from typing import TypeAlias
 
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.budget import Budget
-from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from fedboard.common.privacy.release import BookedRelease
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.kernel_choice import backend_of
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.kernel_choice import backend_of
 
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]
 """The noise source of the run with this seed."""

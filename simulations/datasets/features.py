@@ -14,8 +14,8 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets import movielens_100k, movielens_csv, movielens_dat
 from fedboard.simulations.datasets.columns import ColumnMapping, printable
+from fedboard.simulations.datasets.formats import movielens_100k, movielens_csv, movielens_dat
 from fedboard.simulations.datasets.listing import numbered_lines
 from fedboard.simulations.datasets.places import StoredFile, archive, folder
 from fedboard.simulations.datasets.titles import layout_of

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets import (
+from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, printable
+from fedboard.simulations.datasets.formats import (
     delimited,
     movielens_100k,
     movielens_csv,
@@ -17,7 +18,6 @@ from fedboard.simulations.datasets import (
     npz,
     parquet,
 )
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, printable
 from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.places import StoredFile
 from fedboard.simulations.datasets.ratings import Ratings

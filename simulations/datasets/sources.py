@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets import (
+from fedboard.simulations.datasets.formats import (
     delimited,
     movielens_100k,
     movielens_csv,
@@ -13,8 +13,8 @@ from fedboard.simulations.datasets import (
     npz,
     parquet,
 )
+from fedboard.simulations.datasets.formats.text import first_line
 from fedboard.simulations.datasets.places import Place, StoredFile, archive, folder
-from fedboard.simulations.datasets.text import first_line
 
 DAT_FORMATS = (movielens_dat.FORMAT_1M, movielens_dat.FORMAT_10M)
 MOVIELENS_CSV_FORMATS = (movielens_csv.FORMAT_20M, movielens_csv.FORMAT_LATEST)

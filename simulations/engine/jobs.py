@@ -15,12 +15,17 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, Source
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.personal import require_personal_bounds, scale_contribution
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.item_index import ItemIndex
-from fedboard.common.protocols.sums import FactoredSums, kept_rows
-from fedboard.common.protocols.trusted import FactoredMessage, Trusted, TrustedMessage, factored_bytes
+from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
+from fedboard.common.protocols.sums.item_index import ItemIndex
+from fedboard.common.protocols.trusted.protocol import (
+    FactoredMessage,
+    Trusted,
+    TrustedMessage,
+    factored_bytes,
+)
 from fedboard.common.task import ItemBlockSolver, Task
 from fedboard.server.runtime import noised_block
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays

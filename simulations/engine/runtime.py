@@ -14,11 +14,11 @@ from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
-from fedboard.common.privacy.participation import Attendance, require_unsampled
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.item_index import index_by_item
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.protocols.sums.item_index import index_by_item
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, Task
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks
 from fedboard.simulations.engine import jobs

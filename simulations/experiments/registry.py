@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.experiments.experiment import Experiment
+from fedboard.simulations.experiments.shared.experiment import Experiment
 
 
 def _krichene() -> tuple[Experiment, ...]:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from flwr.app import Context
 
-from fedboard.client.answering import RatingSource
-from fedboard.client.answering_steps import NoiseOf, SessionGate, secure_noise
+from fedboard.client.answering.rounds import RatingSource
+from fedboard.client.answering.steps import NoiseOf, SessionGate, secure_noise
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.simulations.flower.cohorts import open_stored
-from fedboard.simulations.protocols.client_noise import client_noise
+from fedboard.simulations.sessions.client_noise import client_noise
 
 
 def _open(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.answering import RatingSource, Scale
-from fedboard.client.answering_steps import SessionGate
-from fedboard.client.relied_on import stated_protocol
+from fedboard.client.answering.rounds import RatingSource, Scale
+from fedboard.client.answering.steps import SessionGate
+from fedboard.client.device.protocol_policy import stated_protocol
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.wire.question import Question
+from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.step import Step
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.step import Step
 
 
 def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:
@@ -28,7 +28,7 @@ def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArra
         folder: exists. Whoever can read it can read all ratings.
         users: all of them. Private.
         n_cohorts: >= 1.
-        scales: personal levels, float64, shape (n_users,), see ``fedboard.common.privacy.personal``.
+        scales: personal levels, float64, shape (n_users,), see ``fedboard.common.per_user.personal``.
 
     Raises:
         InputError: fewer users than cohorts.

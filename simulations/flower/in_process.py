@@ -4,7 +4,7 @@ from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower import cohort_app
 from fedboard.simulations.flower.local_grid import LocalGrid
 from fedboard.simulations.flower.training import FleetFiles
-from fedboard.simulations.trainer import OnRound
+from fedboard.simulations.runs.trainer import OnRound
 
 
 def run_in_process(files: FleetFiles, on_round: OnRound) -> None:

@@ -18,15 +18,15 @@ from typing import Any
 from flwr.proto.federation_config_pb2 import SimulationConfig
 
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.guarantee import Guarantee
-from fedboard.server.fleet.control import Control, RunState
-from fedboard.server.fleet.round_log import RoundLog
-from fedboard.server.fleet.superlink import ADDRESS, flower_environment
+from fedboard.common.privacy.accounting.guarantee import Guarantee
+from fedboard.server.fleet.processes.control import Control, RunState
+from fedboard.server.fleet.processes.superlink import ADDRESS, flower_environment
+from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Traffic
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.flower.training import FleetFiles
-from fedboard.simulations.trainer import OnRound
+from fedboard.simulations.runs.trainer import OnRound
 
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.2
@@ -139,7 +139,7 @@ def _superlink(home: Path) -> Iterator[Control]:
     log = home / "superlink.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "fedboard.server.fleet.superlink", *options, *control_port],
+            [sys.executable, "-m", "fedboard.server.fleet.processes.superlink", *options, *control_port],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -10,15 +10,15 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.protocols import protocol_of
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.run_ledger import plan_of
 from fedboard.simulations.flower.cohorts import write_cohorts
-from fedboard.simulations.participants import participation_of, personal_scales
-from fedboard.simulations.run_ledger import open_ledger
-from fedboard.simulations.trainer import OnRound, Simulated
+from fedboard.simulations.runs.ledger import open_ledger
+from fedboard.simulations.runs.participants import participation_of, personal_scales
+from fedboard.simulations.runs.trainer import OnRound, Simulated
 
 _PATIENCE_SECONDS = 86_400.0
 """Simulated nodes do not get lost: one that takes its time is neither asked again nor given up."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
-from fedboard.common.examples import Examples
-from fedboard.common.privacy.budget import Budget
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseSource
-from fedboard.common.privacy.participation import FullParticipation, Participation
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.per_user.participation import FullParticipation, Participation
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.representation.examples import Examples
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
 from fedboard.server.run_ledger import plan_of

@@ -10,13 +10,13 @@ import numpy as np
 from fedboard.common.arrays import IndexArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.examples import Examples
-from fedboard.common.privacy.participation import Attendance, require_unsampled
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums import DenseSums
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.protocols.sums.exact import DenseSums
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums, RoundTask
+from fedboard.common.tasks.representation.examples import Examples
 from fedboard.server.runtime import Gathered, NoisedSums
 
 _NUMBERS_PER_BLOCK = 1 << 21

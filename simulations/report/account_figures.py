@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import epsilon_by_library, epsilon_of
+from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of
+from fedboard.common.privacy.accounting.grouping import mechanisms_of
+from fedboard.common.privacy.accounting.guarantee import composition_of, point_of
 from fedboard.common.privacy.events import Event
-from fedboard.common.privacy.guarantee import composition_of, point_of
-from fedboard.common.privacy.mechanisms import mechanisms_of
-from fedboard.simulations.report.drawing import DASHES, MUTED, SERIES, house_style, new_figure, settle
-from fedboard.simulations.report.wording import number, setting
+from fedboard.simulations.drawing.svg import DASHES, MUTED, SERIES, house_style, new_figure, settle
+from fedboard.simulations.drawing.wording import number, setting
 
 _FORMATS = (".svg", ".png", ".pdf")
 _DOTS_PER_INCH = 160

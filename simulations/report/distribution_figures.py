@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from fedboard.simulations.report.drawing import DASHES, SERIES, LineEnd, label_line_ends, new_figure
-from fedboard.simulations.report.figures import Plot, finish
-from fedboard.simulations.report.json_values import JsonObject, numbers, object_or_empty
-from fedboard.simulations.report.table import Table
-from fedboard.simulations.report.wording import number, setting
+from fedboard.simulations.drawing.figures import Plot, finish
+from fedboard.simulations.drawing.json_values import JsonObject, numbers, object_or_empty
+from fedboard.simulations.drawing.svg import DASHES, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.drawing.table import Table
+from fedboard.simulations.drawing.wording import number, setting
 
 _AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}
 _NAMES = {

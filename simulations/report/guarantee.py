@@ -7,9 +7,9 @@ from scipy.special import ndtr, ndtri
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.privacy.accounting import epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_events
 from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
-from fedboard.simulations.report.json_values import (
+from fedboard.simulations.drawing.json_values import (
     JsonObject,
     list_or_empty,
     number_or_none,

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from fedboard.simulations.drawing.figures import Plot
+from fedboard.simulations.drawing.json_values import number_or_none, numeric_entries
+from fedboard.simulations.drawing.rendering import render
+from fedboard.simulations.drawing.svg import house_style
+from fedboard.simulations.drawing.wording import duration
 from fedboard.simulations.report.distribution_figures import distribution_plots
-from fedboard.simulations.report.drawing import house_style
-from fedboard.simulations.report.figures import Plot
 from fedboard.simulations.report.guarantee import Statement, read_statement
-from fedboard.simulations.report.json_values import number_or_none, numeric_entries
 from fedboard.simulations.report.privacy_figures import budget_plot
-from fedboard.simulations.report.rendering import render
 from fedboard.simulations.report.round_figures import bytes_plot, metric_plot
 from fedboard.simulations.report.run_files import Model, RunRecord, model_from_json, read_run
 from fedboard.simulations.report.slice_figures import slice_plots
@@ -19,7 +20,6 @@ from fedboard.simulations.report.tables import (
     release_table,
     round_table,
 )
-from fedboard.simulations.report.wording import duration
 
 _FACTS = {
     "Algorithm": ("algorithm", "task.name", "task"),

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedboard.simulations.report.drawing import DASHES, INK, MARKERS, MUTED, SERIES, SURFACE, new_figure
-from fedboard.simulations.report.figures import Plot, finish
+from fedboard.simulations.drawing.figures import Plot, finish
+from fedboard.simulations.drawing.svg import DASHES, INK, MARKERS, MUTED, SERIES, SURFACE, new_figure
+from fedboard.simulations.drawing.table import Table
+from fedboard.simulations.drawing.wording import fixed, number, percent, setting
 from fedboard.simulations.report.guarantee import ReleaseLine, Statement
-from fedboard.simulations.report.table import Table
-from fedboard.simulations.report.wording import fixed, number, percent, setting
 
 _MOST_ROWS = 30
 _BACKING = {"facecolor": SURFACE, "edgecolor": "none", "pad": 0.8}

@@ -6,7 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fedboard.simulations.report.drawing import (
+from fedboard.simulations.drawing.figures import Plot, finish
+from fedboard.simulations.drawing.json_values import JsonObject, number_or_none, object_or_empty
+from fedboard.simulations.drawing.svg import (
     DASHES,
     MARKERS,
     MUTED,
@@ -15,11 +17,8 @@ from fedboard.simulations.report.drawing import (
     label_line_ends,
     new_figure,
 )
-from fedboard.simulations.report.figures import Plot, finish
-from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
-from fedboard.simulations.report.run_files import Model, RunRecord
-from fedboard.simulations.report.table import Table
-from fedboard.simulations.report.wording import (
+from fedboard.simulations.drawing.table import Table
+from fedboard.simulations.drawing.wording import (
     byte_count,
     direction,
     fixed,
@@ -28,6 +27,7 @@ from fedboard.simulations.report.wording import (
     number,
     reading_order,
 )
+from fedboard.simulations.report.run_files import Model, RunRecord
 
 _MOST_PANELS = 3
 _BYTE_SERIES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.report.json_values import (
+from fedboard.simulations.drawing.json_values import (
     JsonObject,
     number_or_none,
     numbers,

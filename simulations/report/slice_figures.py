@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from fedboard.simulations.report.drawing import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
-from fedboard.simulations.report.figures import Plot, finish
+from fedboard.simulations.drawing.figures import Plot, finish
+from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.drawing.table import Table
+from fedboard.simulations.drawing.wording import bucket_names, direction, fixed, lower_is_better, metric_label
 from fedboard.simulations.report.run_files import Model
-from fedboard.simulations.report.table import Table
-from fedboard.simulations.report.wording import bucket_names, direction, fixed, lower_is_better, metric_label
 
 _MOST_LINES = len(SERIES)
 

@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedboard.simulations.report.guarantee import ReleaseLine
-from fedboard.simulations.report.json_values import JsonObject, number_or_none, object_or_empty
-from fedboard.simulations.report.run_files import Model
-from fedboard.simulations.report.table import Table
-from fedboard.simulations.report.wording import (
+from fedboard.simulations.drawing.json_values import JsonObject, number_or_none, object_or_empty
+from fedboard.simulations.drawing.table import Table
+from fedboard.simulations.drawing.wording import (
     arrow,
     duration,
     fixed,
@@ -17,6 +15,8 @@ from fedboard.simulations.report.wording import (
     reading_order,
     setting,
 )
+from fedboard.simulations.report.guarantee import ReleaseLine
+from fedboard.simulations.report.run_files import Model
 
 _LONGEST_VALUE = 400
 

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from fedboard.simulations.report.drawing import MUTED, SERIES, house_style, new_figure, settle
-from fedboard.simulations.report.wording import direction, lower_is_better, metric_label, setting
+from fedboard.simulations.drawing.svg import MUTED, SERIES, house_style, new_figure, settle
+from fedboard.simulations.drawing.wording import direction, lower_is_better, metric_label, setting
 from fedboard.simulations.tuning.search import Search, Trial, value_of
 from fedboard.simulations.tuning.space import Parameter
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.report.wording import lower_is_better
 from fedboard.simulations.tuning.space import Choice, Space, Value
 from fedboard.simulations.tuning.trials import TrialRecord, read_trial, run_trial
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedboard import common, server, simulations
 
-_WITHOUT_EFFECT = ("audit", "report")
+_WITHOUT_EFFECT = ("audit", "drawing", "report")
 """Folders of ``simulations`` that never change what is measured."""
 
 

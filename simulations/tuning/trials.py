@@ -13,21 +13,21 @@ import numpy as np
 
 from fedboard.common.board import write_atomically
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.tasks.adadpals_config import BudgetShares
-from fedboard.common.tasks.adadpsgd_config import AdaDpsgdShares
-from fedboard.common.tasks.langevin import Langevin
-from fedboard.common.tasks.langevin_config import LangevinShares
-from fedboard.common.tasks.residual import Residual
-from fedboard.common.tasks.residual_config import ResidualShares
+from fedboard.common.tasks.adadpals.config import BudgetShares
+from fedboard.common.tasks.adadpsgd.config import AdaDpsgdShares
+from fedboard.common.tasks.langevin.config import LangevinShares
+from fedboard.common.tasks.langevin.task import Langevin
+from fedboard.common.tasks.residual.config import ResidualShares
+from fedboard.common.tasks.residual.task import Residual
 from fedboard.simulations.algorithms import GRADIENT_WEIGHTS
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.datasets import Triples
+from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.options import checked_options
 from fedboard.simulations.presets import preset
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.splits import RatingSplit
-from fedboard.simulations.sweep_cells import shared_problem
+from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning.space import Choice
 
 _VALIDATION_SHARE = 0.1

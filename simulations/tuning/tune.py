@@ -7,7 +7,7 @@ import msgspec
 
 from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig

@@ -45,11 +45,11 @@ for arguments in (
 
 from pathlib import Path
 
-from fedboard.client.answering import respond
-from fedboard.client.device_config import open_device
+from fedboard.client.answering.rounds import respond
+from fedboard.client.device.config import open_device
 from fedboard.common.board import Board
-from fedboard.common.wire.answer import Answer
-from fedboard.common.wire.question import Question
+from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.question import Question
 from fedboard.common.wire.sealing import ReplyKey
 
 device = Path("device.toml")
@@ -96,7 +96,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
 def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
     """They would double its memory and its start."""
     script = (
-        "import sys; import fedboard.client.own_ratings, fedboard.client.recommend, fedboard.client.device_config\n"
+        "import sys; import fedboard.client.device.own_ratings, fedboard.client.recommending.recommend, fedboard.client.device.config\n"
         "heavy = {'scipy', 'grpc', 'cryptography', 'flwr'}\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"
     )

@@ -8,13 +8,13 @@ import pytest
 from click.testing import Result
 
 from fedboard.cli.main import commands
-from fedboard.cli.places import fresh
-from fedboard.client.cohort_file import CohortFile
+from fedboard.cli.research.run_folder import fresh
+from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.reference import reference_names
+from fedboard.simulations.runs.without_privacy import reference_names
 
 Command = Callable[..., Result]
 
@@ -180,7 +180,7 @@ def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:
 def test_the_demo_shows_guarantee_metrics_and_recommendations(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedboard.cli import demo
+    from fedboard.cli.research import demo
 
     raw = {
         "data": {"synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15.0}},

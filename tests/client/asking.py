@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from fedboard.client.answering import Gate, RatingSource, respond
+from fedboard.client.answering.rounds import Gate, RatingSource, respond
 from fedboard.common.board import Board
-from fedboard.common.wire.question import Question
+from fedboard.common.rounds.question import Question
 from fedboard.common.wire.sealing import Envelope, ReplyKey, is_sealed
 
 KEY = ReplyKey()

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.answering import respond
-from fedboard.client.answering_steps import Client, respond_step
-from fedboard.client.board_cache import BoardCache
-from fedboard.client.device_gate import DeviceGate
-from fedboard.client.device_ledger import DeviceLedger
-from fedboard.client.kept_answers import KeptAnswers
-from fedboard.client.policy import Policy
-from fedboard.client.refusal_counts import RefusalCounts
+from fedboard.client.answering.kept_answers import KeptAnswers
+from fedboard.client.answering.refusal_counts import RefusalCounts
+from fedboard.client.answering.rounds import respond
+from fedboard.client.answering.steps import Client, respond_step
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.device.gate import DeviceGate
+from fedboard.client.device.ledger import DeviceLedger
+from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import NoiseSource, SecureNoise
-from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.wire.answer import Answer
-from fedboard.common.wire.question import Question
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.question import Question
+from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.publication import certificate_for
 from tests.client.asking import asking, opened

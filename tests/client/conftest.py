@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig, Feedback
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback
+from fedboard.common.tasks.adadpals.task import AdaDpals
 
 TITLES = ("Heat (1995)", "Ran (1985)", "Ran (1985)", "Amélie (2001)", "Alien (1979)", "Aliens (1986)")
 FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 0.0]]

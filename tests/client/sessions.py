@@ -7,9 +7,9 @@ from typing import Any
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
+from fedboard.common.rounds.step import Step, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed
-from fedboard.common.wire.step import Step, reply_of
 from tests.client.asking import KEY
 
 Reply = Callable[[bytes, bytes | None], bytes]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.client.board_cache import require_digest
+from fedboard.client.boards.cache import require_digest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import FedboardError
 

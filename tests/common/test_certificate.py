@@ -8,13 +8,13 @@ import pytest
 
 from fedboard.common.certificate import Certificate, Guarantee, certify
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import compose, delta_of, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.exact import compose, delta_of, epsilon_of, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
-from fedboard.common.privacy.laplace import LaplaceRelease
-from fedboard.common.privacy.noise import SecureNoise, SeededNoise
-from fedboard.common.privacy.population_total import PopulationTotal
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.laplace import LaplaceRelease
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 
 MULTIPLIERS = (12.0, 9.0, 15.0)
 POPULATION = PopulationTotal(

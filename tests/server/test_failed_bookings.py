@@ -11,9 +11,9 @@ import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import PrivacyError, StorageError
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import NoiseStream, SeededNoise
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.noise import NoiseStream, SeededNoise
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.questions.answer import Mechanism
 from fedboard.common.questions.mean import MeanQuestion
 from fedboard.common.questions.subject import Subject

@@ -14,11 +14,11 @@ from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.privacy.release import BookedRelease, GaussianRelease
-from fedboard.common.protocols.sums import whole_sums
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease, GaussianRelease
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server import runtime as runtime_module
 from fedboard.server.runtime import Gathered, NoisedSums

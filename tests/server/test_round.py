@@ -12,23 +12,23 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
-from fedboard.common.privacy.accounting import epsilon_of
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SecureNoise, SeededNoise
-from fedboard.common.privacy.participation import (
+from fedboard.common.per_user.participation import (
     Attendance,
     FixedSizeCohort,
     Participation,
     PoissonParticipation,
     ShuffledCohorts,
 )
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.privacy.accounting.exact import epsilon_of
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums import kept_rows
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.protocols.sums.exact import kept_rows
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.adadpals import AdaDpals
+from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import lost_round, run_round
 from fedboard.server.runtime import Gathered, NoisedSums

@@ -8,8 +8,8 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.tasks.adadpsgd import AdaDpsgd
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
 from fedboard.simulations import simulate as module
 from fedboard.simulations.algorithms import GRADIENT_WEIGHTS, build_task
 from fedboard.simulations.config import SimulationConfig, parse_config

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import compose, epsilon_of
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.common.tasks.residual import Residual
+from fedboard.common.privacy.accounting.exact import compose, epsilon_of
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.residual.task import Residual
 from fedboard.simulations.algorithms import algorithm_names, build_task
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.presets import preset

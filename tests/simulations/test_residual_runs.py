@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board
-from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.simulate import Silent, simulate

@@ -2,7 +2,7 @@
 
 xoshiro128++ in sixteen lanes and the Box-Muller transform with polynomials for logarithm, sine and cosine
 (S. L. Moshier, Cephes; relative error about 1e-7). |draw| reaches 6.6. Sixteen lanes on every processor, so the
-draws are those of the seed alone. Private releases draw from ``fedboard.common.privacy.noise`` instead.
+draws are those of the seed alone. Private releases draw from ``fedboard.common.privacy.releases.noise`` instead.
 
 Reference: D. Blackman, S. Vigna (2021), Scrambled linear pseudorandom number generators, ACM TOMS 47.
 """

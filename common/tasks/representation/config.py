@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from fedboard.common.checks import require
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.calibration import noise_multipliers
-from fedboard.common.tasks.ranges import require
 from fedboard.common.tasks.representation.losses import LossName
 
 INITIALISATION = "initialisation"

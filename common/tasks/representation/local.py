@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray
-from fedboard.common.examples import PaddedExamples
 from fedboard.common.tasks.representation.config import RepresentationConfig
+from fedboard.common.tasks.representation.examples import PaddedExamples
 from fedboard.common.tasks.representation.losses import LOSSES
 
 _LONGEST_STEP = 5.0

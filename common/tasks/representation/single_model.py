@@ -9,12 +9,12 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.examples import Examples
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.calibration import noise_multipliers
 from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.packing import packed_width
-from fedboard.common.tasks.representation.requests import unit_total
+from fedboard.common.tasks.representation.releases import unit_total
 from fedboard.common.tasks.representation.statistics import moment_rows
 from fedboard.common.tasks.representation.update import solved_step
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import PrivacyError
-from fedboard.common.examples import PaddedExamples
 from fedboard.common.tasks.representation.config import Answer, Pairs, RepresentationConfig
+from fedboard.common.tasks.representation.examples import PaddedExamples
 from fedboard.common.tasks.representation.local import bounded, fit_vectors, scores_of
 from fedboard.common.tasks.representation.losses import LOSSES
 from fedboard.common.tasks.representation.packing import pack, pack_kronecker

@@ -11,7 +11,6 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError
-from fedboard.common.examples import Examples
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.representation.config import (
     INITIALISATION,
@@ -20,10 +19,11 @@ from fedboard.common.tasks.representation.config import (
     curvature_name,
     gradient_name,
 )
+from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.local import fit_vectors, scores_of
 from fedboard.common.tasks.representation.losses import LOSSES
 from fedboard.common.tasks.representation.packing import packed_width, unpack
-from fedboard.common.tasks.representation.requests import unit_total
+from fedboard.common.tasks.representation.releases import unit_total
 from fedboard.common.tasks.representation.statistics import alternation_rows, initial_rows
 from fedboard.common.tasks.representation.update import leading_directions, orthonormal, solved_step
 

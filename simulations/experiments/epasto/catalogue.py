@@ -3,7 +3,7 @@
 from fedboard.simulations.experiments.epasto.examples import example_1, theorem_2
 from fedboard.simulations.experiments.epasto.reviews import table_1, table_2
 from fedboard.simulations.experiments.epasto.synthetic import figure_1, figure_2, figure_3
-from fedboard.simulations.experiments.experiment import Experiment
+from fedboard.simulations.experiments.shared.experiment import Experiment
 
 _SYNTHETIC = "synthetic, made as in the paper"
 _REVIEWS = "--data druglib/ (UCI Drug Review, Druglib.com)"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.bounding.labels import (
+from fedboard.common.errors import InputError
+from fedboard.common.questions.bounding.labels import (
     LinearEstimator,
     best_matrix,
     least_squares_matrix,
     limited_rows,
 )
-from fedboard.common.errors import InputError
 from fedboard.simulations.experiments.epasto.problems import Problem
 
 OURS, BEST_LIMIT, NO_LIMIT = "ours", "best-limit", "no-limit"

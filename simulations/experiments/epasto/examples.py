@@ -3,11 +3,16 @@
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.bounding.labels import LinearEstimator, best_matrix, least_squares_matrix, limited_rows
-from fedboard.common.bounding.sizes import PublicSizes
-from fedboard.common.bounding.tradeoff import Tradeoff
-from fedboard.simulations.experiments.experiment import Outcome, Setting
-from fedboard.simulations.report.drawing import SERIES, new_figure
+from fedboard.common.questions.bounding.labels import (
+    LinearEstimator,
+    best_matrix,
+    least_squares_matrix,
+    limited_rows,
+)
+from fedboard.common.questions.bounding.sizes import PublicSizes
+from fedboard.common.questions.bounding.tradeoff import Tradeoff
+from fedboard.simulations.drawing.svg import SERIES, new_figure
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 _MEAN_SIZES = (2, 10, 100, 1_000, 10_000, 100_000)
 _REGRESSION_SIZES = (2, 4, 8, 16)

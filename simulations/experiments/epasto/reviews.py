@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.bounding.labels import limited_rows
-from fedboard.common.bounding.risk import WeightedRisk
-from fedboard.common.bounding.sizes import PublicSizes
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import mu_for
-from fedboard.common.privacy.noise import SeededNoise
+from fedboard.common.privacy.accounting.exact import mu_for
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.questions.bounding.labels import limited_rows
+from fedboard.common.questions.bounding.risk import WeightedRisk
+from fedboard.common.questions.bounding.sizes import PublicSizes
 from fedboard.simulations.datasets import find_data
 from fedboard.simulations.experiments.epasto.estimators import BEST_LIMIT, METHODS, NO_LIMIT, OURS, errors_of
 from fedboard.simulations.experiments.epasto.problems import Problem, read_problem
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 _REGRESSION_EPSILONS = (1.0, 2.0, 3.0)
 _PAPER_1 = {

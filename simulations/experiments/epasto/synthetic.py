@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from fedboard.simulations.drawing.svg import SERIES, new_figure
 from fedboard.simulations.experiments.epasto.estimators import BEST_LIMIT, METHODS, NO_LIMIT, OURS, errors_of
 from fedboard.simulations.experiments.epasto.problems import synthetic_problem
-from fedboard.simulations.experiments.experiment import Outcome, Setting
-from fedboard.simulations.report.drawing import SERIES, new_figure
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 ROWS = (600, 1200, 1800, 2400, 3000)
 EXPONENTS = (1.1, 1.2, 1.4, 1.6, 1.8, 2.0)

@@ -1,6 +1,6 @@
 """What ``fedboard reproduce jain`` can do."""
 
-from fedboard.simulations.experiments.experiment import Experiment, Outcome, Setting
+from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
 
 def _figure_2(setting: Setting) -> Outcome:

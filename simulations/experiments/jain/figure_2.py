@@ -12,21 +12,21 @@ from matplotlib.ticker import FuncFormatter
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import mu_for
+from fedboard.common.per_user.disjoint import DisjointCohorts
+from fedboard.common.per_user.participation import FullParticipation
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.budget import Budget
-from fedboard.common.privacy.disjoint import DisjointCohorts
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.privacy.participation import FullParticipation
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.tasks.representation.config import Answer, Pairs, RepresentationConfig, calibrated
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 from fedboard.simulations.personalisation.baselines import fit_all, own_models, shared_without_privacy
 from fedboard.simulations.personalisation.learning import Learner
 from fedboard.simulations.personalisation.runtime import ExampleTask
 from fedboard.simulations.personalisation.synthetic import Population, SharedLinear
-from fedboard.simulations.report.drawing import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
 
 _NAMES = {
     "own": "own data only",

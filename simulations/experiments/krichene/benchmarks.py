@@ -15,16 +15,16 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.datasets import find_data
-from fedboard.simulations.experiments.experiment import Setting
 from fedboard.simulations.experiments.krichene.exponents import as_text
+from fedboard.simulations.experiments.shared.experiment import Setting
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.reference import ALS
-from fedboard.simulations.run_directory import RunDirectory
-from fedboard.simulations.sweep_cells import Cell, run_cells, shared_problem
+from fedboard.simulations.runs.directory import RunDirectory
+from fedboard.simulations.runs.without_privacy import ALS
+from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
 
 NEAREST = "ml-1m"
 METRICS = {Feedback.EXPLICIT: "test_rmse", Feedback.IMPLICIT: "recall@20"}

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.simulations.experiments.experiment import Experiment, Outcome, Setting
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.experiments.krichene.curves import exponent_curves, trade_off
 from fedboard.simulations.experiments.krichene.neighbour_lists import neighbour_table
 from fedboard.simulations.experiments.krichene.slices import overlap, slices, task_skew
 from fedboard.simulations.experiments.krichene.synthetic import figure_5
+from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
 _PAPER = "krichene"
 _NEAREST = "default ml-1m in $FEDBOARD_DATA, else synthetic."

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.simulations.drawing.wording import lower_is_better, metric_label
 from fedboard.simulations.experiments.krichene.benchmarks import (
     ALS_LINE,
     GRADIENTS,
@@ -16,7 +16,7 @@ from fedboard.simulations.experiments.krichene.benchmarks import (
 )
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_text
-from fedboard.simulations.report.wording import lower_is_better, metric_label
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 EPSILONS = (1.0, 5.0, 20.0)
 Answers = Mapping[str, Mapping[str, Answer]]

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from fedboard.simulations.report.drawing import (
+from fedboard.simulations.drawing.svg import (
     DASHES,
     MARKERS,
     MUTED,

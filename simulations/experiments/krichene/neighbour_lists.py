@@ -7,12 +7,12 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Catalogue
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.simulations.evaluation import item_counts
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.experiments.krichene.benchmarks import STATISTICS, Benchmark, with_exponent
 from fedboard.simulations.experiments.krichene.slices import als_factors
-from fedboard.simulations.metrics import cosine_neighbours, neighbour_overlap
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
+from fedboard.simulations.judging.evaluation import item_counts
+from fedboard.simulations.judging.metrics import cosine_neighbours, neighbour_overlap
 
 PRIVATE = (STATISTICS[1], with_exponent(STATISTICS[0], 1 / 3))
 _EPSILON = 1.0

@@ -20,10 +20,7 @@ from fedboard.common import kernels
 from fedboard.common.arrays import FloatArray, ShortArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request, Source
-from fedboard.common.privacy.accounting import mu_for
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.budget import Budget
-from fedboard.common.privacy.clipping import (
+from fedboard.common.per_user.clipping import (
     LINEAR_BOUND,
     QUADRATIC_BOUND,
     VECTOR_BOUND,
@@ -31,16 +28,19 @@ from fedboard.common.privacy.clipping import (
     clip_vectors,
     quantise_weights,
 )
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.privacy.release import GaussianRelease
-from fedboard.common.privacy.weights import WeightScheme, entry_weights, item_weights
-from fedboard.common.protocols.item_index import ItemIndex, index_by_item
-from fedboard.common.protocols.sums import FactoredSums
-from fedboard.common.protocols.trusted import rows_within_bounds
-from fedboard.common.tasks.adadpsgd_config import AdaDpsgdConfig
-from fedboard.common.tasks.adadpsgd_schedule import lipschitz_rates, lipschitz_step_count
-from fedboard.common.tasks.adadpsgd_update import weight_sums
+from fedboard.common.per_user.weights import WeightScheme, entry_weights, item_weights
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.exact import mu_for
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import FactoredSums
+from fedboard.common.protocols.sums.item_index import ItemIndex, index_by_item
+from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
+from fedboard.common.tasks.adadpsgd.schedule import lipschitz_rates, lipschitz_step_count
+from fedboard.common.tasks.adadpsgd.update import weight_sums
 from fedboard.server.runtime import NoisedSums
 from fedboard.simulations.datasets.ratings import Triples
 

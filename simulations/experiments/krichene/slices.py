@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.baselines import AlsModel
-from fedboard.simulations.evaluation import item_counts, neighbour_overlap
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.experiments.krichene.benchmarks import (
     STATISTICS,
     Benchmark,
@@ -17,10 +16,11 @@ from fedboard.simulations.experiments.krichene.benchmarks import (
     with_exponent,
 )
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
-from fedboard.simulations.kernel_choice import backend_of
-from fedboard.simulations.metrics import N_BUCKETS
-from fedboard.simulations.reference import ALS, fit_reference
-from fedboard.simulations.report.wording import lower_is_better
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
+from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap
+from fedboard.simulations.judging.metrics import N_BUCKETS
+from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.runs.without_privacy import ALS, fit_reference
 
 COMPARED: tuple[Method, ...] = (
     *(with_exponent(STATISTICS[0], exponent) for exponent in (1.0, 1 / 2, 1 / 3, 1 / 4)),

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.simulations.experiments.experiment import Outcome, Setting
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_text
 from fedboard.simulations.experiments.krichene.regression import (
@@ -20,6 +19,7 @@ from fedboard.simulations.experiments.krichene.regression import (
     solve_statistics,
     step_count,
 )
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 ALGORITHMS = {"AdaDPALS": solve_statistics, "AdaDPSGD": solve_descent}
 SKEWS = (1.0, 2.0)

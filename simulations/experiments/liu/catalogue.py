@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from fedboard.simulations.experiments.experiment import Experiment, Outcome, Setting
 from fedboard.simulations.experiments.liu.convergence import figure_4, figure_6
 from fedboard.simulations.experiments.liu.privacy import figure_7
 from fedboard.simulations.experiments.liu.ratings import DATA
 from fedboard.simulations.experiments.liu.speed import figure_2, figure_3, figure_5, table_2
+from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
 
 def _entry(figure: str, title: str, minutes: float, run: Callable[[Setting], Outcome]) -> Experiment:

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from fedboard.common.arrays import Float32Array
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.block_solvers.factorisation import Factorisation
+from fedboard.simulations.block_solvers.sampling import sample_dpmf
+from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.experiments.liu.lines import Line, line_panels
 from fedboard.simulations.experiments.liu.ratings import Rated, rated
 from fedboard.simulations.experiments.liu.speed import posterior
-from fedboard.simulations.langevin.factorisation import Factorisation
-from fedboard.simulations.langevin.sampling import sample_dpmf
-from fedboard.simulations.langevin.sgd import SgdConfig, fit_sgd
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 _RANK, _PASSES, _TABLE_PASSES = 16, 60, 30
 _TABLE_SIZES = (100, 300, 1_000, 10_000, 100_000, 1_000_000)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from fedboard.simulations.report.drawing import DASHES, MARKERS, SERIES, new_figure
+from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, new_figure
 
 Line = tuple[Sequence[float], Sequence[float]]
 

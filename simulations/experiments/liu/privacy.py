@@ -7,18 +7,18 @@ import msgspec
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import epsilon_of, mu_for
-from fedboard.common.tasks.adadpals_config import Feedback
-from fedboard.common.tasks.langevin import Langevin
-from fedboard.common.tasks.trimming import trimmed
+from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.langevin.task import Langevin
+from fedboard.common.tasks.langevin.trimming import trimmed
 from fedboard.simulations.baselines import default_als, fit_als
+from fedboard.simulations.block_solvers.blocks import arrange
+from fedboard.simulations.block_solvers.sampling import DpmfConfig, sample_dpmf
 from fedboard.simulations.config import RunConfig
-from fedboard.simulations.experiments.experiment import Outcome, Setting
 from fedboard.simulations.experiments.liu.lines import Line, line_panels
 from fedboard.simulations.experiments.liu.ratings import Rated, rated
-from fedboard.simulations.langevin.blocks import arrange
-from fedboard.simulations.langevin.sampling import DpmfConfig, sample_dpmf
-from fedboard.simulations.sweep_cells import Cell, run_cells
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
+from fedboard.simulations.sweeps.cells import Cell, run_cells
 
 _ASYMPTOTIC = (1.0, 10.0, 100.0, 250.0, 1e3, 250 / 0.07, 1e4, 1e5)
 _FINITE = (1.0, 5.0, 20.0)

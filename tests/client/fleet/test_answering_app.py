@@ -10,15 +10,15 @@ from flwr.app import Context, Message, RecordDict
 
 from fedboard.client.fleet import client_app
 from fedboard.client.fleet.answering_app import make_client_app
-from fedboard.common.wire.answer import Answer, refusal
-from fedboard.common.wire.flower_record import ROUND, STEP, frame_of, record_of
+from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.flower_record import ROUND, STEP, frame_of, record_of
+from fedboard.common.rounds.step import Step
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.step import Step
 from fedboard.simulations.flower.local_grid import LocalGrid
 from tests.client import sessions
+from tests.client.answering.test_rounds import BOARD, Device
+from tests.client.answering.test_steps import PROTOCOL, Wayward
 from tests.client.asking import asking, opened, reply_to
-from tests.client.test_answering import BOARD, Device
-from tests.client.test_answering_steps import PROTOCOL, Wayward
 
 STEP_ZERO = sessions.a_step(BOARD, PROTOCOL)
 SECRET = "she-rated-item-7-with-a-5"

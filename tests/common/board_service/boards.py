@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.board_service.layout import LATEST, manifest_name
-from fedboard.common.manifest import BoardFile, Encoding, Manifest
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.adadpals_config import AdaDpalsConfig
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
+from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.signing import SigningKey, create_board_keys
 

@@ -10,9 +10,9 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.board_service import packing
+from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.packing import numbers, pack, restored_hashes, sections
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from fedboard.common.manifest import Encoding
 from tests.common.board_service.boards import chain, first_board
 
 ROUNDED = (Encoding.FLOAT16, Encoding.INT8)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
 
 SOUND = GaussianRelease(
     name="items-1",

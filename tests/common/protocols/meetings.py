@@ -11,16 +11,16 @@ import numpy as np
 from fedboard.common.arrays import BitArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.privacy.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given, ServerSession
-from fedboard.common.protocols.coarse import coarse_sums
-from fedboard.common.protocols.packing import Packing
 from fedboard.common.protocols.registry import sized_protocol
-from fedboard.common.protocols.sums import whole_sums
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_helper import LocalHelper
-from fedboard.simulations.protocols.choice import chosen_class
-from fedboard.simulations.protocols.driving import Lost, drive, nobody_lost
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.two_server.helper import LocalHelper
+from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.sessions.driving import Lost, drive, nobody_lost
 from tests.common.tasks.conftest import N_ITEMS, N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()

@@ -9,7 +9,7 @@ import pytest
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
-from fedboard.common.protocols.sums import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.cases import CASES, ITEMS, each_board, each_case, raises
 from tests.common.protocols.meetings import SPLIT, Case, Meeting, assert_same, meeting, rows_of, shifts_of

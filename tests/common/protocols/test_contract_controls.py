@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.common.protocols.coarse import coarse_sums
-from fedboard.common.protocols.one_step import OneStepClient, OneStepServer
-from fedboard.common.protocols.packing import Packing
-from fedboard.common.protocols.sums import FactoredSums, whole_sums
+from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.wire.frame import pack_frame
 from tests.common.protocols import test_contract as contract
 from tests.common.protocols import test_contract_statements as statements

@@ -7,10 +7,10 @@ import pytest
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from fedboard.common.privacy.noise_shares import SharedNoise
-from fedboard.common.privacy.release import BookedRelease
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise_shares import SharedNoise
 from fedboard.common.protocol import NoiseAt
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
 from tests.common.protocols.cases import ITEMS, each_case, raises

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Catalogue
-from fedboard.common.bounding.quantile import Target
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
-from fedboard.common.privacy.accounting import epsilon_of
+from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SecureNoise, SeededNoise
-from fedboard.common.privacy.population import Population
-from fedboard.common.protocols.trusted import Trusted, rows_within_bounds
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.protocols.trusted.protocol import Trusted, rows_within_bounds
 from fedboard.common.questions.answer import Mechanism
+from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.mean import MeanQuestion
 from fedboard.common.questions.quantile import QuantileQuestion
 from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board
+from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.manifest import Encoding
 from fedboard.server.board_service.deviation import deviation_of
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.signing import SigningKey

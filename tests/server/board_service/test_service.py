@@ -9,9 +9,9 @@ import pytest
 
 from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
+from fedboard.common.board_service.manifest import Encoding, SignedManifest
 from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
 from fedboard.common.errors import InputError
-from fedboard.common.manifest import Encoding, SignedManifest
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.service import Signing
 from fedboard.server.tls import make_authority, make_server_certificate

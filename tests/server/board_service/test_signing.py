@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from fedboard.common.board_service.manifest import PinnedKey
 from fedboard.common.errors import InputError
-from fedboard.common.manifest import PinnedKey
 from fedboard.server.board_service.signing import PRIVATE_NAME, PUBLIC_NAME, SigningKey, create_board_keys
-from tests.common.test_manifest import a_manifest
+from tests.common.board_service.test_manifest import a_manifest
 
 
 def test_a_new_key_pair_signs_and_verifies_and_is_readable_by_its_owner_alone(tmp_path):

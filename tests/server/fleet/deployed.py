@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.cohort_file import write_cohort
+from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Board
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.node_keys import make_node_key
 from fedboard.server.board_service.signing import create_board_keys
-from fedboard.server.fleet.places import StateFolder
-from fedboard.server.fleet.round_log import RoundLog
-from fedboard.server.fleet.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.ports import free_ports
 

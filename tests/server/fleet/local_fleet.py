@@ -10,22 +10,22 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedboard.client.answering import RatingSource, respond
-from fedboard.client.answering_steps import SessionGate
+from fedboard.client.answering.rounds import RatingSource, respond
+from fedboard.client.answering.steps import SessionGate
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.privacy.ledger import Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
-from fedboard.common.wire.answer import Answer
-from fedboard.common.wire.flower_record import frame_of, record_of
-from fedboard.common.wire.question import Question
+from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
+from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.flower_record import frame_of, record_of
+from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.step import Step
 from fedboard.common.wire.refusals import Refusal
-from fedboard.common.wire.step import Step
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.round_log import RoundLog
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.flower.local_grid import LocalGrid

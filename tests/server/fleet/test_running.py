@@ -19,11 +19,11 @@ from fedboard.common.errors import (
     PrivacyError,
     TooFewAnswersError,
 )
-from fedboard.common.wire.answer import refusal
-from fedboard.common.wire.question import Question
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.round_log import RoundLog
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from tests.common.tasks.conftest import a_task

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedboard.client.policy import Policy
-from fedboard.client.relied_on import relied_on
+from fedboard.client.device.policy import Policy
+from fedboard.client.device.protocol_policy import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.wire.step import Step
-from fedboard.server.fleet.job import HelperServer
+from fedboard.common.rounds.step import Step
+from fedboard.server.fleet.plan.job import HelperServer
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.local_fleet import N_NODES, Phone, digests, phone
-from tests.server.fleet.test_session_rounds import Nodes, run
+from tests.server.fleet.rounds.test_session_rounds import Nodes, run
 
 N_ROUNDS = 3
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_helper import HelperPart, RoundKey
-from fedboard.common.wire.step import Step
+from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
+from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.rounds.step import Step
 from fedboard.server.helper.rounds import HelperRounds
 from tests.common.tasks.conftest import N_USERS
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.privacy.noise import SecureNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.coarse import coarse_sums
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_session import LeaderSession
+from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.identity import read_identity
 from fedboard.server.helper.link import HelperLink

@@ -7,10 +7,10 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.noise import SecureNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.two_server import TwoServer
-from fedboard.common.protocols.two_server_session import LeaderSession
+from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.identity import helper_identity, identity_text, read_identity
 from fedboard.server.helper.record import FILE_NAME, AnsweredRounds

@@ -3,8 +3,8 @@
 import pytest
 
 from fedboard.simulations.audit.audit import Plan
+from fedboard.simulations.audit.broken.mutants import mutants
 from fedboard.simulations.audit.controls import ControlsResult, run_controls
-from fedboard.simulations.audit.mutants import mutants
 from fedboard.simulations.audit.record import controls_record
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.common.privacy.noise import NoiseSource, SeededNoise
+from fedboard.common.privacy.releases.noise import NoiseSource, SeededNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
-from fedboard.common.protocols.sums import whole_sums
-from fedboard.simulations.audit.game import canary_game
-from fedboard.simulations.audit.noise_test import noise_test
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.simulations.audit.attacks.game import canary_game
+from fedboard.simulations.audit.attacks.noise_check import noise_test
 from fedboard.simulations.audit.sessions import Sessions, honest_noise
 from fedboard.simulations.audit.subject import Subject, subject_of
 from fedboard.simulations.engine import Engine, WorkerPool

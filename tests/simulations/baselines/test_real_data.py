@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.baselines import Predictor, default_als, fit_als, fit_popularity
 from fedboard.simulations.datasets import load_ratings
-from fedboard.simulations.metrics import recall_at_k
-from fedboard.simulations.splits import HeldOut, split_users
+from fedboard.simulations.datasets.splits import HeldOut, split_users
+from fedboard.simulations.judging.metrics import recall_at_k
 
 DATA = os.environ.get("FEDBOARD_DATA")
 pytestmark = [

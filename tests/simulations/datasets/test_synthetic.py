@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from fedboard.common.arrays import FloatArray
 from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ratings
-from fedboard.simulations.splits import split_ratings
+from fedboard.simulations.datasets.splits import split_ratings
 
 SMALL = SyntheticConfig(n_users=3_000, n_items=500, mean_ratings_per_user=60, seed=3)
 

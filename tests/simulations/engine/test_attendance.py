@@ -7,21 +7,21 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.privacy.participation import (
+from fedboard.common.per_user.participation import (
     Attendance,
     FixedSizeCohort,
     Participation,
     PoissonParticipation,
     round_name,
 )
-from fedboard.common.privacy.personal import scale_contribution
-from fedboard.common.privacy.weights import WeightScheme
-from fedboard.common.protocols.sums import FactoredSums, kept_rows, whole_sums
-from fedboard.common.protocols.trusted import Trusted, factored_bytes
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.per_user.personal import scale_contribution
+from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted, factored_bytes
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence

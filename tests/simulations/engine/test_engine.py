@@ -13,11 +13,11 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, WorkerDiedError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.tasks.adadpals import AdaDpals
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays

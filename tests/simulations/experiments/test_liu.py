@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
-from fedboard.simulations.experiments.experiment import Setting
+from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.liu import convergence, speed
 from fedboard.simulations.experiments.liu.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.liu.ratings import rated
-from fedboard.simulations.langevin.sgd import SgdConfig, fit_sgd
-from fedboard.simulations.report.drawing import house_style
+from fedboard.simulations.experiments.shared.experiment import Setting
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.experiments import registry
-from fedboard.simulations.experiments.experiment import Experiment, Outcome, Setting
 from fedboard.simulations.experiments.jain import catalogue
 from fedboard.simulations.experiments.registry import PAPERS, experiment_named, experiments_of
+from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
 
 def never(setting: Setting) -> Outcome:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.wire.answer import Answer, refusal
+from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.simulations.flower.cohorts import StoredCohort, write_cohorts
 from tests.client.asking import asking, reply_to

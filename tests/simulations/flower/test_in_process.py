@@ -11,8 +11,8 @@ import pytest
 
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.population import Population
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.flower.local_grid import LocalGrid
 from fedboard.simulations.simulate import Silent, simulate

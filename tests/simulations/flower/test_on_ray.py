@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import FedboardError
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.round_log import RoundLog
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.simulations.flower import training
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests

@@ -6,21 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.personal_model import PersonalModel, settings_of
+from fedboard.client.recommending.personal_model import PersonalModel, settings_of
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import BudgetExceededError, InputError
-from fedboard.common.examples import Examples
+from fedboard.common.per_user.disjoint import DisjointCohorts
+from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.budget import Budget
-from fedboard.common.privacy.disjoint import DisjointCohorts
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.privacy.noise import SeededNoise
-from fedboard.common.protocols.sums import whole_sums
-from fedboard.common.protocols.trusted import Trusted
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
+from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of

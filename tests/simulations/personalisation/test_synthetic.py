@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.examples import Examples
+from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.simulations.personalisation.synthetic import SharedLinear
 

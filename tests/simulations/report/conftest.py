@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fedboard.common.certificate import Guarantee, certify
-from fedboard.common.privacy.accounting import compose, epsilon_of
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.calibration import noise_multipliers
-from fedboard.common.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from fedboard.common.privacy.release import GaussianRelease
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 
 EPSILON, DELTA = 3.0, 1e-5
 SHARES = {"counts": 0.2, "round-1/items": 0.3, "round-2/items": 0.5}

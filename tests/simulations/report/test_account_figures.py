@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting import epsilon_of
+from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.report.account_figures import account_curves, write_account_figure
 from tests.common.privacy.exact_curves import gaussian, sampled
 

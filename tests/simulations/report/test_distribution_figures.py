@@ -2,9 +2,9 @@
 
 import pytest
 
+from fedboard.simulations.drawing.figures import Plot
+from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.report.distribution_figures import distribution_plots
-from fedboard.simulations.report.drawing import house_style
-from fedboard.simulations.report.figures import Plot
 
 
 def plots_of(distributions: dict[str, object]) -> list[Plot]:

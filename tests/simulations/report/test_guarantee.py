@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.report.drawing import house_style
+from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.report.guarantee import Statement, read_statement
 from fedboard.simulations.report.privacy_figures import budget_plot
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.noise import NoiseSource
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.simulations.report import write_report
 
 WriteRun = Callable[..., Path]

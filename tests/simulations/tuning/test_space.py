@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations import tuning
 from fedboard.simulations.algorithms import algorithm_names, build_task
 from fedboard.simulations.config import parse_config

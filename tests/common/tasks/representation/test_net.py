@@ -9,9 +9,9 @@ import pytest
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.exponential import BookedChoice
-from fedboard.common.privacy.ledger import Budget, Ledger
-from fedboard.common.privacy.noise import SeededNoise
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.exponential import BookedChoice
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.common.tasks.representation.net import CHOICE, PENALTY_GRID, NetChoice, stiefel_net
 from fedboard.simulations.personalisation.synthetic import SharedLinear

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting import compose, epsilon_of
+from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.representation.config import (
     Answer,

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.bounding.labels import LinearEstimator, least_squares_matrix
 from fedboard.common.errors import InputError
+from fedboard.common.questions.bounding.labels import LinearEstimator, least_squares_matrix
 from fedboard.simulations.experiments.epasto import examples, reviews, synthetic
 from fedboard.simulations.experiments.epasto.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.epasto.estimators import (
@@ -18,7 +18,7 @@ from fedboard.simulations.experiments.epasto.estimators import (
     expected_error,
 )
 from fedboard.simulations.experiments.epasto.problems import Problem, read_problem, synthetic_problem
-from fedboard.simulations.experiments.experiment import Setting
+from fedboard.simulations.experiments.shared.experiment import Setting
 
 pytest.importorskip("cvxpy")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.adadpals_config import Feedback
+from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations import simulate as module
-from fedboard.simulations.experiments.experiment import Outcome, Setting
+from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.krichene import benchmarks, curves, neighbour_lists, slices
 from fedboard.simulations.experiments.krichene.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_text
-from fedboard.simulations.report.drawing import house_style
+from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 N_USERS, N_ITEMS = 150, 30
 

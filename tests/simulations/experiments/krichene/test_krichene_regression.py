@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.privacy.accounting import mu_for
-from fedboard.common.privacy.ledger import Ledger
-from fedboard.common.protocols.trusted import rows_within_bounds
-from fedboard.simulations.experiments.experiment import Setting
+from fedboard.common.privacy.accounting.exact import mu_for
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.krichene import regression, synthetic
 from fedboard.simulations.experiments.krichene.regression import (
     Regressions,
@@ -21,7 +21,7 @@ from fedboard.simulations.experiments.krichene.regression import (
     solve_statistics,
     step_count,
 )
-from fedboard.simulations.report.drawing import house_style
+from fedboard.simulations.experiments.shared.experiment import Setting
 
 SMALL = Sizes(n_tasks=20, n_users=2000, dimension=3, tasks_per_user=5.0)
 

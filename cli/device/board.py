@@ -1,0 +1,277 @@
+"""``fedboard board``: hand boards to readers, and fetch them as one."""
+
+import json
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from fedboard.cli.device.board_text import tell, verdict
+from fedboard.cli.device.ratings import DEVICE
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.server.board_service.service import Signing
+
+_PATH = click.Path(path_type=Path)
+_ENCODINGS = ("exact", "float16", "int8")
+_LARGEST = 1 << 30
+_PUBLIC_KEY = click.option(
+    "--key", type=_PATH, required=True, help="The public key that signs the boards (board-signing.pub)."
+)
+_AUTHORITY = click.option(
+    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
+)
+_MAX_BYTES = click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    default=_LARGEST,
+    show_default=True,
+    help="Largest board taken.",
+)
+
+
+@click.group()
+def board() -> None:
+    """Publish boards to readers, and fetch and verify them as one."""
+
+
+@board.command(epilog="Example: fedboard board export runs/demo --to mirror --key board-signing.key")
+@click.argument("run_place", metavar="RUN", type=_PATH)
+@click.option("--to", "mirror", type=_PATH, required=True, help="Folder of the mirror, made or continued.")
+@click.option("--key", type=_PATH, required=True, help="The private signing key (board-signing.key).")
+@click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
+def export(run_place: Path, mirror: Path, key: Path, run: str | None) -> None:
+    """Sign the boards of a run into a plain folder that any web server can serve.
+
+    The folder holds signed manifests and board files by digest, in several encodings. Do it again after more
+    rounds: what is there stays as it is.
+    """
+    from fedboard.server.board_service.mirror import Mirror, publish_into
+    from fedboard.server.board_service.signing import SigningKey
+
+    new = publish_into(
+        Mirror(mirror), _boards_of(run_place), key=SigningKey.read(key), run=_run_name(run_place, run)
+    )
+    click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
+
+
+@board.command(epilog="Example: fedboard board serve mirror --boards runs/demo --key board-signing.key")
+@click.argument("mirror", type=_PATH)
+@click.option("--boards", type=_PATH, help="A run whose boards are signed into the mirror as they appear.")
+@click.option("--key", type=_PATH, help="The private signing key, with --boards.")
+@click.option("--run", help="Public name of the run, with --boards.  [default: the name of its folder]")
+@click.option("--address", default="127.0.0.1:8445", show_default=True, help="HOST:PORT to listen on.")
+@click.option("--certificate", type=_PATH, help="TLS certificate, PEM.")
+@click.option("--private-key", type=_PATH, help="Its key, PEM.")
+@click.option(
+    "--no-tls", is_flag=True, help="Serve without TLS: behind a proxy on this machine, or for a trial."
+)
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5000.0,
+    show_default=True,
+    help="Requests per second, all readers together.",
+)
+@click.option(
+    "--rate-per-address",
+    type=click.FloatRange(min=0),
+    default=50.0,
+    show_default=True,
+    help="Requests per second from one address; 0: no limit (behind a proxy).",
+)
+def serve(
+    mirror: Path,
+    boards: Path | None,
+    key: Path | None,
+    run: str | None,
+    address: str,
+    certificate: Path | None,
+    private_key: Path | None,
+    no_tls: bool,
+    metrics: str | None,
+    rate: float,
+    rate_per_address: float,
+) -> None:
+    """Serve a mirror over gRPC, to anybody, without asking who.
+
+    Needs no signing key: manifests in the mirror are signed already. With --boards and --key it signs the boards of
+    a run as they are published.
+    """
+    from fedboard.server.board_service.limits import Limits
+    from fedboard.server.board_service.service import ServiceSettings, start_board_service
+    from fedboard.server.metrics import start_metrics
+
+    if no_tls == (certificate is not None and private_key is not None):
+        raise InputError("give --certificate and --private-key, or --no-tls")
+    if boards is None and not mirror.is_dir():
+        raise InputError(
+            f"{mirror}: no such folder; make it with `fedboard board export`, or give --boards and --key"
+        )
+    limits = Limits(requests_per_second=rate, requests_per_second_per_address=rate_per_address)
+    settings = ServiceSettings(
+        mirror=mirror,
+        signing=_signing(boards, key, run),
+        address=address,
+        certificate=certificate,
+        private_key=private_key,
+        limits=limits,
+    )
+    with ExitStack() as stack:
+        service = stack.enter_context(start_board_service(settings))
+        click.echo(f"serving {mirror} on port {service.port}; stop with Ctrl-C")
+        if metrics is not None:
+            told = start_metrics(metrics, service=service.counters, problem=lambda: service.problem)
+            stack.enter_context(told)
+            click.echo(f"metrics on port {told.port}")
+        while not service.wait(1.0):
+            pass
+
+
+@board.command(
+    epilog="Example: fedboard board fetch grpcs://boards.example.org:8445 --key board-signing.pub --to boards"
+)
+@click.argument("source", required=False)
+@click.option("--key", type=_PATH, help="The public key that signs the boards (board-signing.pub).")
+@click.option("--to", "cache", type=_PATH, help="Folder of the reader's boards.")
+@DEVICE
+@click.option(
+    "--encoding",
+    type=click.Choice(_ENCODINGS),
+    default="exact",
+    show_default=True,
+    help="exact, or a smaller approximation.",
+)
+@click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
+@click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
+@_AUTHORITY
+@_MAX_BYTES
+@click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a board on stdout.")
+def fetch(
+    source: str | None,
+    key: Path | None,
+    cache: Path | None,
+    device: Path,
+    encoding: str,
+    version: int | None,
+    run: str | None,
+    authority: Path | None,
+    max_bytes: int,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Fetch a board, verify it, and keep it.
+
+    SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
+    is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
+    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device.
+    """
+    from fedboard.client.boards.cache import BoardCache
+    from fedboard.client.boards.feed import BoardFeed
+    from fedboard.client.boards.sources import open_source
+    from fedboard.common.board_service.manifest import Encoding, PinnedKey
+
+    if follow and version is not None:
+        raise InputError("--follow waits for new boards; leave --version out")
+    reader = _reader(source, key, cache, authority, device)
+    pinned = PinnedKey.read(reader.key)
+    with closing(open_source(reader.source, authority=reader.authority)) as opened:
+        feed = BoardFeed(
+            opened,
+            pinned,
+            BoardCache(reader.cache),
+            encoding=Encoding(encoding),
+            run=run,
+            max_bytes=max_bytes,
+        )
+        started = time.perf_counter()
+        fetched = feed.fetch(version)
+        tell(fetched, time.perf_counter() - started, as_json=as_json)
+        for newer in feed.follow() if follow else ():
+            tell(newer, None, as_json=as_json)
+
+
+@board.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
+@click.argument("source")
+@_PUBLIC_KEY
+@_AUTHORITY
+@_MAX_BYTES
+@click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, with what passed.")
+def verify(
+    source: str, key: Path, authority: Path | None, max_bytes: int, with_passed: bool, as_json: bool
+) -> int:
+    """Verify all that a source offers: signatures, the chain of boards, every byte of every file.
+
+    What could not be checked, because the source was away or a file is larger than --max-bytes, is neither passed
+    nor failed; the exit code is 0 only if everything passed.
+    """
+    from fedboard.client.boards.check import check_source
+    from fedboard.client.boards.sources import open_source
+    from fedboard.common.board_service.manifest import PinnedKey
+
+    pinned = PinnedKey.read(key)
+    with closing(open_source(source, authority=authority)) as opened:
+        findings = list(check_source(opened, pinned, max_bytes=max_bytes))
+    passed = all(finding.passed is True for finding in findings)
+    if as_json:
+        record = [{"check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]
+        click.echo(json.dumps({"passed": passed, "findings": record}))
+    else:
+        click.echo(verdict(findings, with_passed=with_passed))
+    return 0 if passed else 1
+
+
+class _Reader(NamedTuple):
+    """Where boards come from, who signs them, where they go, and who vouches for the source."""
+
+    source: str
+    key: Path
+    cache: Path
+    authority: Path | None
+
+
+def _reader(
+    source: str | None, key: Path | None, cache: Path | None, authority: Path | None, device: Path
+) -> _Reader:
+    """As given, or as the device has it."""
+    if source is not None and key is not None and cache is not None:
+        return _Reader(source, key, cache, authority)
+    from fedboard.client.device.config import load_device
+
+    config = load_device(device)
+    configured = config.board
+    place, public_key = source or configured.source, key or configured.public_key
+    if place is None or public_key is None:
+        raise InputError(f"give SOURCE and --key, or source and public_key in [board] of {device}")
+    return _Reader(place, public_key, cache or configured.cache, authority or config.authority(place))
+
+
+def _boards_of(place: Path) -> Path:
+    """The folder with the boards of a run directory."""
+    for folder in (place / "boards", place):
+        if any(folder.glob("board-*.board")):
+            return folder
+    raise InputError(f"{place}: no boards in this directory; give the directory of a run")
+
+
+def _run_name(place: Path, given: str | None) -> str:
+    return given or place.resolve().name
+
+
+def _signing(boards: Path | None, key: Path | None, run: str | None) -> "Signing | None":
+    from fedboard.server.board_service.service import Signing
+
+    if boards is None and key is None:
+        return None
+    if boards is None or key is None:
+        raise InputError("--boards and --key go together: the boards to sign, and what signs them")
+    return Signing(boards=_boards_of(boards), key=key, run=_run_name(boards, run))
+
+
+__all__ = ["board"]

@@ -1,0 +1,72 @@
+"""What ``fedboard board`` prints of boards that were fetched or verified."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.text import aligned
+
+if TYPE_CHECKING:
+    from fedboard.client.boards.check import Found
+    from fedboard.client.boards.feed import Fetched
+    from fedboard.common.board_service.manifest import Deviation
+
+
+def verdict(findings: "Sequence[Found]", *, with_passed: bool) -> str:
+    """What passed if it is asked for, then what could not be checked, what failed, and how many."""
+    words = {True: "ok", None: "not checked", False: "FAILED"}
+    groups = {passed: [f for f in findings if f.passed is passed] for passed in words}
+    shown = [f for passed, group in groups.items() if with_passed or not passed for f in group]
+    table = aligned(("", "what", "found"), [(words[f.passed], f.check, f.detail) for f in shown])
+    unchecked = f", {len(groups[None])} could not be checked" if groups[None] else ""
+    summary = f"{len(groups[False])} of {len(findings)} failed{unchecked}"
+    return f"{table}\n\n{summary}" if shown else summary
+
+
+def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
+    """Print what was fetched; ``seconds`` is how long it took, where that is known."""
+    manifest, file = fetched.manifest, fetched.file
+    if as_json:
+        click.echo(json.dumps(_record(fetched, seconds)))
+        return
+    how = f"{fetched.received} bytes as {file.encoding.value}" if fetched.received else "here already"
+    since = " since an earlier board" if file.bases and fetched.received else ""
+    click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}{since}")
+    if file.deviation is not None:
+        click.echo(f"  {_sentence(file.deviation)}")
+    click.echo(f"  {fetched.path}")
+
+
+def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
+    import msgspec
+
+    manifest, file = fetched.manifest, fetched.file
+    return {
+        "run": manifest.run,
+        "version": manifest.version,
+        "board_digest": manifest.board_digest,
+        "published": manifest.published,
+        "encoding": file.encoding.value,
+        "since_earlier": bool(file.bases),
+        "deviation": msgspec.to_builtins(file.deviation),
+        "received_bytes": fetched.received,
+        "seconds": seconds,
+        "path": str(fetched.path),
+    }
+
+
+def _sentence(deviation: "Deviation") -> str:
+    """How far off the board is, in words."""
+    told = f"an approximation: vectors differ by at most {100 * deviation.factors_relative:.2g} %"
+    if deviation.predictions_rms is None or deviation.top20_overlap is None:
+        return told
+    return (
+        f"{told}; predictions for made-up users by {deviation.predictions_rms:.2g} (root mean square), "
+        f"{deviation.predictions_largest:.2g} at most; of their 20 best items "
+        f"{100 * deviation.top20_overlap:.1f} % are the same"
+    )
+
+
+__all__ = ["tell", "verdict"]

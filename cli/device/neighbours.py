@@ -1,0 +1,56 @@
+"""``fedboard neighbours``: which items the board holds to be alike."""
+
+import json
+from pathlib import Path
+
+import click
+
+from fedboard.cli.text import aligned
+
+
+@click.command(epilog="Example: fedboard neighbours 'Toy Story' runs/demo -k 5")
+@click.argument("item")
+@click.argument("board", type=click.Path(path_type=Path))
+@click.option(
+    "-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="How many neighbours."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
+    """List the items nearest to ITEM by the cosine of their factors.
+
+    ITEM is an id, a title or a part of one title. BOARD is a board file or a run directory. Needs nothing but
+    the board, which is public.
+    """
+    from fedboard.client.boards.open_board import open_board
+    from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
+    from fedboard.client.recommending.neighbours import nearest_items
+
+    opened = open_board(board)
+    catalogue = opened.catalogue
+    number = ItemIndex(catalogue).find_part(item)
+    found = nearest_items(opened, number, k=k)
+    if as_json:
+        entries = [
+            {"item_id": catalogue.item_ids[n.item], "title": title_of(catalogue, n.item), "cosine": n.cosine}
+            for n in found
+        ]
+        record = {
+            "item_id": catalogue.item_ids[number],
+            "title": title_of(catalogue, number),
+            "neighbours": entries,
+        }
+        click.echo(json.dumps(record, ensure_ascii=False))
+        return
+    rows = [
+        (
+            title_of(catalogue, n.item) or catalogue.item_ids[n.item],
+            catalogue.item_ids[n.item],
+            f"{n.cosine:.3f}",
+        )
+        for n in found
+    ]
+    click.echo(f"Nearest to {describe(catalogue, number)}:\n")
+    click.echo(aligned(("title", "id", "cosine"), rows, right=(2,)))
+
+
+__all__ = ["neighbours"]

@@ -1,0 +1,242 @@
+"""``fedboard ratings``: a person's own ratings, in a file on her own machine."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.client.ratings.store import RatingStore
+    from fedboard.common.board import Board
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+DEVICE = click.option(
+    "--device",
+    type=click.Path(path_type=Path),
+    default=Path("device.toml"),
+    envvar="FEDBOARD_DEVICE",
+    show_default=True,
+    help="Configuration of this device.",
+)
+_STORE = click.option(
+    "--store", type=click.Path(path_type=Path), help="A rating store, in place of the device's."
+)
+_BOARD = click.option(
+    "--board",
+    "place",
+    type=click.Path(path_type=Path),
+    help="A board, so that items can be named by title.  [default: the device's newest, if any]",
+)
+
+
+def _of_store(command: Command) -> Command:
+    """Options of a command that works on the store."""
+    for option in (_BOARD, _STORE, DEVICE):
+        command = option(command)
+    return command
+
+
+@click.group()
+def ratings() -> None:
+    """Keep your own ratings on this machine: add, list, import, export, delete.
+
+    They are never sent as they are. What a device that trains gives of them, and under which limit, is in its
+    configuration; `fedboard status` lists it.
+    """
+
+
+@ratings.command(epilog="Example: fedboard ratings init my-device --epsilon 3")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Your limit over all runs.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of that limit.")
+@click.option(
+    "--adjacency",
+    type=click.Choice(["add-remove", "replace"]),
+    default="add-remove",
+    show_default=True,
+    help="What neighbouring means in that limit.",
+)
+def init(folder: Path, epsilon: float, delta: float, adjacency: str) -> None:
+    """Make a device in FOLDER: an empty rating store and a commented device.toml."""
+    from fedboard.client.device.new_device import make_device
+
+    path = make_device(folder, epsilon=epsilon, delta=delta, adjacency=adjacency)
+    click.echo(f"{path}: read it, it says what this device will give; then: fedboard ratings import FILE.csv")
+
+
+@ratings.command("import", epilog="Example: fedboard ratings import my-ratings.csv --board runs/demo")
+@click.argument("file", type=click.Path(path_type=Path))
+@_of_store
+def import_ratings(file: Path, device: Path, store: Path | None, place: Path | None) -> None:
+    """Take over a CSV file with the header `item,rating` and perhaps `timestamp`.
+
+    Items that are in the store already get the file's rating. All lines are taken, or none.
+    """
+    from fedboard.client.ratings.importing import read_ratings
+
+    found = read_ratings(file, board=_board(device, store, place))
+    with _open(device, store) as opened:
+        new = opened.put(found)
+        click.echo(f"{len(found)} ratings imported, {new} of them new; {len(opened)} in the store")
+
+
+@ratings.command(epilog="Example: fedboard ratings add 'Toy Story' 4.5")
+@click.argument("item")
+@click.argument("rating", type=float, default=1.0)
+@_of_store
+def add(item: str, rating: float, device: Path, store: Path | None, place: Path | None) -> None:
+    """Add or change the rating of one ITEM, by id, or by title where there is a board.
+
+    For implicit feedback RATING may be left out.
+    """
+    from fedboard.client.ratings.store import OwnRating
+
+    board = _board(device, store, place)
+    own = OwnRating(item=_item(item, board), rating=_on_range(rating, board))
+    with _open(device, store) as opened:
+        new = opened.put([own])
+    click.echo(f"{'added' if new else 'changed'}: {_named(own.item, board)}  {own.rating:g}")
+
+
+@ratings.command(epilog="Example: fedboard ratings remove 'Toy Story'")
+@click.argument("item")
+@_of_store
+def remove(item: str, device: Path, store: Path | None, place: Path | None) -> None:
+    """Delete the rating of one ITEM, and the answers made from it that are kept to be sent again."""
+    board = _board(device, store, place)
+    with _open(device, store) as opened:
+        known = {own.item for own in opened.ratings()}
+        found = item if item in known else _item(item, board)
+        opened.remove(found)
+    _forget_answers(device, store)
+    click.echo(f"removed: {_named(found, board)}")
+
+
+@ratings.command("list", epilog="Example: fedboard ratings list --json")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@_of_store
+def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | None) -> None:
+    """List your ratings."""
+    board = _board(device, store, place)
+    with _open(device, store) as opened:
+        found = opened.ratings()
+        coverage = None if board is None else opened.coverage(board)
+    if as_json:
+        click.echo(json.dumps({"ratings": [asdict(own) for own in found]}, ensure_ascii=False))
+        return
+    titles = _titles(board)
+    rows = [(titles.get(own.item, ""), own.item, f"{own.rating:g}") for own in found]
+    click.echo(aligned(("title", "id", "rating"), rows, right=(2,)))
+    left = "" if coverage is None else f"; the board can use {coverage.used} of them"
+    click.echo(f"\n{len(found)} ratings{left}")
+
+
+@ratings.command(epilog="Example: fedboard ratings export my-ratings.csv")
+@click.argument("file", default="-")
+@_of_store
+def export(file: str, device: Path, store: Path | None, place: Path | None) -> None:
+    """Write your ratings as CSV, to FILE or stdout; `import` reads it back."""
+    from fedboard.client.ratings.importing import write_ratings
+
+    board = _board(device, store, place)
+    with _open(device, store) as opened:
+        found = opened.ratings()
+    with click.open_file(file, "w", encoding="utf-8") as stream:
+        write_ratings(stream, found, board=board)
+
+
+@ratings.command("delete-all", epilog="Example: fedboard ratings delete-all --yes")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@DEVICE
+@_STORE
+def delete_all(yes: bool, device: Path, store: Path | None) -> None:
+    """Delete every rating, and the answers made from them that are kept to be sent again.
+
+    The record of what was given stays: forgetting it would let the same be given twice.
+    """
+    if not yes:
+        click.confirm("Delete all your ratings? There is no way back", abort=True)
+    with _open(device, store) as opened:
+        found = opened.delete_all()
+    kept = _forget_answers(device, store)
+    click.echo(f"{found} ratings and {kept} kept answers deleted")
+
+
+def _forget_answers(device: Path, store: Path | None) -> int:
+    """Delete a device's kept answers; a store alone has none."""
+    if store is not None:
+        return 0
+    from fedboard.client.device.config import load_device
+
+    return load_device(device).answers().forget()
+
+
+def _open(device: Path, store: Path | None) -> "RatingStore":
+    from fedboard.client.ratings.store import RatingStore
+
+    if store is not None:
+        return RatingStore.open(store)
+    from fedboard.client.device.config import load_device
+
+    place = load_device(device).ratings.store
+    if place is None:
+        raise InputError(f"{device}: this device holds the ratings of many users, not a store of one")
+    return RatingStore.open(place)
+
+
+def _board(device: Path, store: Path | None, place: Path | None) -> "Board | None":
+    """The board that is named, or the newest one of the device's cache."""
+    from fedboard.client.boards.open_board import board_file, open_board
+
+    if place is None and store is None:
+        from fedboard.client.device.config import load_device
+
+        cache = load_device(device).board.cache
+        place = cache if any(cache.glob("board-*.board")) and _learnt(board_file(cache)) else None
+    return None if place is None else open_board(place)
+
+
+def _learnt(path: Path) -> bool:
+    from fedboard.common.board import Board
+
+    return "learnt" in Board.load(path).arrays
+
+
+def _item(text: str, board: "Board | None") -> str:
+    if board is None:
+        return text
+    from fedboard.client.recommending.catalogue_search import ItemIndex
+
+    return board.catalogue.item_ids[ItemIndex(board.catalogue).find_part(text)]
+
+
+def _on_range(rating: float, board: "Board | None") -> float:
+    from fedboard.client.recommending.recommend import rating_range_of
+
+    rating_range = None if board is None else rating_range_of(board)
+    if rating_range is not None and not rating_range[0] <= rating <= rating_range[1]:
+        low, high = rating_range
+        raise InputError(f"a rating must be a number from {low:g} to {high:g}, got {rating:g}")
+    return rating
+
+
+def _titles(board: "Board | None") -> dict[str, str]:
+    """Item id -> title, of the items that have one."""
+    if board is None or board.catalogue.titles is None:
+        return {}
+    return dict(zip(board.catalogue.item_ids, board.catalogue.titles, strict=True))
+
+
+def _named(item: str, board: "Board | None") -> str:
+    title = _titles(board).get(item)
+    return f"{title} [{item}]" if title else item
+
+
+__all__ = ["DEVICE", "ratings"]

@@ -1,0 +1,81 @@
+"""``fedboard recommend``: what a person's own device does with a board."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.text import aligned
+
+if TYPE_CHECKING:
+    from fedboard.client.device.own_ratings import OwnView
+    from fedboard.client.recommending.recommend import Recommendation
+    from fedboard.common.board import Board
+
+_STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
+
+
+@click.command(epilog="Example: fedboard recommend my-ratings.csv runs/demo -k 5")
+@click.argument("ratings", type=click.Path(path_type=Path))
+@click.argument("board", type=click.Path(path_type=Path), required=False)
+@click.option("-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="How many items.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def recommend(ratings: Path, board: Path | None, k: int, as_json: bool) -> None:
+    """Recommend items to one person, on this machine.
+
+    RATINGS is a small CSV file with the header `item,rating`; items are named by id or by title. For a board
+    made from implicit feedback the column `item` is enough. A rating store (see `fedboard ratings`) or a
+    device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
+    device it may be left out. Nothing leaves this machine.
+    """
+    from fedboard.client.device.own_ratings import open_own
+    from fedboard.client.recommending import recommend as device
+
+    view = open_own(ratings, board)
+    explicit = device.rating_range_of(view.board) is not None
+    found = device.recommend(view.own, view.board, k=k)
+    if as_json:
+        click.echo(json.dumps(_record(found, view.board, explicit=explicit), ensure_ascii=False))
+    else:
+        _print(found, view, explicit=explicit)
+
+
+def _record(found: "list[Recommendation]", board: "Board", *, explicit: bool) -> dict[str, Any]:
+    from fedboard.client.recommending.catalogue_search import title_of
+
+    value = "predicted_rating" if explicit else "score"
+    entries = [
+        {
+            "rank": rank,
+            "item_id": board.catalogue.item_ids[entry.item],
+            "title": title_of(board.catalogue, entry.item),
+            value: entry.score,
+        }
+        for rank, entry in enumerate(found, start=1)
+    ]
+    return {"board_version": board.version, "board_digest": board.digest, "recommendations": entries}
+
+
+def _print(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) -> None:
+    from fedboard.client.recommending.catalogue_search import title_of
+
+    board, n_own = view.board, view.own.n_ratings
+    ids = board.catalogue.item_ids
+    rows = [
+        (
+            f"{rank}",
+            title_of(board.catalogue, entry.item) or ids[entry.item],
+            ids[entry.item],
+            f"{entry.score:.2f}",
+        )
+        for rank, entry in enumerate(found, start=1)
+    ]
+    value = "predicted rating" if explicit else "score"
+    unused = f" ({view.left_out} more are not on it)" if view.left_out else ""
+    click.echo(f"From {n_own} of your ratings{unused} and version {board.version} of the board:\n")
+    click.echo(aligned(("", "title", "id", value), rows, right=(0, 3)))
+    click.echo(f"\n{_STAYS}")
+
+
+__all__ = ["recommend"]

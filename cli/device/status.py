@@ -1,0 +1,97 @@
+"""``fedboard status``: what this device has given so far, and what it has left."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.device.ratings import DEVICE
+from fedboard.cli.text import aligned
+
+if TYPE_CHECKING:
+    from fedboard.client.device.status import Status
+
+
+@click.command(epilog="Example: fedboard status --device my-device/device.toml")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@DEVICE
+def status(as_json: bool, device: Path) -> None:
+    """Show what this device has given so far: to which runs, at which cost, and what it refused."""
+    from fedboard.client.device.config import load_device
+    from fedboard.client.device.status import status_of
+
+    found = status_of(load_device(device))
+    click.echo(json.dumps(_record(found), ensure_ascii=False)) if as_json else _print(found)
+
+
+def _record(found: "Status") -> dict[str, Any]:
+    return {
+        "epsilon": {"spent": found.spent, "limit": found.limit.epsilon, "left": found.left},
+        "delta": found.limit.delta,
+        "adjacency": str(found.limit.adjacency),
+        "runs": [
+            {
+                "run": given.run,
+                "rounds": list(given.rounds),
+                "releases": given.releases,
+                "scale": given.scale,
+                "epsilon": given.epsilon,
+            }
+            for given in found.runs
+        ],
+        "refusals": dict(found.refusals),
+        "users": found.n_users,
+        "ratings": found.n_ratings,
+        "boards": [
+            {
+                "version": board.version,
+                "digest": board.digest,
+                "bytes": board.n_bytes,
+                **_catalogue(board.path),
+            }
+            for board in found.boards
+        ],
+    }
+
+
+def _print(found: "Status") -> None:
+    held = f"ratings of {found.n_users} users"
+    if found.n_ratings is not None:
+        held = f"{found.n_ratings} rating{'' if found.n_ratings == 1 else 's'}"
+    limit = found.limit
+    click.echo(f"This device holds {held}.")
+    click.echo(
+        f"Given so far: epsilon {found.spent:.4g} of {limit.epsilon:g} at delta {limit.delta:g} "
+        f"({limit.adjacency}); {found.left:.4g} left."
+    )
+    if found.runs:
+        rows = [
+            (g.run, ", ".join(map(str, g.rounds)), f"{g.releases}", f"{g.scale:.3g}", f"{g.epsilon:.4g}")
+            for g in found.runs
+        ]
+        click.echo("\n" + aligned(("run", "rounds", "answers", "part", "epsilon"), rows, right=(2, 3, 4)))
+    if found.refusals:
+        rows_refused = [(code, f"{number}") for code, number in sorted(found.refusals.items())]
+        click.echo("\n" + aligned(("refused", "times"), rows_refused, right=(1,)))
+    if found.boards:
+        rows_boards = [
+            (f"{b.version}", b.digest[:16], f"{b.n_bytes:,}", _catalogue(b.path)["catalogue"])
+            for b in found.boards
+        ]
+        click.echo("\n" + aligned(("version", "board", "bytes", "catalogue"), rows_boards, right=(0, 2)))
+
+
+def _catalogue(path: Path) -> dict[str, str]:
+    """The digest by which a policy names a catalogue."""
+    from fedboard.client.device.run_terms import catalogue_digest
+    from fedboard.common.board import Board
+    from fedboard.common.errors import InputError
+
+    try:
+        return {"catalogue": catalogue_digest(Board.load(path).catalogue)}
+    except InputError:
+        return {"catalogue": "damaged"}
+
+
+__all__ = ["status"]

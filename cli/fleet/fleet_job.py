@@ -1,0 +1,129 @@
+"""From ``fleet.toml`` to what the server's processes need: board 0, which states the whole task, and the job."""
+
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.errors import InputError
+from fedboard.server.fleet.plan.job import HelperServer, Job
+from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
+from fedboard.server.fleet.plan.settings import FleetSettings, HelperSection
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.simulations.algorithms import build_task
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.datasets.columns import ColumnMapping
+from fedboard.simulations.datasets.features import load_item_features
+from fedboard.simulations.datasets.places import StoredFile
+from fedboard.simulations.datasets.titles import layout_of, read_titles
+
+
+def prepare(settings: FleetSettings) -> Board:
+    """Make board 0 and the job, or check that those in the state folder are the same.
+
+    Returns:
+        Board 0: task, settings, noise and catalogue; no data.
+
+    Raises:
+        InputError: catalogue or features cannot be read, a setting is out of range, or the state folder holds
+            another training.
+    """
+    state = StateFolder.of(settings)
+    state.make()
+    catalogue = _catalogue(settings.catalogue.file)
+    features = _features(settings, catalogue, state)
+    low, high = settings.task.rating_range
+    task = build_task(
+        _simulation(settings), rating_range=(low, high), backend=settings.task.kernels, features=features
+    ).task
+    board = task.first_board(catalogue)
+    if not state.first_board.exists():
+        board.save(state.first_board)
+    elif Board.load(state.first_board).digest != board.digest:
+        raise InputError(
+            f"{state.path}: a training with another task, budget or catalogue is kept there; "
+            "give the new one another state folder"
+        )
+    job = _job(settings, state, features is not None)
+    require_carried(protocol_of(job), task, job)
+    job.save(state.job)
+    return board
+
+
+def _simulation(settings: FleetSettings) -> SimulationConfig:
+    task, privacy = settings.task, settings.privacy
+    return parse_config(
+        {
+            "algorithm": task.algorithm,
+            "feedback": task.feedback,
+            "seed": privacy.seed,
+            "settings": task.settings,
+            "data": {"source": str(settings.catalogue.file), "catalogue": "declared"},
+            "privacy": {
+                "epsilon": privacy.epsilon,
+                "delta": privacy.delta,
+                "adjacency": privacy.adjacency.value,
+                "noise": privacy.noise,
+                "shares": task.shares,
+            },
+        },
+        source="fleet.toml",
+    )
+
+
+def _catalogue(path: Path) -> Catalogue:
+    file = StoredFile(path=path)
+    titles = read_titles(file, layout_of(file, ColumnMapping()))
+    return Catalogue(item_ids=tuple(titles), titles=tuple(titles.values()))
+
+
+def _features(
+    settings: FleetSettings, catalogue: Catalogue, state: StateFolder
+) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None":
+    if settings.catalogue.features is None:
+        return None
+    values = load_item_features(settings.catalogue.features, catalogue.item_ids).values
+    np.save(state.features, values)
+    return values
+
+
+def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Job:
+    rounds, privacy, protocol = settings.rounds, settings.privacy, settings.protocol
+    return Job(
+        folder=str(state.run),
+        first_board=str(state.first_board),
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+        noise=privacy.noise,
+        seed=privacy.seed,
+        dataset=settings.catalogue.statement,
+        form=rounds.form,
+        protocol=protocol.name,
+        protocol_settings=protocol.settings,
+        helper=_helper(protocol.helper),
+        step_seconds=protocol.step_seconds,
+        backend=settings.task.kernels,
+        features=str(state.features) if with_features else None,
+        nodes={key: node.max_users for key, node in settings.public_keys.items()},
+        expected_nodes=rounds.expected_nodes,
+        quorum=rounds.quorum,
+        deadline_seconds=rounds.deadline_seconds,
+        grace_seconds=rounds.grace_seconds,
+        resend_seconds=rounds.resend_seconds,
+        poll_seconds=rounds.poll_seconds,
+    )
+
+
+def _helper(section: HelperSection | None) -> HelperServer | None:
+    if section is None:
+        return None
+    return HelperServer(
+        address=section.address,
+        authority=str(section.authority),
+        identity=section.identity,
+        token=None if section.token is None else str(section.token),
+    )
+
+
+__all__ = ["prepare"]

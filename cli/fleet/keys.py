@@ -1,0 +1,85 @@
+"""``fedboard keys``: the keys and certificates of a fleet. None is ever overwritten."""
+
+from pathlib import Path
+
+import click
+
+_FOLDER = click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("keys"),
+    show_default=True,
+    help="Folder of the files.",
+)
+
+
+@click.group()
+def keys() -> None:
+    """Make keys and certificates. Private ones are readable by their owner only, and none is overwritten."""
+
+
+@keys.command(epilog="Example: fedboard keys authority --name films")
+@_FOLDER
+@click.option("--name", default="fedboard", show_default=True, help="Name of the fleet.")
+def authority(folder: Path, name: str) -> None:
+    """Make the fleet's own authority: authority.pem, which every device gets, and authority.key.
+
+    authority.key signs the server's certificate and is needed for nothing else: keep it off the server.
+    """
+    from fedboard.server.tls import make_authority
+
+    make_authority(folder / "authority.pem", folder / "authority.key", name=name)
+    click.echo(
+        f"{folder / 'authority.pem'}: give it to every device; keep {folder / 'authority.key'} offline"
+    )
+
+
+@keys.command(epilog="Example: fedboard keys server --name fleet.example.org")
+@_FOLDER
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="Host name or address that devices use; give it as often as there are. 127.0.0.1 is always added.",
+)
+def server(folder: Path, names: tuple[str, ...]) -> None:
+    """Make the server's certificate, signed by the authority in the same folder: server.pem and server.key."""
+    from fedboard.server.tls import make_server_certificate
+
+    make_server_certificate(
+        folder / "server.pem",
+        folder / "server.key",
+        authority=folder / "authority.pem",
+        authority_key=folder / "authority.key",
+        names=names,
+    )
+    click.echo(f"{folder / 'server.pem'} and {folder / 'server.key'}: for [network] in fleet.toml")
+
+
+@keys.command(epilog="Example: fedboard keys node phone-1")
+@click.argument("name")
+@_FOLDER
+def node(name: str, folder: Path) -> None:
+    """Make the key pair of the device NAME, on that device: NAME.key stays there, NAME.pub goes to the server."""
+    from fedboard.common.errors import InputError
+    from fedboard.common.node_keys import make_node_key
+    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
+
+    if not is_name(name):
+        raise InputError(f"NAME must be {NAME_RULE}, got {name!r}; files elsewhere: --out FOLDER")
+    public = make_node_key(folder / f"{name}.key", name=name)
+    click.echo(f"{public}: for [[nodes]] in fleet.toml")
+
+
+@keys.command(epilog="Example: fedboard keys board")
+@_FOLDER
+def board(folder: Path) -> None:
+    """Make the key pair that signs boards: board-signing.key for the server, board-signing.pub for readers."""
+    from fedboard.server.board_service.signing import create_board_keys
+
+    private, public = create_board_keys(folder)
+    click.echo(f"{private}: for [board] in fleet.toml; {public}: for every reader")
+
+
+__all__ = ["keys"]

@@ -1,0 +1,82 @@
+"""``fedboard server``: a fleet's server, from one configuration file."""
+
+from datetime import datetime
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fedboard.server.fleet.plan.settings import FleetSettings
+
+_EXAMPLES = """\b
+Examples:
+  fedboard server --config fleet.toml --check
+  fedboard server --config fleet.toml
+  fedboard server --config fleet.toml --until-trained
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=Path("fleet.toml"),
+    envvar="FEDBOARD_FLEET",
+    show_default=True,
+    help="Configuration of the fleet.",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Read everything, make board 0, say what it promises, try the ports, and end.",
+)
+@click.option("--until-trained", is_flag=True, help="End when the training is complete, or cannot be.")
+def server(config: Path, check: bool, until_trained: bool) -> None:
+    """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
+
+    It stays until Ctrl-C or SIGTERM, starts again whatever ends, and goes on from its state folder after a crash.
+    """
+    from fedboard.cli.fleet.fleet_job import prepare
+    from fedboard.server.fleet.plan.credentials import require_credentials
+    from fedboard.server.fleet.plan.settings import read_settings
+
+    settings = read_settings(config)
+    require_credentials(settings)
+    board = prepare(settings)
+    privacy = settings.privacy
+    _say(
+        f"{settings.name}: {board.task} over {board.catalogue.n_items} items, epsilon {privacy.epsilon:g} at delta "
+        f"{privacy.delta:g} for every user ({privacy.adjacency}), {privacy.noise} noise, "
+        f"{len(settings.nodes)} nodes admitted, protocol {settings.protocol.name}"
+    )
+    if check:
+        _require_ports(settings)
+        return
+    from fedboard.server.fleet.processes.supervisor import Supervisor
+
+    _say(f"devices connect to {settings.network.listen}:{settings.network.port}")
+    try:
+        Supervisor(settings, config.absolute(), say=_say).run(Event(), until_trained=until_trained)
+    except KeyboardInterrupt:
+        _say("stopped; start it again to go on")
+
+
+def _require_ports(settings: "FleetSettings") -> None:
+    """Try the ports, unless the very server that is checked is running and has them."""
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.fleet.processes.ports import require_free_ports
+    from fedboard.server.fleet.processes.work_locks import is_locked
+
+    if is_locked(StateFolder.of(settings).lock):
+        _say("a server is running on this state folder, so its ports were not tried")
+    else:
+        require_free_ports(settings)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"{datetime.now():%H:%M:%S} {sentence}")
+
+
+__all__ = ["server"]

@@ -1,0 +1,1 @@
+"""Commands of whoever checks, books or spends a guarantee."""

@@ -1,0 +1,298 @@
+"""``fedboard account``: what noise for this epsilon, what epsilon for this plan, what is left."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.cli.guarantee.account_sources import Account
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_DEFAULT_DELTA = 1e-5
+_COUNT = click.IntRange(min=1)
+_DELTA = click.option("--delta", type=float, help="Probability that the bound fails; below 1 / users.")
+_ADJACENCY = click.option(
+    "--adjacency",
+    type=click.Choice(["add-remove", "replace"]),
+    default="add-remove",
+    show_default=True,
+    help="Of a plan; what is booked states its own.",
+)
+_POISSON = click.option(
+    "--poisson",
+    type=float,
+    metavar="Q",
+    help="Each user takes part in a round by a secret coin with probability Q. The releases of round-1/..., "
+    "round-2/... share their round's coin (all others that of the preparation); without such names each release "
+    "has its own.",
+)
+_PLOT = click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw the privacy curve, by each accounting (.svg, .png or .pdf); needs fedboard[all].",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+
+
+@click.group()
+def account() -> None:
+    """Answer what a guarantee costs: noise for an epsilon, epsilon for a plan, what a ledger has left."""
+
+
+@account.command(
+    epilog="\b\nExamples:\n  fedboard account noise --epsilon 1 --delta 1e-5 --releases 9\n"
+    "  fedboard account noise --epsilon 5 --shares counts=0.1,items=0.9 --plot curve.svg\n"
+    "  fedboard account noise --epsilon 1 --releases 100 --poisson 0.01"
+)
+@click.option("--epsilon", type=float, required=True, help="What all releases together may cost.")
+@click.option("--delta", type=float, default=_DEFAULT_DELTA, show_default=True)
+@click.option("--releases", type=_COUNT, help="Number of releases that share the budget evenly.")
+@click.option("--shares", metavar="NAME=PART,...", help="Parts of mu^2, together at most 1, by release.")
+@_POISSON
+@_PLOT
+@_JSON
+def noise(
+    epsilon: float,
+    delta: float,
+    releases: int | None,
+    shares: str | None,
+    poisson: float | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the noise multiplier of each release, so that all together cost at most EPSILON.
+
+    A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
+    answer is the same for each. Poisson participation is accounted under add-remove only.
+    """
+    from fedboard.cli.guarantee.account_answers import noise_answer, planned
+    from fedboard.cli.guarantee.account_sources import plan_account
+    from fedboard.common.privacy.adjacency import Adjacency
+
+    divided = _shares(releases, shares)
+    answer = noise_answer(epsilon, delta, divided, poisson=poisson)
+    plan = planned(answer["noise_multipliers"], poisson)
+    _tell(answer, _noise_text, as_json=as_json)
+    _draw(plan_account(plan, Adjacency.ADD_REMOVE, label="this plan"), plot, delta=delta)
+
+
+@account.command(
+    epilog="\b\nExamples:\n  fedboard account epsilon --noise-multiplier 12 --releases 9\n"
+    "  fedboard account epsilon plan.toml --delta 1e-6\n"
+    "  fedboard account epsilon runs/demo --group 4 --plot curve.svg"
+)
+@click.argument("source", required=False, type=click.Path(path_type=Path))
+@click.option("--noise-multiplier", type=float, metavar="Z", help="Of each release, instead of SOURCE.")
+@click.option("--releases", type=_COUNT, default=1, show_default=True, help="Number of releases with Z.")
+@_POISSON
+@_DELTA
+@_ADJACENCY
+@click.option("--group", type=_COUNT, metavar="K", help="Say what holds for K users together, too.")
+@click.option(
+    "--trimmed",
+    type=_COUNT,
+    metavar="TAU",
+    help="Say what holds for one rating where a user's contribution is a sum of at most TAU terms with the "
+    "constant weight 1/sqrt(TAU), one a rating and independent of the others.",
+)
+@_PLOT
+@_JSON
+def epsilon(
+    source: Path | None,
+    noise_multiplier: float | None,
+    releases: int,
+    poisson: float | None,
+    delta: float | None,
+    adjacency: str,
+    group: int | None,
+    trimmed: int | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what releases cost together: exactly, by loss distributions, by Renyi orders and by zCDP.
+
+    SOURCE is a run directory, a ledger, a board, a certificate, or a plan: a TOML or JSON file that maps release
+    names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
+    "laplace") and participation.
+    """
+    from fedboard.cli.guarantee.account_answers import epsilon_answer, planned
+    from fedboard.cli.guarantee.account_sources import plan_account, read_account
+    from fedboard.common.privacy.adjacency import Adjacency
+
+    if (source is None) == (noise_multiplier is None):
+        raise InputError("give either SOURCE or --noise-multiplier Z with --releases N")
+    if source is not None and poisson is not None:
+        raise InputError("--poisson goes with --noise-multiplier; a plan states participation by release")
+    if source is not None:
+        taken = read_account(source, Adjacency(adjacency))
+    else:
+        equal = {f"release-{number}": float(noise_multiplier or 0) for number in range(1, releases + 1)}
+        taken = plan_account(planned(equal, poisson), Adjacency(adjacency), label="this plan")
+    at = delta or taken.delta or _DEFAULT_DELTA
+    answer = epsilon_answer(taken, at, group=group, trimmed=trimmed)
+    _tell(answer, _epsilon_text, as_json=as_json)
+    _draw(taken, plot, delta=at)
+
+
+@account.command(
+    epilog="\b\nExamples:\n  fedboard account left runs/demo\n  fedboard account left members.ledger --for 20"
+)
+@click.argument("ledger", type=click.Path(path_type=Path))
+@click.option("--for", "noise_multiplier", type=float, metavar="Z", help="How many releases of Z still fit.")
+@_PLOT
+@_JSON
+def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_json: bool) -> None:
+    """Print what LEDGER has spent and what it has room for: of a run (or its directory), a device, a population.
+
+    Epsilons do not add up, so what is left is told as the largest mu of further Gaussian releases together, the
+    smallest noise multiplier of a single one, and the number that --for asks about. What a plan reserves is not
+    free.
+    """
+    from fedboard.cli.guarantee.account_answers import left_answer
+    from fedboard.cli.guarantee.account_sources import ledger_account
+
+    taken = ledger_account(ledger)
+    budget = taken.budget
+    assert budget is not None  # every ledger has one
+    answer = left_answer(taken, budget, noise_multiplier=noise_multiplier)
+    _tell(answer, _left_text, as_json=as_json)
+    _draw(taken, plot, delta=budget.delta)
+
+
+def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
+    if (releases is None) == (shares is None):
+        raise InputError("give either --releases N or --shares NAME=PART,...")
+    if releases is not None:
+        return {f"release-{number}": 1.0 / releases for number in range(1, releases + 1)}
+    divided: dict[str, float] = {}
+    for part in str(shares).split(","):
+        name, _, value = (text.strip() for text in part.rpartition("="))
+        try:
+            divided[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--shares must be NAME=PART,... such as counts=0.1,items=0.9, got {part!r}")
+    return divided
+
+
+def _tell(answer: dict[str, Any], text: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
+    click.echo(json.dumps(answer) if as_json else text(answer))
+
+
+def _draw(taken: "Account", plot: Path | None, *, delta: float) -> None:
+    if plot is None:
+        return
+    from fedboard.simulations.report.account_figures import write_account_figure
+
+    write_account_figure(taken.events, plot, delta=delta, planned=taken.planned)
+    click.echo(f"Curve  {plot}", err=True)
+
+
+def _noise_text(answer: dict[str, Any]) -> str:
+    multipliers, full = answer["noise_multipliers"], answer["full_participation"]
+    if len(multipliers) > 1 and len(set(multipliers.values())) == 1:
+        shown = [(f"each of {len(multipliers)}", _number(next(iter(multipliers.values()))))]
+    else:
+        shown = [(name, _number(value)) for name, value in multipliers.items()]
+    if answer["poisson"] is None:
+        compared = (
+            f"All together are {full['mu']:.6g}-GDP, one release of noise multiplier "
+            f"{full['noise_multiplier_of_all']:.6g}. Accounting through Renyi orders would demand "
+            f"{full['more_noise_through_rdp']:.2%} more noise, through zCDP {full['more_noise_through_zcdp']:.2%}."
+        )
+    else:
+        compared = (
+            f"Each user takes part in a round with probability {answer['poisson']:g}, which nobody may learn: "
+            "otherwise the guarantee is that of full participation with this noise."
+        )
+    head = f"Epsilon {answer['epsilon']:g} at delta {answer['delta']:g}"
+    return f"{head}\n\n{aligned(('release', 'noise multiplier'), shown, right=(1,))}\n\n{compared}"
+
+
+def _epsilon_text(answer: dict[str, Any]) -> str:
+    exact, library = answer["exact"], answer["epsilon_pld"]
+    rows = [("exact curve", _number(answer["epsilon"]))] if exact else []
+    if exact or answer["planned"]:
+        told = "needs fedboard[server]" if library is None else _number(library)
+        rows.append(("privacy loss distributions", told))
+    else:
+        rows.append(("what holds however each was chosen", _number(answer["epsilon"])))
+    rows += [
+        ("Renyi orders", _number(answer["epsilon_rdp"])),
+        ("zCDP" if exact else "zCDP bound", _number(answer["epsilon_zcdp"])),
+    ]
+    bound = "" if exact else "at most "
+    lines = [
+        f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['releases']} releases, {answer['adjacency']}, "
+        f"delta {answer['delta']:g}",
+        "",
+        aligned(("accounted by", "epsilon"), rows, right=(1,)),
+        "",
+        f"Together {bound}{answer['mu']:.6g}-GDP and {bound}{answer['rho']:.6g}-zCDP.",
+        f"One rating of a user who takes part, changed, added or removed: epsilon {answer['rating_epsilon']:.6g}.",
+        f"Two users together: epsilon {answer['pair_epsilon']:.6g}.",
+    ]
+    if "group" in answer:
+        lines.append(f"{answer['group']['users']} users together: epsilon {answer['group']['epsilon']:.6g}.")
+    if "trimmed" in answer:
+        tau = answer["trimmed"]["ratings_per_user"]
+        lines.append(
+            f"Presence of one of at most {tau} ratings, if each is a term of its own with the constant weight "
+            f"1/sqrt({tau}): epsilon {answer['trimmed']['epsilon']:.6g} (and not {answer['epsilon']:.6g}/{tau}). "
+            "Not for boards learnt from users' own models."
+        )
+    return "\n".join(lines)
+
+
+def _left_text(answer: dict[str, Any]) -> str:
+    room = answer["left"]
+    rows = [
+        ("budget", _number(answer["budget"]), ""),
+        ("spent", _number(answer["spent"]), f"{answer['releases']} releases"),
+    ]
+    if answer["reserved_releases"]:
+        rows.append(
+            (
+                "with what is reserved",
+                _number(answer["committed"]),
+                f"{answer['reserved_releases']} more planned",
+            )
+        )
+    lines = [
+        f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['adjacency']}, delta {answer['delta']:g}",
+        "",
+        aligned(("", "epsilon", ""), rows, right=(1,)),
+        "",
+    ]
+    if room["smallest_noise_multiplier"] is None:
+        lines.append("Nothing is left for Gaussian releases.")
+    else:
+        lines.append(
+            f"Left for further Gaussian releases: mu {room['mu']:.6g} together, such as one of noise multiplier "
+            f"{room['smallest_noise_multiplier']:.6g} (epsilon {room['epsilon_alone']:.6g} by itself)."
+        )
+    if room["pure_epsilon"] is not None:
+        lines.append(
+            f"Left for questions of delta 0 if it stays at those: epsilon {room['pure_epsilon']:.6g}."
+        )
+    if "releases" in room:
+        lines.append(
+            f"Releases of noise multiplier {room['noise_multiplier']:g} that fit: {room['releases']}."
+        )
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+__all__ = ["account"]

@@ -1,0 +1,143 @@
+"""``fedboard certificate``: what a board promises, and whether the numbers support it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.text import aligned
+
+if TYPE_CHECKING:
+    from fedboard.cli.guarantee.evidence import Evidence
+    from fedboard.common.certificate import Certificate, Finding
+    from fedboard.common.protection import Protection
+
+_TARGET = click.argument("target", type=click.Path(path_type=Path))
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+_DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
+
+
+@click.group()
+def certificate() -> None:
+    """Show or recompute the privacy guarantee of a run or a board."""
+
+
+@certificate.command(epilog="Example: fedboard certificate show runs/demo")
+@_TARGET
+@_JSON
+def show(target: Path, as_json: bool) -> None:
+    """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
+
+    The first line says whether it is private at all.
+    """
+    from fedboard.cli.guarantee.evidence import read_evidence
+
+    evidence = read_evidence(target)
+    if as_json:
+        click.echo(evidence.certificate.to_json())
+    else:
+        _print(evidence)
+
+
+@certificate.command(epilog="Example: fedboard certificate verify runs/demo")
+@_TARGET
+@click.option(
+    "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
+)
+@_JSON
+def verify(target: Path, simulation: bool, as_json: bool) -> int:
+    """Recompute every number of the certificate in TARGET.
+
+    Checks the sensitivities, the noise, the composition and the claim; that the board is the one that the
+    certificate was made for; and, for a run directory, that the ledger booked just these releases.
+
+    The exit code is 0 only if all of it holds and all noise is private. It is 1 if anything fails, and 5 if all
+    holds but noise follows from a seed, which is no guarantee to anybody.
+    """
+    from fedboard.cli.guarantee.evidence import read_evidence
+    from fedboard.cli.guarantee.verification import verify_evidence
+    from fedboard.common.protection import protection_of
+
+    evidence = read_evidence(target)
+    findings = verify_evidence(evidence)
+    failed = [finding for finding in findings if not finding.passed]
+    protection = protection_of(evidence.certificate.releases)
+    if as_json:
+        click.echo(json.dumps(_record(findings, protection)))
+    else:
+        for finding in failed:
+            click.echo(f"FAILED  {finding.check}: {finding.detail}")
+        click.echo(_verdict(evidence, len(findings), len(failed), protection))
+    return _exit_code(protection, failed=bool(failed), simulation=simulation)
+
+
+def _exit_code(protection: "Protection", *, failed: bool, simulation: bool) -> ExitCode:
+    from fedboard.common.protection import Protection
+
+    if failed:
+        return ExitCode.FAILED
+    return ExitCode.DONE if simulation or protection is Protection.PRIVATE else ExitCode.NOT_PRIVATE
+
+
+def _record(findings: "Sequence[Finding]", protection: "Protection") -> dict[str, Any]:
+    from fedboard.common.protection import Protection
+
+    failed = [finding for finding in findings if not finding.passed]
+    return {
+        "holds": not failed,
+        "private": not failed and protection is Protection.PRIVATE,
+        "noise": protection.value,
+        "checks": len(findings),
+        "failed": [{"check": finding.check, "detail": finding.detail} for finding in failed],
+    }
+
+
+def _verdict(evidence: "Evidence", n_checks: int, n_failed: int, protection: "Protection") -> str:
+    if n_failed:
+        return f"{n_failed} of {n_checks} checks failed: do not rely on this certificate."
+    what = "certificate, board and ledger" if evidence.ledger else "certificate and board"
+    if evidence.board is None:
+        what = "the certificate (no board given, so its digest was not checked)"
+    told = f"All {n_checks} checks passed: {what}."
+    if evidence.certificate.population is not None and evidence.population is None:
+        told += "\nThe account of its population is not here, so its total was not recomputed."
+    return f"{told}\n{protection.verdict}."
+
+
+def _opening(held: "Certificate") -> str:
+    """The plain verdict; what cannot be recomputed here (an extra is missing) is said to be unchecked."""
+    from fedboard.common.errors import FedboardError
+    from fedboard.common.protection import protection_of
+
+    verdict = protection_of(held.releases).verdict
+    try:
+        return verdict if held.holds else _DOES_NOT_HOLD
+    except FedboardError as error:
+        return f"{verdict}; its numbers were not recomputed: {error}"
+
+
+def _print(evidence: "Evidence") -> None:
+    held = evidence.certificate
+    click.echo(f"{_opening(held)}\n")
+    for sentence in held.statements:
+        click.echo(sentence)
+    rows = [
+        (
+            str(event.get("name")),
+            str(event.get("covers")),
+            f"{event.get('noise_multiplier', float('nan')):.4g}",
+        )
+        for event in held.releases
+    ]
+    click.echo("\n" + aligned(("release", "what it covers", "noise multiplier"), rows, right=(2,)))
+    for heading, sentences in (("Who could see what", held.trust), ("Taken for granted", held.assumptions)):
+        click.echo(f"\n{heading}:")
+        for sentence in sentences:
+            click.echo(f"- {sentence}")
+    click.echo(f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}")
+
+
+__all__ = ["certificate"]

@@ -1,0 +1,172 @@
+"""``fedboard audit``: attack the guarantee of a run, and say what came of it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.research.run_folder import RUNS, fresh
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.audit.audit import Plan
+    from fedboard.simulations.config import SimulationConfig
+
+_SYNTHETIC = {"n_users": 4_000, "n_items": 3_000, "mean_ratings_per_user": 40}
+"""Made for the purpose: few users, so that it is quick, many items, so that canaries do not meet."""
+_CONTROL_SYNTHETIC = {"n_users": 800, "n_items": 1_000, "mean_ratings_per_user": 40}
+_CONTROL_SEEDS = 5
+
+_EXAMPLES = """\b
+Examples:
+  fedboard audit --epsilon 1
+  fedboard audit --data ml-1m/ --epsilon 5 --workers 2 --json audit.json
+  fedboard audit --epsilon 20 --repeat 60
+  fedboard audit --protocol distributed-dp --algorithm residual
+  fedboard audit --controls
+  fedboard audit --broken 'noise x 0.8' --epsilon 5
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@data_options
+@click.option("--algorithm", metavar="NAME", help="A private algorithm.  [default: adadpals]")
+@click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
+@model_options
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    help="How contributions become sums: trusted, secure-sum, distributed-dp, two-server or local.  "
+    "[default: trusted]",
+)
+@click.option("--seed", type=int, help="Run, canaries and their coins, seeded noise.")
+@click.option("--canaries", type=click.IntRange(min=10), help="Planted users.  [default: by epsilon]")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), help="Games with a seed each.  [default: 1, controls 5]"
+)
+@click.option("--workers", type=int, help="Worker processes.  [default: 2]")
+@click.option(
+    "--controls", is_flag=True, help="Audit runs that are broken on purpose, instead of a real one."
+)
+@click.option("--broken", metavar="NAME", help="Audit a run with this bug, by its name in --controls.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for plot and JSON.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."
+)
+def audit(
+    canaries: int | None,
+    repeat: int | None,
+    controls: bool,
+    broken: str | None,
+    out: Path | None,
+    json_file: Path | None,
+    assignments: tuple[str, ...],
+    noise: str | None,
+    **flags: Any,
+) -> int:
+    """Attack the privacy guarantee of real runs.
+
+    Tests the noise of every release, how far hostile clients can move the sums, what an adversary who sees
+    everything learns about planted users (a lower bound on epsilon, to hold beside the claim), and what the final
+    board alone gives away. The exit code is 1 if anything exceeds what is claimed.
+
+    Nothing that is printed is private: audits are for test data and simulations.
+    """
+    from fedboard.cli.research.audit_progress import stepping
+    from fedboard.simulations.audit.audit import Plan
+
+    workers = flags.pop("workers") or 2
+    config = configure(
+        _base(flags, controls=controls), {**flags, "workers": workers}, assignments, source="the flags"
+    )
+    plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or (_CONTROL_SEEDS if controls else 1))
+    if config.run.protocol != "trusted" and (controls or broken is not None):
+        raise InputError("runs that are broken on purpose are audited under protocol 'trusted' only")
+    about = _about(config, noise or "seeded", broken)
+    with stepping() as on_step:
+        if controls:
+            record, text, failed = _controls(config, plan, about, on_step)
+        else:
+            record, text, failed = _audit(config, plan, about, on_step, out)
+    if json_file is not None:
+        with click.open_file(str(json_file), "w") as stream:
+            stream.write(json.dumps(record, indent=2) + "\n")
+    if json_file is None or str(json_file) != "-":
+        click.echo(text)
+    return 1 if failed else 0
+
+
+def _base(flags: Mapping[str, Any], *, controls: bool) -> dict[str, Any]:
+    """Without --data: a set that suits the purpose."""
+    if flags.get("data") is not None:
+        return {}
+    synthetic = _CONTROL_SYNTHETIC if controls else _SYNTHETIC
+    return {"data": {"source": "synthetic", "synthetic": synthetic}}
+
+
+def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[str, Any]:
+    return {
+        "algorithm": config.algorithm,
+        "protocol": config.run.protocol,
+        "feedback": str(config.feedback),
+        "data": config.data.source,
+        "adjacency": str(config.privacy.adjacency),
+        "seed": config.seed,
+        "noise_source": noise,
+        "broken": broken,
+    }
+
+
+def _audit(
+    config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
+) -> tuple[dict[str, Any], str, bool]:
+    from fedboard.cli.research.audit_text import audit_text
+    from fedboard.simulations.audit.audit import audit as run_audit
+    from fedboard.simulations.audit.broken.mutants import mutant_named
+    from fedboard.simulations.audit.figures import write_audit_figure
+    from fedboard.simulations.audit.record import audit_record
+    from fedboard.simulations.audit.subject import subject_of
+    from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.problem import load_problem
+
+    problem = load_problem(config)
+    subject = subject_of(config, problem, noise=about["noise_source"])
+    if about["broken"] is not None:
+        subject = mutant_named(about["broken"]).break_it(subject)
+    with WorkerPool(config.run.workers) as pool:
+        result = run_audit(
+            subject, problem.train, plan, rating_range=problem.rating_range, pool=pool, on_step=on_step
+        )
+    record = audit_record(
+        result, plan, {**about, "users": problem.train.n_users, "items": problem.train.n_items}
+    )
+    place = out or fresh(RUNS / f"audit-{config.algorithm}-eps{config.privacy.epsilon:g}")
+    pictures = write_audit_figure(result, place)
+    (place / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    text = f"{audit_text(result, plan)}\n\nPlot: {pictures[-1]}; numbers: {place / 'audit.json'}"
+    return record, text, result.violated
+
+
+def _controls(
+    config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any
+) -> tuple[dict[str, Any], str, bool]:
+    from fedboard.cli.research.audit_text import controls_text
+    from fedboard.simulations.audit.controls import run_controls
+    from fedboard.simulations.audit.record import controls_record
+    from fedboard.simulations.audit.subject import subject_of
+    from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.problem import load_problem
+
+    problem = load_problem(config)
+    subject = subject_of(config, problem, noise=about["noise_source"])
+    with WorkerPool(config.run.workers) as pool:
+        result = run_controls(
+            subject, problem.train, plan, rating_range=problem.rating_range, pool=pool, on_step=on_step
+        )
+    return controls_record(result, about), controls_text(result), bool(result.missed + result.false_alarms)
+
+
+__all__ = ["audit"]

@@ -1,0 +1,92 @@
+"""What an audit found, as text for a terminal."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fedboard.cli.text import aligned
+
+if TYPE_CHECKING:
+    from fedboard.simulations.audit.attacks.board_games import BoardGame
+    from fedboard.simulations.audit.audit import AuditResult, Plan
+    from fedboard.simulations.audit.controls import Control, ControlsResult
+    from fedboard.simulations.audit.findings import Finding
+
+
+def audit_text(result: "AuditResult", plan: "Plan") -> str:
+    """Releases, board-only games, checks and the verdict."""
+    return "\n\n".join(
+        (_releases(result), _games(result.board), _checks(result.findings), _verdict(result, plan))
+    )
+
+
+def controls_text(result: "ControlsResult") -> str:
+    """Which broken run was caught by what, and what correct runs looked like."""
+    headers = ("run", "what is broken", "caught by", "epsilon shown", "")
+    rows = [_control_row(control) for control in (*result.mutants, *result.correct, *result.null)]
+    told = (
+        f"{result.missed} of {len(result.mutants)} broken runs missed, {result.false_alarms} false alarms in "
+        f"{len(result.correct) + len(result.null)} runs without fault."
+    )
+    return f"{aligned(headers, rows, right=(3,))}\n\n{told}"
+
+
+def _releases(result: "AuditResult") -> str:
+    noise = {line.name: f"{line.ratio:.4f}" for line in result.noise.lines}
+    moved = {line.name: f"{line.share:.4f}" for line in result.fuzz.lines}
+    rows = [
+        (
+            line.name,
+            noise.get(line.name, "-"),
+            moved.get(line.name, "-"),
+            f"{line.mu:.4f}",
+            f"{line.bound.sharp:.4f}",
+            f"{line.bound.split:.4f}",
+        )
+        for line in (*result.game.releases, result.game.whole)
+    ]
+    headers = ("release", "noise / booked", "change / bound", "mu claimed", "mu shown", "mu by counting")
+    return aligned(headers, rows, right=(1, 2, 3, 4, 5))
+
+
+def _games(games: Sequence["BoardGame"]) -> str:
+    rows = [
+        (
+            f"{game.name} (final board only)",
+            f"{game.auc:.3f}",
+            f"{game.auc_at_most:.3f}",
+            f"{game.true_positives:.3f}",
+            f"{game.true_positives_at_most:.3f}",
+        )
+        for game in games
+    ]
+    headers = ("game", "AUC", "at most", "true positives at 1 % false", "at most")
+    return aligned(headers, rows, right=(1, 2, 3, 4))
+
+
+def _checks(findings: Sequence["Finding"]) -> str:
+    rows = [("ok" if f.passed else "FAILED", str(f.part), f.check, f.detail) for f in findings]
+    return aligned(("", "", "", ""), rows)
+
+
+def _verdict(result: "AuditResult", plan: "Plan") -> str:
+    game = result.game
+    told = (
+        f"Claimed: epsilon {game.claimed:.4g} at delta {game.delta:g} (proof). Audited: at least "
+        f"{game.epsilon_lower_bound:.4g} ({plan.confidence:.0%}, {game.n_canaries:,} canaries)."
+    )
+    if result.violated:
+        return (
+            f"{told}\nThe claim does not hold, or this is one of the {1 - plan.confidence:.0%} of games in which "
+            "chance goes beyond it: see the checks that failed, and decide with --repeat 60."
+        )
+    return f"{told}\nNothing exceeds what is claimed. An audit can refute a guarantee, not prove one."
+
+
+def _control_row(control: "Control") -> tuple[str, ...]:
+    caught = ", ".join(control.caught_by) or "nothing"
+    name = control.name if control.broken else f"{control.name}, seed {control.seed}"
+    verdict = "ok" if control.right else ("MISSED" if control.broken else "FALSE ALARM")
+    return name, control.what, caught, f"{control.epsilon_lower_bound:.3g}", verdict
+
+
+__all__ = ["audit_text", "controls_text"]

@@ -1,0 +1,189 @@
+"""From a TOML file, flags and ``--set`` to one checked configuration."""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.config import SimulationConfig
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
+_KEYS = {
+    "data": "data.source",
+    "data_format": "data.format",
+    "rating_range": "data.rating_range",
+    "titles": "data.titles",
+    "item_features": "data.features",
+    "feedback": "feedback",
+    "algorithm": "algorithm",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "adjacency": "privacy.adjacency",
+    "noise": "privacy.noise",
+    "participation": "privacy.participation",
+    "population": "privacy.population",
+    "rank": "settings.rank",
+    "rounds": "settings.rounds",
+    "seed": "seed",
+    "workers": "run.workers",
+    "runtime": "run.runtime",
+    "nodes": "run.nodes",
+    "protocol": "run.protocol",
+    "clients": "run.clients",
+    "dropout": "run.dropout",
+    "masks": "run.masks",
+    "kernels": "run.kernels",
+    "baselines": "run.baselines",
+}
+"""Flag (as a parameter's name) -> key of the configuration."""
+
+
+def data_options(command: Command) -> Command:
+    """Options that say which ratings."""
+    for option in reversed(
+        (
+            click.option(
+                "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
+            ),
+            click.option(
+                "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
+            ),
+            click.option(
+                "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
+            ),
+            click.option("--titles", metavar="FILE", help="Item titles."),
+            click.option(
+                "--item-features",
+                metavar="FILE",
+                help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def model_options(command: Command) -> Command:
+    """Options that say what is learnt and under which promise."""
+    for option in reversed(
+        (
+            click.option(
+                "--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."
+            ),
+            click.option("--delta", type=float, help="Delta of the guarantee.  [default: 1e-5]"),
+            click.option(
+                "--adjacency", type=click.Choice(["add-remove", "replace"]), help="What neighbouring means."
+            ),
+            click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
+            click.option("--rank", type=int, help="Length of the embeddings."),
+            click.option("--rounds", type=int, help="Rounds after the preparation."),
+            click.option(
+                "--kernels",
+                type=click.Choice(["auto", "numpy", "plain", "blocked"]),
+                help="Which code computes.",
+            ),
+            click.option(
+                "--set",
+                "assignments",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Any key of the configuration, e.g. settings.clip_norm=0.5; repeatable.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def configure(
+    base: Mapping[str, Any], flags: Mapping[str, Any], assignments: Iterable[str], *, source: str
+) -> "SimulationConfig":
+    """Lay flags and assignments over a configuration, and check the whole.
+
+    Args:
+        base: as read from a file.
+        flags: parameter name -> value; None where it was not given.
+        assignments: ``key=value`` texts; they win over flags.
+        source: what messages call the configuration.
+
+    Raises:
+        InputError: a key or value that is not one.
+    """
+    from fedboard.simulations.config import overlay, parse_config
+
+    merged = dict(base)
+    for key, value in [*_given(flags), *(assigned(text) for text in assignments)]:
+        merged = overlay(merged, _nested(key, value))
+    return parse_config(merged, source=source)
+
+
+def listed(text: str, kind: Callable[[str], Any], what: str) -> tuple[Any, ...]:
+    """A comma-separated list.
+
+    Raises:
+        InputError: empty, an entry of another kind, or an entry twice.
+    """
+    try:
+        values = tuple(kind(part.strip()) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or "" in values or len(set(values)) < len(values):
+        raise InputError(f"{what} must be a comma-separated list without repetitions, got {text!r}")
+    return values
+
+
+def parse_range(text: str) -> tuple[float, float]:
+    """``LOW,HIGH`` as two numbers.
+
+    Raises:
+        InputError: not two numbers.
+    """
+    values = listed(text, float, "--rating-range")
+    if len(values) != 2:
+        raise InputError(f"--rating-range must be two numbers such as 1,5, got {text!r}")
+    return values[0], values[1]
+
+
+def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    given = {name: value for name, value in flags.items() if value is not None}
+    if "rating_range" in given:
+        given["rating_range"] = list(parse_range(given["rating_range"]))
+    if "participation" in given:
+        from fedboard.simulations.runs.participants import parse_participation
+
+        given["participation"] = parse_participation(given["participation"])
+    return [(_KEYS[name], value) for name, value in given.items()]
+
+
+def assigned(text: str) -> tuple[str, Any]:
+    """``KEY=VALUE`` with a TOML value, or a bare word.
+
+    Raises:
+        InputError: not that.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.strip().split(".")):
+        raise InputError(f"--set needs KEY=VALUE, such as settings.clip_norm=0.5, got {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        if _BARE_WORD.fullmatch(value.strip()):  # so that words need no quotes within the shell's quotes
+            return key.strip(), value.strip()
+    raise InputError(f"--set {key.strip()}: {value!r} is not a TOML value; texts need quotes")
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    nested: dict[str, Any] = value
+    return nested
+
+
+__all__ = ["assigned", "configure", "data_options", "listed", "model_options", "parse_range"]

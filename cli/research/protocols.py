@@ -1,0 +1,216 @@
+"""``fedboard protocols``: whom each aggregation protocol asks to be trusted, and what it costs."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.research.audit_progress import stepping
+from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
+from fedboard.cli.research.run_folder import RUNS, fresh
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.common.protocol import AggregationProtocol
+    from fedboard.simulations.comparing.compare import Comparison
+
+_SAMPLE_FLEET = 1000
+_SYNTHETIC_USERS, _SPARE = 400, 1.25
+_EXAMPLES = """\b
+Examples:
+  fedboard protocols list
+  fedboard protocols show secure-sum
+  fedboard protocols compare --data ml-1m/ --rank 8 --json costs.json
+  fedboard protocols compare --items 20000 --rank 32 --users 1e5        costs alone, on made-up users
+"""
+
+
+@click.group(epilog=_EXAMPLES)
+def protocols() -> None:
+    """Whom must you trust? The ways to add up what users give, side by side."""
+
+
+@protocols.command(name="list")
+def list_() -> None:
+    """Say in a line of each protocol who is trusted and what it costs."""
+    from fedboard.cli.research.protocols_text import listing
+    from fedboard.common.protocols.registry import PROTOCOL_NAMES
+
+    click.echo(listing({name: _sample(name, _SAMPLE_FLEET) for name in PROTOCOL_NAMES}))
+
+
+@protocols.command()
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--clients",
+    type=click.IntRange(min=1),
+    default=_SAMPLE_FLEET,
+    show_default=True,
+    help="Of a sample fleet, one user each.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def show(name: str, clients: int, as_json: bool) -> None:
+    """State in full who sees what, and the parameters for a fleet of that size."""
+    from fedboard.cli.research.protocols_text import shown
+
+    protocol = _sample(name, clients)
+    if as_json:
+        click.echo(json.dumps(_statement(protocol)))
+    else:
+        click.echo(shown(name, protocol, clients=clients))
+
+
+@protocols.command(
+    epilog="""\b
+Examples:
+  fedboard protocols compare --data ml-1m/ --rank 8 --epsilon 1,5 --json costs.json
+  fedboard protocols compare --items 20000 --rank 32 --ratings 100 --users 1e5
+  fedboard protocols compare --data ml-1m/ --protocols trusted,secure-sum --set settings.rounds=4
+"""
+)
+@data_options
+@click.option("--items", type=int, help="Instead of --data: size of a catalogue; costs alone.")
+@click.option("--ratings", type=float, default=100.0, show_default=True, help="With --items: a user's.")
+@click.option("--users", type=float, help="Of the fleet.  [default: those of the data, or 1e5]")
+@click.option("--clients", type=float, help="Of the fleet, hosting all users.  [default: one for each user]")
+@click.option("--algorithm", "algorithms", default="residual", show_default=True, help="One or two: A,B.")
+@click.option("--epsilon", default="1,5", show_default=True, metavar="E,F", help="Budgets to simulate.")
+@click.option("--protocols", "names", metavar="P,Q", help="Which.  [default: all]")
+@click.option(
+    "--dropout",
+    type=click.FloatRange(0, 0.9),
+    default=0.2,
+    show_default=True,
+    help="Share of the clients that vanish in a round.",
+)
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    metavar="NAME.KEY=VALUE",
+    help="A protocol's own parameter, e.g. two-server.most_items=128; repeatable.",
+)
+@click.option("--seed", type=int, help="Of the noise and the first factors; the same for all protocols.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes of the simulations.")
+@model_options
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of runs, table and plot; give the same to go on.  [default: a new one, runs/protocols]",
+)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."
+)
+def compare(
+    items: int | None,
+    ratings: float,
+    users: float | None,
+    clients: float | None,
+    algorithms: str,
+    epsilon: str,
+    names: str | None,
+    dropout: float,
+    settings: tuple[str, ...],
+    out: Path | None,
+    json_file: Path | None,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Measure what each protocol costs a fleet, and simulate what it leaves of the accuracy.
+
+    Sessions of few clients are run for real, cryptography included, and timed in CPU seconds; what a larger fleet
+    costs its servers is extrapolated by a cost model that is fitted to them, and marked with ~. Errors of
+    prediction come from runs on the data in which everybody stays and masks are left out, since they cancel.
+    """
+    from fedboard.cli.research.protocols_text import compared
+    from fedboard.common.protocols.registry import PROTOCOL_NAMES
+    from fedboard.simulations.comparing.compare import Comparison
+
+    if (items is None) == (flags["data"] is None):
+        raise InputError("say what to compare on: --data PATH, or --items M for costs alone")
+    base = {} if items is None else _made_up(items, ratings)
+    wanted = Comparison(
+        config=configure(base, flags, assignments, source="the flags"),
+        algorithms=listed(algorithms, str, "--algorithm"),
+        protocols=PROTOCOL_NAMES if names is None else listed(names, str, "--protocols"),
+        epsilons=listed(epsilon, float, "--epsilon") if items is None else (),
+        ratings=None if items is None else ratings,
+        users=_whole(users, "--users") or (None if items is None else 100_000),
+        clients=_whole(clients, "--clients"),
+        dropout=dropout,
+        settings=_of_protocols(settings),
+    )
+    place = out or fresh(RUNS / "protocols")
+    record = _run(wanted, place)
+    if json_file is not None:
+        with click.open_file(str(json_file), "w") as stream:
+            stream.write(json.dumps(record, indent=2) + "\n")
+    if json_file is None or str(json_file) != "-":
+        click.echo("\n\n".join([*(compared(name, line) for name, line in record["algorithms"].items())]))
+        click.echo(f"\nWritten to {place}/ (comparison.json, comparison-*.svg)")
+
+
+def _run(wanted: "Comparison", place: Path) -> dict[str, Any]:
+    from fedboard.simulations.comparing.compare import compare as run_comparison
+    from fedboard.simulations.comparing.figure import draw
+    from fedboard.simulations.drawing.svg import house_style
+    from fedboard.simulations.experiments.shared.writing import pictures
+
+    with stepping() as on_step:
+        record = run_comparison(wanted, place, on_step)
+    with house_style():
+        for name, lines in record["algorithms"].items():
+            pictures(draw(lines), place / f"comparison-{name}")
+    return record
+
+
+def _made_up(items: int, ratings: float) -> dict[str, Any]:
+    """Synthetic users, few: their costs are looked at, nothing is learnt."""
+    synthetic = {
+        "n_users": _SYNTHETIC_USERS,
+        "n_items": items,
+        "mean_ratings_per_user": _SPARE * ratings,  # some of them are held out
+    }
+    return {"data": {"source": "synthetic", "synthetic": synthetic}}
+
+
+def _of_protocols(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for text in settings:
+        key, value = assigned(text)
+        name, point, parameter = key.rpartition(".")
+        if not point or not name:
+            raise InputError(
+                f"--setting needs NAME.KEY=VALUE, such as two-server.most_items=128, got {text!r}"
+            )
+        found.setdefault(name, {})[parameter] = value
+    return found
+
+
+def _whole(number: float | None, option: str) -> int | None:
+    if number is None:
+        return None
+    if number != int(number) or number < 1:
+        raise InputError(f"{option} must be a whole number >= 1, got {number:g}")
+    return int(number)
+
+
+def _sample(name: str, clients: int) -> "AggregationProtocol":
+    from fedboard.simulations.sessions.choice import chosen_class
+
+    return chosen_class(name).sized(clients=clients, users=clients, settings={})
+
+
+def _statement(protocol: "AggregationProtocol") -> Mapping[str, Any]:
+    return {
+        "name": protocol.name,
+        "noise_at": str(protocol.noise_at),
+        "trust": asdict(protocol.trust),
+        "parameters": dict(protocol.parameters),
+    }
+
+
+__all__ = ["protocols"]

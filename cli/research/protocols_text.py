@@ -1,0 +1,98 @@
+"""Aggregation protocols in words and tables."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from textwrap import fill
+from typing import Any
+
+from fedboard.cli.byte_counts import byte_text
+from fedboard.cli.text import aligned
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.simulations.comparing.words import meaning_of, trust_in_a_word, words_of
+
+_WIDTH = 100
+_HEAD = ("protocol", "up", "down", "client", "servers", "steps", "needed", "trusted for privacy")
+
+
+def listing(protocols: Mapping[str, AggregationProtocol]) -> str:
+    """One line for each."""
+    rows = []
+    for name, protocol in protocols.items():
+        words = words_of(name, protocol)
+        rows.append((name, words.trusted, words.server_sees, words.bytes_by, words.steps))
+    head = ("protocol", "trusted for privacy", "a server sees of a user", "bytes up by", "steps")
+    return f"{aligned(head, rows)}\n\nIn full: fedboard protocols show NAME"
+
+
+def shown(name: str, protocol: AggregationProtocol, *, clients: int) -> str:
+    """The whole statement."""
+    said = [
+        f"{key.replace('_', ' ').capitalize()}\n{fill(text, _WIDTH, initial_indent='  ', subsequent_indent='  ')}"
+        for key, text in asdict(protocol.trust).items()
+    ]
+    rows = [(key, str(value), meaning_of(key)) for key, value in protocol.parameters.items()]
+    parameters = f"Parameters for {clients:,} clients of one user each\n" + aligned(("", "", ""), rows)
+    return "\n\n".join([f"{name}: noise drawn at {protocol.noise_at}", *said, parameters])
+
+
+def compared(algorithm: str, record: Mapping[str, Any]) -> str:
+    """The table of one algorithm."""
+    lines = record["protocols"]
+    epsilons = list(dict.fromkeys(e for line in lines.values() for e in line["rmse_by_epsilon"]))
+    rows = [_row(name, line, epsilons) for name, line in lines.items()]
+    head = [*_HEAD[:-1], *(f"RMSE at {epsilon}" for epsilon in epsilons), _HEAD[-1]]
+    table = aligned(head, rows, right=set(range(1, len(head) - 1)))
+    errors = [f"{name}: {line['error']}" for name, line in lines.items() if "error" in line]
+    return "\n\n".join([_about(algorithm, record), table, *errors, _NOTE])
+
+
+_NOTE = (
+    "Up and down: a user's bytes of one round, board included. Seconds of CPU on one core of this machine, of one\n"
+    "client and of all servers together; ~ extrapolated by the cost model, everything else measured.\n"
+    "Needed: clients whose contributions make a sum."
+)
+
+
+def _about(algorithm: str, record: Mapping[str, Any]) -> str:
+    return (
+        f"{algorithm}: {record['items']:,} items, {record['numbers']:,} numbers a round; {record['users']:,} users "
+        f"as {record['clients']:,} clients,\n{record['dropped']:,} of which vanish; a typical client holds "
+        f"{record['ratings_per_client']:.0f} ratings and takes {_seconds(record['contribute_seconds'])} to compute "
+        "its rows, under any protocol"
+    )
+
+
+def _row(name: str, line: Mapping[str, Any], epsilons: list[str]) -> list[str]:
+    rmse = [_rounded(line["rmse_by_epsilon"].get(epsilon)) for epsilon in epsilons]
+    if line["client_seconds"] is None:
+        return [name, *["-"] * 6, *rmse, trust_in_a_word(name)]
+    return [
+        name,
+        _marked(line, "bytes_up_per_user", byte_text),
+        _marked(line, "bytes_down_per_user", byte_text),
+        _marked(line, "client_seconds", _seconds),
+        _marked(line, "server_seconds", _seconds),
+        str(line["steps"]),
+        f"{line['survivors_needed']:,}",
+        *rmse,
+        trust_in_a_word(name),
+    ]
+
+
+def _marked(line: Mapping[str, Any], key: str, told: Any) -> str:
+    return ("~" if line["extrapolated"][key] else "") + str(told(line[key]))
+
+
+def _rounded(rmse: float | None) -> str:
+    return "-" if rmse is None else f"{rmse:.4f}"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1.0:
+        return f"{1e3 * seconds:.3g} ms"
+    if seconds < 180.0:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 10_800 else f"{seconds / 3600:,.3g} h"
+
+
+__all__ = ["compared", "listing", "shown"]

@@ -1,0 +1,165 @@
+"""``fedboard reproduce``: a figure or table of one of the papers, run again."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.research.audit_progress import stepping
+from fedboard.cli.research.run_folder import RUNS, fresh
+from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome
+
+_EXAMPLES = """\b
+Examples:
+  fedboard reproduce                             what there is
+  fedboard reproduce jain                        the figures of one paper
+  fedboard reproduce jain 2 --json jain-2.json   one of them
+  fedboard reproduce krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
+"""
+_TOLD_PER_PHASE = 4
+"""Lines per phase where nobody watches."""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("paper", required=False)
+@click.argument("figure", required=False)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True),
+    help="Your copy of the paper's data.  [default: the nearest set there is, as the list says]",
+)
+@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Repetitions.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes or threads."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="New directory for the result.  [default: runs/reproduce-PAPER-FIGURE]",
+)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."
+)
+def reproduce(
+    paper: str | None,
+    figure: str | None,
+    data: Path | None,
+    seeds: int,
+    workers: int,
+    out: Path | None,
+    json_file: Path | None,
+) -> None:
+    """Run the experiment behind a figure or table of a paper.
+
+    Writes the figure (.svg and .png), numbers.json, and README.md with the settings and a sentence that holds the
+    numbers beside the paper's. Without FIGURE it lists what there is, with rough times and which data each
+    takes.
+    """
+    from fedboard.simulations.experiments.registry import experiment_named
+
+    if paper is None or figure is None:
+        click.echo(_listing(paper))
+        return
+    experiment = experiment_named(paper, figure)
+    place = _new_place(out, experiment)
+    _can_be_written(json_file)
+    place.mkdir(parents=True, exist_ok=True)
+    record, outcome = _run(experiment, place, data=data, seeds=seeds, workers=workers)
+    if json_file is not None:
+        with click.open_file(str(json_file), "w") as stream:
+            stream.write(json.dumps(record, indent=2) + "\n")
+    if json_file is None or str(json_file) != "-":
+        click.echo(_told(outcome, place))
+
+
+def _listing(paper: str | None) -> str:
+    """Figures, rough minutes and titles, paper by paper; of one paper also which data each takes."""
+    from fedboard.simulations.experiments.registry import PAPERS, experiments_of
+
+    parts = []
+    for name in PAPERS if paper is None else (paper,):
+        rows = [[each.figure, f"{each.minutes:g}", each.title] for each in experiments_of(name)]
+        table = aligned(["figure", "minutes", "what"], rows, right={1}) if rows else "nothing yet"
+        parts.append(f"{name}: {PAPERS[name]}\n\n{table}")
+    if paper is None:
+        return "\n\n".join(
+            [*parts, "Which data they take: fedboard reproduce PAPER. Run one: ... PAPER FIGURE"]
+        )
+    data = aligned(["", ""], [[each.figure, each.data] for each in experiments_of(paper)])
+    return "\n\n".join([*parts, f"data:\n{data}", f"Run one: fedboard reproduce {paper} FIGURE"])
+
+
+def _new_place(out: Path | None, experiment: "Experiment") -> Path:
+    if out is None:
+        return fresh(RUNS / f"reproduce-{experiment.paper}-{experiment.figure}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(
+            f"{out} is there already and not empty; name a new directory, nothing is overwritten"
+        )
+    return out
+
+
+def _can_be_written(json_file: Path | None) -> None:
+    """Said before the work rather than after it."""
+    if json_file is None or str(json_file) == "-":
+        return
+    if json_file.is_dir() or not json_file.absolute().parent.is_dir():
+        raise InputError(f"--json {json_file}: name a file in a directory that exists")
+
+
+def _run(
+    experiment: "Experiment", place: Path, *, data: Path | None, seeds: int, workers: int
+) -> "tuple[dict[str, Any], Outcome]":
+    from fedboard.simulations.drawing.svg import house_style
+    from fedboard.simulations.experiments.shared.experiment import Setting
+    from fedboard.simulations.experiments.shared.writing import record_of, write_outcome
+
+    started = time.monotonic()
+    with stepping() as on_step, TemporaryDirectory(prefix="scratch-", dir=place) as scratch, house_style():
+        setting = Setting(
+            data=data,
+            seeds=seeds,
+            workers=workers,
+            scratch=Path(scratch),
+            on_progress=on_step if sys.stderr.isatty() else _thinned(on_step),
+        )
+        outcome = experiment.run(setting)
+        record = record_of(experiment, outcome, seconds=time.monotonic() - started)
+        write_outcome(record, outcome, place)
+    return record, outcome
+
+
+def _thinned(on_step: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+    """Passes on a few steps of each phase."""
+    last: tuple[str, int] | None = None
+
+    def say(phase: str, done: int, total: int) -> None:
+        nonlocal last
+        now = (phase, _TOLD_PER_PHASE * done // max(total, 1))
+        if now != last:
+            last = now
+            on_step(phase, done, total)
+
+    return say
+
+
+def _told(outcome: "Outcome", place: Path) -> str:
+    from fedboard.simulations.experiments.shared.writing import tables
+
+    parts = []
+    for name, head, lines in tables(outcome.numbers):
+        table = aligned(head, lines, right=set(range(1, len(head))))
+        parts.append(f"{name}\n{table}" if name else table)
+    return "\n\n".join([*parts, outcome.comparison, f"Written to {place}/ (README.md, numbers.json)"])
+
+
+__all__ = ["reproduce"]

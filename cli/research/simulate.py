@@ -1,0 +1,171 @@
+"""``fedboard simulate``: one run, from ratings to board, certificate and report."""
+
+import errno
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.failures import InterruptedRunError
+from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.research.run_folder import run_place
+from fedboard.common.errors import StorageError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.problem import Problem
+
+_EXAMPLES = """\b
+Examples:
+  fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
+  fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5
+  fedboard simulate --data synthetic --algorithm als
+  fedboard simulate --out runs/adadpals-eps5 --resume
+"""
+
+_ALGORITHMS = (
+    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform, dpals-tail, adadpsgd, "
+    "adadpsgd-clipped, adadpsgd-overcount, dpsgd-uniform, dpsgd-tail or langevin; without privacy: item-mean, "
+    "user-item-bias, local-only, popularity or als.  [default: adadpals]"
+)
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
+@data_options
+@click.option("--algorithm", metavar="NAME", help=_ALGORITHMS)
+@click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
+@model_options
+@click.option(
+    "--participation",
+    metavar="KIND[:NUMBER]",
+    help="Who takes part in a round: full, poisson:PROBABILITY, fixed-size:USERS or shuffled-cohorts:NUMBER.",
+)
+@click.option(
+    "--population", metavar="FILE", help="Account of these users over all runs; see fedboard ledger."
+)
+@click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
+@click.option("--workers", type=int, help="Worker processes; never changes the result.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["engine", "in-process", "flower"]),
+    help="Where clients run: the engine's processes, a Flower grid in this process, or Flower's simulation on "
+    "Ray; never changes the result.  [default: engine]",
+)
+@click.option("--nodes", type=int, help="Flower nodes, each with a cohort of users.  [default: 4]")
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    help="How contributions become sums: trusted, secure-sum, distributed-dp, two-server, local, or your own as "
+    "package.module:Class or path/to/file.py:Class.  [default: trusted]",
+)
+@click.option(
+    "--clients",
+    type=int,
+    help="Clients of such a protocol; if not given every user is one, or on Flower every node.",
+)
+@click.option("--dropout", type=float, help="Share of the clients that is lost in each round.  [engine]")
+@click.option(
+    "--masks",
+    type=click.Choice(["real", "cancelled"]),
+    help="cancelled leaves out what cancels in the sums: the same board, without messages.  [default: real]",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
+@click.option("--name", help="Short for --out runs/NAME.")
+@click.option("--resume", is_flag=True, help="Go on with the run that is there.")
+@click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
+def simulate(
+    config_file: Path | None,
+    out: Path | None,
+    name: str | None,
+    resume: bool,
+    no_baselines: bool,
+    as_json: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Run one simulation of federated learning under a privacy budget.
+
+    CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
+    AdaDPALS at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
+    """
+    flags["baselines"] = False if no_baselines else None
+    place = None if out is None and name is None else run_place(out, name, default="", resume=resume)
+    config = configure(
+        _base(config_file, place, resume=resume), flags, assignments, source=str(config_file or "the flags")
+    )
+    if place is None:
+        place = run_place(None, None, default=_default_name(config), resume=resume)
+    record, text = run(config, place, resume=resume)
+    click.echo(json.dumps(record) if as_json else text)
+
+
+def run(
+    config: "SimulationConfig", place: Path, *, resume: bool, problem: "Problem | None" = None
+) -> tuple[dict[str, Any], str]:
+    """Run to the end; what there is to say about it, as a JSON-able record and as text.
+
+    Args:
+        config: what to run.
+        place: the run's directory.
+        resume: whether it goes on there.
+        problem: the data, if they are loaded already. Private.
+
+    Raises:
+        InputError: an unknown algorithm, or one that cannot run there.
+        InterruptedRunError: Ctrl-C, with the command that goes on.
+        StorageError: a full disk, with the command that goes on.
+    """
+    from fedboard.cli.research.progress import listening
+    from fedboard.cli.research.summary import private_summary, reference_summary
+    from fedboard.simulations.runs.without_privacy import is_reference, require_runnable, run_reference
+    from fedboard.simulations.simulate import simulate as run_private
+
+    require_runnable(config)
+    try:
+        with listening(config) as listener:
+            if is_reference(config.algorithm):
+                final = run_reference(config, place, resume=resume, problem=problem)
+                return reference_summary(config, place, final)
+            result = run_private(config, place, resume=resume, listener=listener, problem=problem)
+        return private_summary(config, result)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(_how_to_go_on(place)) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        full = f"{error.filename or place}: {error.strerror}"
+        raise StorageError(f"{full}; free some space. The run was {_how_to_go_on(place)}") from error
+
+
+def _base(config_file: Path | None, place: Path | None, *, resume: bool) -> Mapping[str, Any]:
+    """What flags are laid over: the file, or for a run to resume its own record, or nothing."""
+    from fedboard.simulations.config import read_config
+
+    if config_file is not None:
+        return read_config(config_file)
+    if resume and place is not None and (place / "config.json").exists():
+        stored: dict[str, Any] = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        return stored
+    return {}
+
+
+def _default_name(config: "SimulationConfig") -> str:
+    from fedboard.simulations.runs.without_privacy import is_reference
+
+    if is_reference(config.algorithm):
+        return config.algorithm
+    return f"{config.algorithm}-eps{config.privacy.epsilon:g}"
+
+
+def _how_to_go_on(place: Path) -> str:
+    if not (place / "config.json").exists():
+        return "interrupted before anything was written"
+    return f"interrupted; go on with: fedboard simulate --out {shlex.quote(str(place))} --resume"
+
+
+__all__ = ["run", "simulate"]

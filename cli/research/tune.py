@@ -1,0 +1,169 @@
+"""``fedboard tune``: choose settings on data that need no protection."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.failures import resumable
+from fedboard.cli.research.configuration import configure, data_options, listed, model_options
+from fedboard.cli.research.run_folder import RUNS, fresh
+from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.tuning.tune import TuneRecord, TuneResult
+
+_EXAMPLES = """\b
+Examples:
+  fedboard tune --data synthetic --epsilon 5 --trials 40 --jobs 2
+  fedboard tune --data ml-1m/ --public "MovieLens 1M, published for research" --algorithm adadpals --epsilon 1
+  fedboard simulate runs/tune/tuned.toml --data my-ratings.csv --epsilon 5
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
+@data_options
+@click.option(
+    "--public",
+    metavar="SENTENCE",
+    help="Why these ratings need no protection; required for all but `synthetic`, and kept in every certificate.",
+)
+@click.option("--algorithm", metavar="NAME", help="A private one.  [default: adadpals]")
+@click.option("--epsilon", type=float, help="Privacy budget of the runs to come.  [default: 5]")
+@model_options
+@click.option("--trials", type=click.IntRange(min=2), default=40, show_default=True, help="Settings to try.")
+@click.option(
+    "--seeds", default="0,1,2", show_default=True, help="Of the noise; all of them for the best trials."
+)
+@click.option(
+    "--search", "search_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Where to look."
+)
+@click.option("--search-seed", type=int, default=0, show_default=True, help="Which settings are tried.")
+@click.option("--metric", help="What decides.  [default: validation_rmse, or recall@20]")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the search.  [default: runs/tune]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Trials at the same time."
+)
+@click.option("--resume", is_flag=True, help="Keep finished trials, go on with the others.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
+def tune(
+    config_file: Path | None,
+    public: str | None,
+    trials: int,
+    seeds: str,
+    search_file: Path | None,
+    search_seed: int,
+    metric: str | None,
+    out: Path | None,
+    jobs: int,
+    resume: bool,
+    as_json: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Search for good settings by simulations on made-up or public ratings.
+
+    Whatever is chosen by looking at ratings tells something about them, and this search books nothing. So it takes
+    made-up ratings, or ratings that you say are public, and never the private ones that a board is learnt from.
+    What CONFIG.toml, flags or --set fix stays fixed; the rest of the space is searched. DIR/tuned.toml can be run.
+    """
+    if resume and out is None:
+        raise InputError("--resume needs the search: give --out DIR")
+    place = out or fresh(RUNS / "tune")
+    if resume:
+        from fedboard.simulations.tuning.tune import read_tune_record
+
+        record = read_tune_record(place)
+        _require_nothing_else(config_file, public, search_file, metric, assignments, flags)
+    else:
+        from fedboard.simulations.tuning.tune import plan_tuning
+
+        record = plan_tuning(
+            _configured(config_file, flags, assignments),
+            public=public,
+            trials=trials,
+            seeds=listed(seeds, int, "--seeds"),
+            search_file=search_file,
+            metric=metric,
+            search_seed=search_seed,
+        )
+    result = _run(record, place, jobs=jobs, resume=resume)
+    click.echo(json.dumps(_summary(result)) if as_json else _text(result))
+
+
+def _configured(
+    config_file: Path | None, flags: Mapping[str, Any], assignments: tuple[str, ...]
+) -> "SimulationConfig":
+    from fedboard.simulations.config import read_config
+
+    base = {} if config_file is None else read_config(config_file)
+    return configure(base, flags, assignments, source=str(config_file or "the flags"))
+
+
+def _require_nothing_else(*given: Any) -> None:
+    """A search goes on as it was started: what its record says cannot be changed."""
+    *single, flags = given
+    if any(value not in (None, ()) for value in (*single, *flags.values())):
+        raise InputError(
+            "--resume goes on with the search as it was started: give --out DIR and --jobs alone"
+        )
+
+
+def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "TuneResult":
+    from fedboard.simulations.drawing.wording import lower_is_better
+    from fedboard.simulations.tuning.trials import TrialRecord
+    from fedboard.simulations.tuning.tune import tune as run_tuning
+
+    best = min if lower_is_better(record.metric) else max
+    seen: list[float] = []
+
+    def told(trial: TrialRecord) -> None:
+        place = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}"
+        if record.metric not in trial.metrics:
+            click.echo(f"{place}: failed: {trial.error or 'no such metric'}", err=True)
+            return
+        seen.append(trial.metrics[record.metric])
+        click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}", err=True)
+
+    with resumable("tune", place, "tune.json"):
+        return run_tuning(record, place, jobs=jobs, resume=resume, on_trial=told)
+
+
+def _summary(result: "TuneResult") -> dict[str, Any]:
+    metric = result.record.metric
+    return {
+        "tuned": str(result.tuned),
+        "metric": metric,
+        "best": {
+            "trial": result.best.number,
+            "mean": result.best.mean(metric),
+            "choice": dict(result.best.choice),
+        },
+        "shipped": {"mean": result.shipped.mean(metric)},
+        "files": [str(path) for path in result.files],
+    }
+
+
+def _text(result: "TuneResult") -> str:
+    metric = result.record.metric
+    rows = [
+        (
+            "shipped" if trial is result.shipped else f"trial {trial.number}",
+            f"{trial.mean(metric):.4f}",
+            "" if (spread := trial.deviation(metric)) is None else f"{spread:.4f}",
+        )
+        for trial in result.finalists
+    ]
+    table = aligned(("settings", metric, "deviation"), rows, right=(1, 2))
+    epsilon = result.record.config.privacy.epsilon
+    again = f"fedboard simulate {shlex.quote(str(result.tuned))} --data RATINGS --epsilon {epsilon:g}"
+    return f"{table}\n\nTuned     {result.tuned}\nTrials    {result.files[2]}\nRun with  {again}"
+
+
+__all__ = ["tune"]

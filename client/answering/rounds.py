@@ -1,0 +1,164 @@
+"""How a client answers a round: whatever comes in, what goes out is an answer within its bounds or a code."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from fedboard.client.answering.contributing import RatingSource, Scale, Work, made_from_rows
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import FedboardError
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.question import Question
+from fedboard.common.task import Task
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import Envelope
+
+
+class Gate(Protocol):
+    """Decides whether the client takes part, and keeps the record of what it gave."""
+
+    def recall(self, question: Question) -> bytes | None:
+        """The bytes that answered this very question before, to be sent again as they are."""
+        ...
+
+    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
+        """Hold the question against policy, history and limit; books nothing.
+
+        Raises:
+            RefusedError: it is not answered.
+        """
+        ...
+
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
+        """Keep the answer on the device, if one is to be kept, then book it, durably; nothing is sent before.
+
+        Raises:
+            RefusedError: it cannot be booked.
+        """
+        ...
+
+    def note(self, code: Refusal) -> None:
+        """Count a refusal that was not this gate's own."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """Take note that rows could not be computed; they are answered as if they were empty.
+
+        Raises:
+            RefusedError: the client rather refuses. A device must not: whether it fails may depend on its ratings,
+                and a refusal says so without any noise.
+        """
+        ...
+
+
+def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str = "numpy") -> bytes:
+    """Answer one question.
+
+    Guarantee: never raises, and what it returns, sealed to the server's key, is an answer that was checked against
+    every bound of the releases and booked by the gate, or a refusal that is a code alone. Whether it is refused
+    depends on the question, the policy and what was given before, never on the ratings.
+
+    Args:
+        question: from a server that need not be trusted.
+        source: the ratings. Private.
+        gate: policy and record.
+        backend: which kernels compute.
+    """
+    try:
+        asked = Question.from_bytes(question)
+        envelope = Envelope.to(asked.reply_key, about=asked.about)
+    except RefusedError as refused:
+        note(gate, refused.code)
+        return refusal(refused.code)
+    return sealed_reply(envelope, gate, lambda: _reply(asked, source, gate, backend))
+
+
+def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -> bytes:
+    kept = gate.recall(question)
+    if kept is not None:
+        return kept
+    with noted(gate):
+        if question.protocol != Trusted.NAME or question.form not in Trusted.FORMS:
+            raise RefusedError(Refusal.WRONG_FORM)
+        task, requests = asked_of(question, backend)
+    scale = gate.admit(question, question.board, requests)
+    work = Work(task, question.board, requests)
+    with noted(gate):
+        work.require_sound()
+    answer = _answer(question, work, source, gate, scale, backend)
+    gate.commit(question, requests, scale, answer)
+    return answer
+
+
+def _answer(
+    question: Question, work: Work, source: RatingSource, gate: Gate, scale: Scale, backend: str
+) -> bytes:
+    protocol = Trusted(form=question.form, backend=backend)
+    cohort, message = made_from_rows(
+        work, source, scale, lambda rows: protocol.encode(rows, work.requests), gate.failed
+    )
+    return Answer(
+        run=question.run,
+        round=question.round,
+        board_digest=question.board.digest,
+        n_users=cohort.n_users,
+        first_row=cohort.first_row,
+        message=message,
+    ).to_bytes(n_items=cohort.n_items)
+
+
+def sealed_reply(envelope: Envelope, gate: Gate, make: Callable[[], bytes]) -> bytes:
+    """What ``make`` gives, or a refusal that is a code alone, sealed.
+
+    Args:
+        envelope: of the one who asked.
+        gate: is told of what failed.
+        make: notes its own refusals.
+    """
+    try:
+        return envelope.seal(make())
+    except RefusedError as refused:
+        return envelope.seal(refusal(refused.code))
+    except Exception:  # its text may hold data of this device
+        note(gate, Refusal.INTERNAL)
+        return envelope.seal(refusal(Refusal.INTERNAL))
+
+
+def note(gate: Gate, code: Refusal) -> None:
+    """Tell the gate of a refusal that is not its own."""
+    with suppress(Exception):  # a count that cannot be written is no reason to say anything else
+        gate.note(code)
+
+
+@contextmanager
+def noted(gate: Gate) -> Iterator[None]:
+    """Tell the gate of refusals that are not its own."""
+    try:
+        yield
+    except RefusedError as refused:
+        note(gate, refused.code)
+        raise
+
+
+def asked_of(question: Question, backend: str) -> tuple[Task, tuple[Request, ...]]:
+    """The task of the board and what it asks next: the board's word, not the server's.
+
+    Raises:
+        RefusedError: the board's task cannot be rebuilt, or it asks for nothing more.
+    """
+    try:
+        task = rebuild_task(question.board, backend=backend)
+        requests = task.requests(question.board)
+    except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    if not requests:
+        raise RefusedError(Refusal.WRONG_ROUND)
+    return task, requests
+
+
+__all__ = ["Gate", "RatingSource", "Scale", "asked_of", "note", "noted", "respond", "sealed_reply"]

@@ -1,0 +1,147 @@
+"""How a client answers the steps of a session: each once, what it gives once for ever, else with a code."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedboard.client.answering.contributing import RatingSource, Work, made_from_rows
+from fedboard.client.answering.rounds import Gate, asked_of, note, noted, sealed_reply
+from fedboard.client.answering.session_memory import Remembered, Vault, digest
+from fedboard.common.contribution import Contribution
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
+from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.step import Step, reply_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import Envelope
+
+NoiseOf = Callable[[Step], NoiseSource]
+"""Where a client's own noise of a round comes from."""
+
+
+class SessionGate(Gate, Protocol):
+    """A gate that also decides on sessions, before anything is asked that depends on ratings."""
+
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        """The protocol that a step names, held to what this client relies on.
+
+        Raises:
+            RefusedError: it is not answered.
+        """
+        ...
+
+    def welcome(self, step: Step) -> None:
+        """Hold the first step of a session against policy and history; books nothing.
+
+        Raises:
+            RefusedError: it is not answered.
+        """
+        ...
+
+
+def secure_noise(step: Step) -> NoiseSource:
+    """What a device draws from, whatever a server states."""
+    return SecureNoise()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What answers the steps of sessions."""
+
+    source: RatingSource
+    """The ratings. Private."""
+    gate: SessionGate
+    """Policy and record."""
+    vault: Vault
+    """Keeps the session between two steps."""
+    noise: NoiseOf = secure_noise
+    backend: str = "numpy"
+    """Which kernels compute."""
+
+
+def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
+    """Answer one step.
+
+    Guarantee: never raises. What it returns, sealed to the server's key, is the protocol's reply, or a refusal that
+    is a code alone; whether it is refused never depends on the ratings. A contribution is booked by the gate before
+    it is returned, which then refuses any other for this run, round and board, whatever the session. The same step
+    gets the same reply again.
+
+    Args:
+        content: the step, from a server that need not be trusted.
+        board: what came beside it, where it asks for a contribution.
+        client: who answers.
+    """
+    try:
+        step = Step.from_bytes(content)
+        envelope = Envelope.to(step.reply_key, about=step.sealed_about)
+    except RefusedError as refused:
+        note(client.gate, refused.code)
+        return refusal(refused.code)
+    except Exception:
+        note(client.gate, Refusal.INTERNAL)
+        return refusal(Refusal.INTERNAL)
+    asked = digest(content + (board or b""))
+    return sealed_reply(envelope, client.gate, lambda: reply_frame(_reply(step, asked, board, client)))
+
+
+def _reply(step: Step, asked: str, board: bytes | None, client: Client) -> bytes:
+    protocol = client.gate.protocol_of(step, backend=client.backend)
+    known = Remembered.of(client.vault, step)
+    if known is not None and known.asked == asked:
+        return known.reply
+    with noted(client.gate):
+        _require_in_turn(step, known)
+    if known is None:
+        client.gate.welcome(step)
+        state = protocol.join(step.about, client.noise(step)).to_bytes()
+    else:
+        state = known.state
+
+    def resumed() -> ClientSession:
+        return protocol.resume(step.about, client.noise(step), state)
+
+    if board is None:
+        session = resumed()
+        with noted(client.gate):
+            reply = session.answer(step.message, None)
+    else:
+        session, reply = _contributed(step, board, client, resumed)
+    remembered = Remembered(
+        about=digest(step.about), number=step.number, asked=asked, reply=reply, state=session.to_bytes()
+    )
+    client.vault.save(remembered.to_bytes())
+    return reply
+
+
+def _require_in_turn(step: Step, known: Remembered | None) -> None:
+    if known is None and step.number != 0:
+        raise RefusedError(Refusal.NO_SESSION)
+    if known is not None and step.number <= known.number:
+        raise RefusedError(Refusal.DUPLICATE)
+
+
+def _contributed(
+    step: Step, board: bytes, client: Client, resumed: Callable[[], ClientSession]
+) -> tuple[ClientSession, bytes]:
+    """The session after it has answered with what the ratings give, which is booked."""
+    gate = client.gate
+    with noted(gate):
+        question = step.question(board)
+        task, requests = asked_of(question, client.backend)
+    scale = gate.admit(question, question.board, requests)
+    work = Work(task, question.board, requests)
+    with noted(gate):
+        work.require_sound()
+
+    def give(rows: Contribution) -> tuple[ClientSession, bytes]:
+        session = resumed()  # as it was: one that has failed may be half way
+        return session, session.answer(step.message, Given(contribution=rows, requests=requests))
+
+    with noted(gate):
+        _, (session, reply) = made_from_rows(work, client.source, scale, give, gate.failed)
+    gate.commit(question, requests, scale, None)
+    return session, reply
+
+
+__all__ = ["Client", "NoiseOf", "SessionGate", "respond_step", "secure_noise"]

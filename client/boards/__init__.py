@@ -1,0 +1,1 @@
+"""Boards on a device: fetched, checked, kept."""

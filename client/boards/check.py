@@ -1,0 +1,142 @@
+"""Checking everything that a source offers: what a careful reader, or whoever runs a mirror, does once."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from typing import TypeVar
+
+import numpy as np
+
+from fedboard.client.boards.feed import PASSING
+from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.sources import Source
+from fedboard.common.board import Board
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey
+from fedboard.common.board_service.packing import unpack
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import InputError
+
+_UNCHECKED = PASSING | {FeedCode.UNTRUSTED}
+"""What says nothing about the boards."""
+_Got = TypeVar("_Got")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found of one manifest or file."""
+
+    check: str
+    passed: bool | None
+    """None: it could not be checked."""
+    detail: str
+
+
+def check_source(
+    source: Source, key: PinnedKey, *, max_bytes: int, patience: Patience | None = None
+) -> Iterator[Found]:
+    """Check the newest board and all before it: signatures, the chain, and every byte of every file.
+
+    Args:
+        source: trusted for nothing.
+        key: who signs.
+        max_bytes: largest file and largest board that are read.
+        patience: with a source that is busy or away; None for the default.
+
+    Yields:
+        One for each manifest and each file.
+
+    Raises:
+        FeedRefusedError: there is no newest manifest that the key signed.
+    """
+    patiently = _Patiently(patience or Patience())
+    newest = key.open(patiently(source.manifest))
+    later: Manifest | None = None
+    for version in range(newest.version, -1, -1):
+        try:
+            manifest = key.open(patiently(partial(source.manifest, version)))
+        except FeedRefusedError as error:
+            if error.code is not FeedCode.NOT_FOUND or version == newest.version:
+                yield Found(check=f"version {version}", passed=_failed(error), detail=str(error))
+            later = None
+            continue
+        yield _continued(manifest, version, newest, later)
+        for file in manifest.files:
+            reading = partial(_read_file, source, manifest, file)
+            too_large = max(file.size, file.board_size) > max_bytes
+            yield _file_finding(manifest, file, None if too_large else partial(patiently, reading))
+        later = manifest
+
+
+def _continued(manifest: Manifest, version: int, newest: Manifest, later: Manifest | None) -> Found:
+    same = manifest.version == version and manifest.run == newest.run
+    chained = later is None or later.previous_digest == manifest.board_digest
+    detail = "signed; " + (
+        "the next board continues it" if chained else "the next board does not continue it"
+    )
+    return Found(
+        check=f"version {version}",
+        passed=same and chained,
+        detail=detail if same else "signed, but as another version or run",
+    )
+
+
+class _Patiently:
+    """Asks a source that is busy or away again; one that stays so is no longer waited for."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience, self._left = patience, patience.attempts
+
+    def __call__(self, ask: Callable[[], _Got]) -> _Got:
+        failures = 0
+        while True:
+            try:
+                return ask()
+            except FeedRefusedError as error:
+                failures += 1
+                if error.code not in PASSING or failures >= self._left:
+                    self._left = 1 if error.code in PASSING else self._left
+                    raise
+                self._patience.wait(failures)
+
+
+def _failed(error: FeedRefusedError) -> bool | None:
+    return None if error.code in _UNCHECKED else False
+
+
+def _file_finding(manifest: Manifest, file: BoardFile, reading: Callable[[], str] | None) -> Found:
+    check = f"version {manifest.version}, {file.encoding.value}" + (
+        " since an earlier board" if file.bases else ""
+    )
+    try:
+        if reading is None:
+            return Found(check=check, passed=None, detail=str(FeedRefusedError(FeedCode.TOO_LARGE)))
+        detail = reading()
+    except FeedRefusedError as error:
+        return Found(check=check, passed=_failed(error), detail=str(error))
+    except InputError as error:
+        return Found(check=check, passed=False, detail=str(error))
+    return Found(check=check, passed=True, detail=detail)
+
+
+def _read_file(source: Source, manifest: Manifest, file: BoardFile) -> str:
+    content = bytearray()
+    for piece in source.read(manifest, file, 0):
+        content += piece
+        if len(content) > file.size:
+            raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+    if file.bases:
+        return f"{file.size} bytes as signed; builds on versions {', '.join(map(str, file.bases))}"
+    board_file = bytes(content)
+    if file.encoding is not Encoding.EXACT:
+        board_file = b"".join(unpack(BytesIO(board_file), board_size=file.board_size))
+    board = Board.from_bytes(np.frombuffer(board_file, dtype=np.uint8))
+    if board.digest != file.board_digest or hashlib.sha256(board_file).hexdigest() != file.board_sha256:
+        raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+    return f"{file.size} bytes as signed, board {board.digest[:16]}"
+
+
+__all__ = ["Found", "check_source"]

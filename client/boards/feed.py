@@ -1,0 +1,286 @@
+"""Fetching boards: verified before they are used, resumed where they broke off, never older than what was seen."""
+
+import fcntl
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.sources import Source, TellingSource
+from fedboard.common.board import write_atomically
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey, SignedManifest
+from fedboard.common.board_service.packing import unpack
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import InputError
+
+_SEEN = "seen.json"
+PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
+"""What may go better next time."""
+_SAME_BOARD = (Encoding.EXACT, Encoding.PACKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A board that is in the cache now."""
+
+    manifest: Manifest
+    file: BoardFile
+    """What it came as, or would have come as."""
+    path: Path
+    received: int
+    """Bytes of the file that came over the wire this time; 0 where the board was here already."""
+
+
+class BoardFeed:
+    """A reader's view of one run's boards.
+
+    Guarantee: a board gets into the cache only if the pinned key signed its manifest, it is of the followed run, no
+    older than the newest manifest ever seen here, continues it where versions are consecutive, and every byte is
+    the one that was signed. Whatever fails, the boards that were in the cache stay.
+    Not guaranteed: that there is no newer board; a server can withhold it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        key: PinnedKey,
+        cache: BoardCache,
+        *,
+        encoding: Encoding = Encoding.EXACT,
+        run: str | None = None,
+        max_bytes: int = 1 << 30,
+        patience: Patience | None = None,
+    ) -> None:
+        """Look at a source.
+
+        Args:
+            source: trusted for nothing.
+            key: who signs.
+            cache: of this run alone; remembers the newest manifest seen.
+            encoding: ``exact`` takes the smallest file that becomes the exact board.
+            run: the run to follow; None: the one that the cache follows, or the first one met.
+            max_bytes: largest file and largest board that are taken.
+            patience: None for the default.
+        """
+        self._source, self._key, self._cache = source, key, cache
+        self._encoding, self._run, self._max_bytes = Encoding(encoding), run, max_bytes
+        self._patience = patience or Patience()
+
+    def seen(self) -> Manifest | None:
+        """The newest manifest that was ever verified here, or None; one of another key does not count."""
+        path = self._cache.folder / _SEEN
+        if not path.exists():
+            return None
+        try:
+            return self._key.open(SignedManifest.from_bytes(path.read_bytes()))
+        except FeedRefusedError:
+            return None
+
+    def fetch(self, version: int | None = None) -> Fetched:
+        """Get the newest board, or that of a version, unless it is here already.
+
+        Raises:
+            FeedRefusedError: with a fixed code; nothing of what was in the cache is lost.
+        """
+        signed = self._patiently(lambda: self._source.manifest(version))
+        return self._take(signed, version=version)
+
+    def verify(self, signed: SignedManifest, *, version: int | None = None) -> Manifest:
+        """Verify a manifest against the key and against what was seen before; nothing is stored.
+
+        Args:
+            signed: from anybody.
+            version: the one that was asked for, which may be older than others; None: the newest one.
+
+        Raises:
+            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``wrong-run``, ``rollback`` or
+                ``broken-chain``.
+        """
+        manifest = self._key.open(signed)
+        seen = self.seen()
+        followed = self._run or (None if seen is None else seen.run)
+        if followed is not None and manifest.run != followed:
+            raise FeedRefusedError(FeedCode.WRONG_RUN)
+        if version is not None and manifest.version != version:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        if seen is not None and seen.run == manifest.run:
+            _require_continuation(seen, manifest, may_be_older=version is not None)
+        return manifest
+
+    def follow(self) -> Iterator[Fetched]:
+        """Each new board as it is published, without end.
+
+        Raises:
+            FeedRefusedError: as for ``fetch``.
+        """
+        failures = 0
+        while True:
+            try:
+                for signed in self._news():
+                    fetched, failures = self._take(signed), 0
+                    if fetched.received:
+                        yield fetched
+            except FeedRefusedError as error:
+                failures += 1
+                if error.code not in PASSING or failures >= self._patience.attempts:
+                    raise
+                self._patience.wait(failures)
+
+    def _news(self) -> Iterator[SignedManifest]:
+        seen = self.seen()
+        if isinstance(self._source, TellingSource):
+            yield from self._source.watch(None if seen is None else seen.version)
+            raise FeedRefusedError(FeedCode.UNREACHABLE)  # the service went away
+        while True:
+            yield self._source.manifest()
+            self._patience.sleep(self._patience.poll_seconds)
+
+    def _take(self, signed: SignedManifest, *, version: int | None = None) -> Fetched:
+        with self._alone():
+            return self._take_alone(signed, version=version)
+
+    def _take_alone(self, signed: SignedManifest, *, version: int | None) -> Fetched:
+        manifest = self.verify(signed, version=version)
+        seen = self.seen()
+        if seen is None or seen.version <= manifest.version:
+            write_atomically(self._cache.folder / _SEEN, signed.to_bytes())
+        wanted = self._smallest(manifest, base=None)
+        for cached in self._cache.boards():
+            if cached.digest == wanted.board_digest:
+                return Fetched(manifest=manifest, file=wanted, path=cached.path, received=0)
+        base = self._base(manifest)
+        try:
+            return self._download(manifest, self._smallest(manifest, base=base and base[0]), base and base[1])
+        except FeedRefusedError as error:
+            if base is None or error.code is not FeedCode.WRONG_DIGEST:
+                raise
+        return self._download(manifest, wanted, None)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from fetching into the same cache; a crash leaves no lock behind."""
+        with (self._cache.folder / "fetch.lock").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"{self._cache.folder}: another process is fetching boards into this cache; wait for it"
+                ) from None
+            yield
+
+    def _smallest(self, manifest: Manifest, *, base: int | None) -> BoardFile:
+        encodings = _SAME_BOARD if self._encoding in _SAME_BOARD else (self._encoding,)
+        offered = [file for encoding in encodings if (file := manifest.file(encoding, base)) is not None]
+        if not offered:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        return min(offered, key=lambda file: file.size)
+
+    def _base(self, manifest: Manifest) -> tuple[int, Path] | None:
+        """The newest board here that one of the files builds on."""
+        bases = {version for file in manifest.files for version in file.bases}
+        usable = [(board.version, board.path) for board in self._cache.boards() if board.version in bases]
+        return max(usable, default=None)
+
+    def _download(self, manifest: Manifest, file: BoardFile, base: Path | None) -> Fetched:
+        if max(file.size, file.board_size) > self._max_bytes:
+            raise FeedRefusedError(FeedCode.TOO_LARGE)
+        arriving = self._cache.folder / f"{file.sha256}.part"
+        for abandoned in self._cache.folder.glob("*.part"):
+            if abandoned != arriving:
+                abandoned.unlink(missing_ok=True)
+        received = self._receive(manifest, file, arriving)
+        try:
+            board_file = _unpacked(arriving, file, base)
+            path = self._cache.adopt(board_file, digest=file.board_digest)
+        except InputError as error:  # the key signed something that is no board, or not this one
+            raise FeedRefusedError(FeedCode.WRONG_DIGEST) from error
+        finally:
+            arriving.unlink(missing_ok=True)
+        return Fetched(manifest=manifest, file=file, path=path, received=received)
+
+    def _patiently(self, ask: Callable[[], SignedManifest]) -> SignedManifest:
+        failures = 0
+        while True:
+            try:
+                return ask()
+            except FeedRefusedError as error:
+                failures += 1
+                if error.code not in PASSING or failures >= self._patience.attempts:
+                    raise
+                self._patience.wait(failures)
+
+    def _receive(self, manifest: Manifest, file: BoardFile, arriving: Path) -> int:
+        """Read what is missing of a file, over as many attempts as it takes; the number of bytes that came."""
+        failures, before = 0, _size(arriving)
+        while (held := _size(arriving)) < file.size:
+            try:
+                self._read_on(manifest, file, arriving, held)
+            except FeedRefusedError as error:
+                if error.code not in PASSING:
+                    raise
+            arrived = _size(arriving)
+            if arrived == file.size:
+                break
+            failures = 1 if arrived > held else failures + 1
+            if failures >= self._patience.attempts:
+                raise FeedRefusedError(FeedCode.UNREACHABLE)
+            self._patience.wait(failures)
+        return file.size - before
+
+    def _read_on(self, manifest: Manifest, file: BoardFile, arriving: Path, held: int) -> None:
+        with arriving.open("ab") as stream:
+            for piece in self._source.read(manifest, file, held):
+                held += len(piece)
+                if held > file.size:
+                    stream.close()
+                    arriving.unlink()
+                    raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+                stream.write(piece)
+
+
+def _require_continuation(seen: Manifest, offered: Manifest, *, may_be_older: bool) -> None:
+    if offered.version < seen.version and not may_be_older:
+        raise FeedRefusedError(FeedCode.ROLLBACK)
+    contradicts = offered.version == seen.version and offered.board_digest != seen.board_digest
+    forks = offered.version == seen.version + 1 and offered.previous_digest != seen.board_digest
+    forked = seen.version == offered.version + 1 and seen.previous_digest != offered.board_digest
+    if contradicts or forks or forked:
+        raise FeedRefusedError(FeedCode.BROKEN_CHAIN)
+
+
+def _unpacked(arrived: Path, file: BoardFile, base: Path | None) -> Path:
+    """The board file that a complete download becomes, checked byte by byte; itself if it is one."""
+    if _sha256(arrived) != file.sha256:
+        raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+    if file.encoding is Encoding.EXACT:
+        return arrived
+    own = None if base is None or not file.bases else np.memmap(base, dtype=np.uint8, mode="r")
+    board_file, digest = arrived.with_suffix(".board.part"), hashlib.sha256()
+    with arrived.open("rb") as packed, board_file.open("wb") as stream:
+        for piece in unpack(packed, board_size=file.board_size, base=own):
+            digest.update(piece)
+            stream.write(piece)
+    if digest.hexdigest() != file.board_sha256:
+        board_file.unlink()
+        raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+    return board_file
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+__all__ = ["PASSING", "BoardFeed", "Fetched"]

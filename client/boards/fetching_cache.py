@@ -1,0 +1,95 @@
+"""A cache of boards that fetches what it is asked for and does not hold: for a device that answers about published
+boards alone.
+"""
+
+import logging
+import random
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from fedboard.client.boards.authority import read_authority
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.feed import PASSING, BoardFeed
+from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.sources import open_source
+from fedboard.common.board_service.manifest import PinnedKey
+from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.errors import InputError
+
+_log = logging.getLogger(__name__)
+
+_WAIT_SECONDS: Final = 30.0
+"""A board is signed some seconds after it is made, and the question about it may come before."""
+_REPLY_SECONDS: Final = 10.0
+_PAUSE: Final = (0.5, 1.5)
+
+
+class FetchingCache(BoardCache):
+    """A cache that looks where boards come from before it says that a board was not published.
+
+    Guarantee: as for ``BoardCache``; what is fetched is verified as ``BoardFeed`` does. What is asked of the source
+    is its newest board, so that it learns no more than from any other reader.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_bytes: int,
+        source: str,
+        public_key: Path,
+        authority: Path | None = None,
+        wait_seconds: float = _WAIT_SECONDS,
+    ) -> None:
+        """Use a folder; nothing is fetched yet.
+
+        Args:
+            folder: the place.
+            max_bytes: of all boards together, and of one that is taken.
+            source: of boards, as ``open_source`` takes it.
+            public_key: PEM file of the key that signs them.
+            authority: PEM file of the authority that vouches for the source; None: the system's.
+            wait_seconds: for a board that is not there yet.
+
+        Raises:
+            InputError: key or certificate cannot be read.
+        """
+        super().__init__(folder, max_bytes=max_bytes)
+        if authority is not None:
+            read_authority(authority)
+        self._largest, self._place, self._authority = max_bytes, source, authority
+        self._key, self._wait_seconds = PinnedKey.read(public_key), wait_seconds
+
+    def holds(self, digest: str) -> bool:
+        """Whether a board with this digest was published: it is here, or comes within the time."""
+        end = time.monotonic() + self._wait_seconds
+        while not super().holds(digest):
+            again = self._fetch()
+            if super().holds(digest):
+                break
+            if not again or time.monotonic() > end:
+                _log.warning("%s does not publish the board %s that is asked about", self._place, digest[:16])
+                return False
+            time.sleep(random.uniform(*_PAUSE))
+        return True
+
+    def _fetch(self) -> bool:
+        """Take the newest board; whether it is worth while to ask again."""
+        try:
+            with closing(
+                open_source(self._place, authority=self._authority, seconds=_REPLY_SECONDS)
+            ) as source:
+                BoardFeed(
+                    source, self._key, self, max_bytes=self._largest, patience=Patience(attempts=1)
+                ).fetch()
+        except FeedRefusedError as refused:
+            _log.warning("no board from %s: %s", self._place, refused)
+            return refused.code in PASSING
+        except InputError as error:  # another process is fetching into this folder, or the source is none
+            _log.warning("no board from %s: %s", self._place, error)
+        return True
+
+
+__all__ = ["FetchingCache"]

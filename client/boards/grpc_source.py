@@ -1,0 +1,118 @@
+"""A board service as a source of boards."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+
+from fedboard.client.boards.authority import read_authority
+from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
+from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
+from fedboard.common.board_service.manifest import BoardFile, Manifest, SignedManifest
+from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, MAX_MESSAGE_BYTES, WATCH, method
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+
+_CODES = {
+    grpc.StatusCode.NOT_FOUND: FeedCode.NOT_FOUND,
+    grpc.StatusCode.INVALID_ARGUMENT: FeedCode.MALFORMED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: FeedCode.RATE_LIMITED,
+}
+
+_NOT_VOUCHED_FOR = ("certificate_verify_failed", "hostname verification", "peer certificate")
+"""What gRPC writes of a certificate that it does not take; it has no status of its own for that."""
+
+
+class GrpcSource:
+    """A board service."""
+
+    def __init__(
+        self, address: str, *, tls: bool = True, authority: Path | None = None, seconds: float = 30.0
+    ) -> None:
+        options = [
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.keepalive_time_ms", 60_000),
+            ("grpc.keepalive_timeout_ms", 20_000),
+            ("grpc.enable_http_proxy", 0),
+        ]
+        if tls:
+            roots = None if authority is None else read_authority(authority).encode("ascii")
+            credentials = grpc.ssl_channel_credentials(root_certificates=roots)
+            self._channel = grpc.secure_channel(address, credentials, options=options)
+        else:
+            self._channel = grpc.insecure_channel(address, options=options)
+        self._seconds = seconds
+
+    def manifest(self, version: int | None = None) -> SignedManifest:
+        """By ``Latest``, or by ``Get`` of a version without a file."""
+        with _grpc_failures():
+            if version is None:
+                call = self._channel.unary_unary(
+                    method(LATEST), LatestRequest.SerializeToString, SignedMessage.FromString
+                )
+                return _signed(call(LatestRequest(), timeout=self._seconds))
+            for part in self._get(GetRequest(version=version), self._seconds):
+                if part.WhichOneof("part") == "manifest":
+                    return _signed(part.manifest)
+        raise FeedRefusedError(FeedCode.MALFORMED)
+
+    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+        """By ``Get``."""
+        request = GetRequest(digest=manifest.board_digest, encoding=file.encoding.value, offset=offset)
+        if file.bases:
+            request.base = file.bases[-1]
+        allowed = self._seconds * (1 + (file.size - offset) / CHUNK_BYTES)
+        with _grpc_failures():
+            for part in self._get(request, allowed):
+                if part.WhichOneof("part") == "chunk":
+                    yield part.chunk
+
+    def watch(self, known: int | None) -> Iterator[SignedManifest]:
+        """The newest manifest if it is not known, then each one as it is published; ends when the service does."""
+        call = self._channel.unary_stream(
+            method(WATCH), WatchRequest.SerializeToString, SignedMessage.FromString
+        )
+        stream = call(WatchRequest(known=known))
+        try:
+            with _grpc_failures():
+                for message in stream:
+                    yield _signed(message)
+        finally:
+            stream.cancel()
+
+    def close(self) -> None:
+        """Close the channel; whatever runs over it ends."""
+        self._channel.close()
+
+    def _get(self, request: GetRequest, seconds: float) -> Iterator[Part]:
+        call = self._channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
+        stream = call(request, timeout=seconds)
+        try:
+            yield from stream
+        finally:
+            stream.cancel()
+
+
+def _signed(message: SignedMessage) -> SignedManifest:
+    try:
+        return SignedManifest(content=message.content.decode(), signature=message.signature.hex())
+    except UnicodeDecodeError as error:
+        raise FeedRefusedError(FeedCode.MALFORMED) from error
+
+
+@contextlib.contextmanager
+def _grpc_failures() -> Iterator[None]:
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise FeedRefusedError(_code(error)) from error
+
+
+def _code(error: grpc.RpcError) -> FeedCode:
+    unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
+    if unavailable and any(sign in (error.details() or "").lower() for sign in _NOT_VOUCHED_FOR):
+        return FeedCode.UNTRUSTED
+    return _CODES.get(error.code(), FeedCode.UNREACHABLE)
+
+
+__all__ = ["GrpcSource"]

@@ -1,0 +1,175 @@
+"""Where boards come from: a board service (``grpc_source``), a web server with a mirror on it, or a folder.
+
+A source is never trusted: what it says is verified by whoever asks it.
+"""
+
+import contextlib
+import http.client
+import re
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from fedboard.client.boards.authority import read_authority
+from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
+from fedboard.common.board_service.manifest import MAX_MANIFEST_BYTES, BoardFile, Manifest, SignedManifest
+from fedboard.common.board_service.methods import CHUNK_BYTES
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import InputError
+
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+
+
+class Source(Protocol):
+    """What a reader asks. Every method raises ``FeedRefusedError`` with a code where nothing usable comes."""
+
+    def manifest(self, version: int | None = None) -> SignedManifest:
+        """The manifest of a version, or of the newest board."""
+        ...
+
+    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+        """The bytes of a file from an offset on, in pieces of at most ``CHUNK_BYTES``."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@runtime_checkable
+class TellingSource(Source, Protocol):
+    """A source that tells of new boards by itself."""
+
+    def watch(self, known: int | None) -> Iterator[SignedManifest]:
+        """The newest manifest if it is not known, then each one as it is published; ends when the source does."""
+        ...
+
+
+def open_source(place: str, *, authority: Path | None = None, seconds: float = 30.0) -> Source:
+    """Open a source by the form of its name.
+
+    Args:
+        place: ``grpcs://host:port`` or ``host:port``, ``grpc://host:port`` (no TLS), ``https://...``, ``http://...``
+            or a folder.
+        authority: PEM file of the certificate authority to trust for TLS; None: the usual ones.
+        seconds: for a manifest or for the next piece of a file, before it counts as unreachable.
+
+    Raises:
+        InputError: no such folder, an unknown form, or no certificate in the authority's file.
+    """
+    scheme, separator, rest = place.partition("://")
+    if not separator and _HOST_AND_PORT.fullmatch(place) and not Path(place).exists():
+        scheme, separator, rest = "grpcs", "://", place
+    if not separator:
+        if not Path(place).is_dir():
+            raise InputError(
+                f"{place}: no such folder; give a mirror's folder, or grpcs://host:port or https://..."
+            )
+        return FolderSource(Path(place))
+    if scheme in ("http", "https"):
+        return HttpSource(place, authority=authority, seconds=seconds)
+    if scheme in ("grpc", "grpcs"):
+        from fedboard.client.boards.grpc_source import (
+            GrpcSource,  # 25 MB that a reader of mirrors can do without
+        )
+
+        return GrpcSource(rest.rstrip("/"), tls=scheme == "grpcs", authority=authority, seconds=seconds)
+    raise InputError(f"{place}: give grpcs://host:port, grpc://host:port, https://..., or a mirror's folder")
+
+
+class HttpSource:
+    """A mirror on a web server, with or without support for ranges."""
+
+    def __init__(self, place: str, *, authority: Path | None = None, seconds: float = 30.0) -> None:
+        self._place, self._seconds = place.rstrip("/"), seconds
+        context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=context), _NoRedirectDown()
+        )
+
+    def manifest(self, version: int | None = None) -> SignedManifest:
+        """``latest.json``, or the manifest of a version."""
+        name = LATEST if version is None else manifest_name(version)
+        with _http_failures(), self._open(name) as answer:
+            return SignedManifest.from_bytes(answer.read(2 * MAX_MANIFEST_BYTES + 1))
+
+    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+        """By a request for a range; where the server sends the whole file, what is known is skipped."""
+        with _http_failures(), self._open(file_name(file.sha256), offset=offset) as answer:
+            skip = offset if answer.status != http.client.PARTIAL_CONTENT else 0
+            while skip > 0:
+                skipped = len(answer.read(min(skip, CHUNK_BYTES)))
+                if not skipped:
+                    return
+                skip -= skipped
+            while piece := answer.read(CHUNK_BYTES):
+                yield piece
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _open(self, name: str, *, offset: int = 0) -> Any:
+        headers = {"Range": f"bytes={offset}-"} if offset else {}
+        request = urllib.request.Request(f"{self._place}/{name}", headers=headers)
+        return self._opener.open(request, timeout=self._seconds)
+
+
+class FolderSource:
+    """A mirror's folder, on this machine or mounted."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def manifest(self, version: int | None = None) -> SignedManifest:
+        """``latest.json``, or the manifest of a version."""
+        name = LATEST if version is None else manifest_name(version)
+        with _file_failures(), (self._folder / name).open("rb") as stream:
+            return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
+
+    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+        """From the file."""
+        with _file_failures(), (self._folder / file_name(file.sha256)).open("rb") as stream:
+            stream.seek(offset)
+            while piece := stream.read(CHUNK_BYTES):
+                yield piece
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _NoRedirectDown(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from https to http."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """Refuse to leave TLS."""
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise FeedRefusedError(FeedCode.UNREACHABLE)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+@contextlib.contextmanager
+def _http_failures() -> Iterator[None]:
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        with error:
+            codes = {404: FeedCode.NOT_FOUND, 429: FeedCode.RATE_LIMITED, 503: FeedCode.RATE_LIMITED}
+            raise FeedRefusedError(codes.get(error.code, FeedCode.UNREACHABLE)) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        untrusted = isinstance(reason, ssl.SSLCertVerificationError)
+        raise FeedRefusedError(FeedCode.UNTRUSTED if untrusted else FeedCode.UNREACHABLE) from error
+
+
+@contextlib.contextmanager
+def _file_failures() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FeedRefusedError(FeedCode.NOT_FOUND) from error
+
+
+__all__ = ["FolderSource", "HttpSource", "Source", "TellingSource", "open_source"]

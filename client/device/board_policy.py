@@ -1,0 +1,75 @@
+"""Whether what a board promises holds, and is the promise that a person asks for."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedboard.client.device.policy import Policy
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.contribution import Request
+from fedboard.common.errors import FedboardError
+from fedboard.common.privacy.events import RELATIVE_TOLERANCE, is_amplified
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+MOST_RELEASES = 2_000
+"""Of a run: what a device recomputes in seconds."""
+_MOST_SAMPLED_ROUNDS = 64
+
+
+def require_certified(board: Board, plan: Iterable[Iterable[Request]], policy: Policy) -> None:
+    """Recompute a board's certificate and hold it against the run's own plan and a policy.
+
+    A board of version 0 holds no data and needs no certificate. Numbers that are not finite are on no board.
+
+    Args:
+        board: from a server that need not be trusted.
+        plan: all rounds of the run, as from ``Task.plan``.
+        policy: says which adjacency and which noise.
+
+    Raises:
+        RefusedError: ``bad-board``, ``other-adjacency`` or ``not-private``.
+    """
+    if not all(np.isfinite(array).all() for array in board.arrays.values()):
+        raise RefusedError(Refusal.BAD_BOARD)
+    if board.version == 0:
+        return
+    certificate = _verified(board)
+    if certificate.claim.adjacency != policy.adjacency:
+        raise RefusedError(Refusal.OTHER_ADJACENCY)
+    if not _keeps_to(certificate.releases, plan):
+        raise RefusedError(Refusal.BAD_BOARD)
+    if not certificate.private and not policy.seeded_noise:
+        raise RefusedError(Refusal.NOT_PRIVATE)
+
+
+def _verified(board: Board) -> Certificate:
+    try:
+        certificate = Certificate.from_dict(dict(board.certificate or {}))
+        about_it = certificate.board_digest == board.digest and _is_affordable(certificate.releases)
+        holds = about_it and certificate.holds
+    except (FedboardError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    if not holds:
+        raise RefusedError(Refusal.BAD_BOARD)
+    return certificate
+
+
+def _is_affordable(releases: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a device can recompute what they cost: of other noise and of sampling it takes loss distributions."""
+    sampled = {event["participation"].get("round") for event in releases if is_amplified(event)}
+    gaussian = all(event.get("mechanism") == "gaussian" for event in releases)
+    return gaussian and len(releases) <= MOST_RELEASES and len(sampled) <= _MOST_SAMPLED_ROUNDS
+
+
+def _keeps_to(releases: Iterable[Mapping[str, Any]], plan: Iterable[Iterable[Request]]) -> bool:
+    """Whether every planned release that was made had at least the noise that the board's configuration states."""
+    planned = {request.name: request.release.noise_multiplier for asked in plan for request in asked}
+    return all(
+        event["noise_multiplier"] >= planned.get(event["name"], 0.0) * (1 - RELATIVE_TOLERANCE)
+        for event in releases
+    )
+
+
+__all__ = ["MOST_RELEASES", "require_certified"]

@@ -1,0 +1,274 @@
+"""A device's configuration: one TOML file that says where ratings, policy, server and boards are."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.device.policy import Policy
+from fedboard.client.private_files import make_private_folder
+from fedboard.client.ratings.store import RatingStore
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.accounting.budget import Budget
+
+if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
+    from fedboard.client.answering.kept_answers import KeptAnswers
+    from fedboard.client.answering.refusal_counts import RefusalCounts
+    from fedboard.client.answering.rounds import RatingSource
+    from fedboard.client.device.gate import DeviceGate
+    from fedboard.client.device.ledger import DeviceLedger
+    from fedboard.client.ratings.cohort_file import CohortFile
+
+
+_HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):\d{1,5}")
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A section that refuses keys it does not know."""
+
+
+class Ratings(_Section, frozen=True, kw_only=True):
+    """``[ratings]``: where they are."""
+
+    store: Path | None = None
+    """The store of one person, as ``fedboard ratings init`` makes it."""
+    cohort: Path | None = None
+    """Instead of it: a folder with the ratings of many users, for a gateway."""
+    first_row: int | None = None
+    """Number of the first user in the population, where a run numbers its users; default 0, or the folder's."""
+
+    def __post_init__(self) -> None:
+        """Check that there is one place.
+
+        Raises:
+            InputError: none or two.
+        """
+        if (self.store is None) == (self.cohort is None):
+            raise InputError("[ratings] needs either store or cohort")
+        if self.first_row is not None and self.first_row < 0:
+            raise InputError("first_row must be >= 0")
+
+
+class Server(_Section, frozen=True, kw_only=True):
+    """``[server]``: whom a device that trains asks for work."""
+
+    address: str
+    """``host:port`` of the server's proxy."""
+    ca_certificate: Path
+    """PEM file of the authority that vouches for the server."""
+    node_key: Path
+    """This node's private key."""
+    poll_seconds: float = 1.0
+    """Mean time between two questions for work."""
+
+    def __post_init__(self) -> None:
+        """Check the form of the address.
+
+        Raises:
+            InputError: it is none.
+        """
+        if not _HOST_AND_PORT.fullmatch(self.address):
+            raise InputError(
+                "address of [server] is HOST:PORT and nothing else, such as fedboard.example.org:8443, "
+                f"got {self.address!r}"
+            )
+
+
+class Boards(_Section, frozen=True, kw_only=True):
+    """``[board]``: where boards come from and where they are kept."""
+
+    cache: Path = Path("boards")
+    """A folder."""
+    source: str | None = None
+    """Address of a board service, or of a mirror."""
+    public_key: Path | None = None
+    """The key that signs the boards' manifests."""
+    ca_certificate: Path | None = None
+    """PEM file of the authority that vouches for the source; default: that of ``[server]`` for a board service,
+    the system's for a web server."""
+    max_bytes: int = 1 << 30
+    """Room for cached boards."""
+
+
+class DeviceConfig(_Section, frozen=True, kw_only=True):
+    """The whole file; paths are absolute once it is read by ``load_device``."""
+
+    ratings: Ratings
+    policy: Policy
+    state: Path = Path("state")
+    """Folder of the device's own record: ledger, last answers, counts of refusals."""
+    server: Server | None = None
+    board: Boards = Boards()
+
+    @property
+    def ledger(self) -> Path:
+        """The device's ledger."""
+        return self.state / "ledger.sqlite"
+
+    def open_source(self) -> "RatingStore | CohortFile":
+        """Open the ratings.
+
+        Raises:
+            InputError: nothing usable is there.
+        """
+        ratings = self.ratings
+        if ratings.store is not None:
+            return RatingStore.open(ratings.store, first_row=ratings.first_row or 0)
+        from fedboard.client.ratings.cohort_file import CohortFile
+
+        assert ratings.cohort is not None  # checked by Ratings
+        return CohortFile.open(ratings.cohort, first_row=ratings.first_row)
+
+    def open_ledger(self, *, read_only: bool = False) -> "DeviceLedger":
+        """Open the device's ledger; to write, it is made on first use.
+
+        Raises:
+            InputError: it is not there, or the configuration asks for more than it was made for.
+            PrivacyError: tampered with, or another process is answering.
+        """
+        from fedboard.client.device.ledger import DeviceLedger
+
+        if not read_only:
+            self._make_state_folder()
+        if read_only or self.ledger.exists():
+            ledger = DeviceLedger.open(self.ledger, read_only=read_only)
+        else:
+            ledger = DeviceLedger.create(self.ledger, self.policy.limit())
+        try:
+            _require_same_limit(self.ledger, made_for=ledger.limit, asked=self.policy.limit())
+        except InputError:
+            ledger.close()
+            raise
+        return ledger
+
+    def _make_state_folder(self) -> None:
+        try:
+            make_private_folder(self.state)
+        except OSError as error:
+            raise InputError(
+                f"{self.state}: this folder cannot be made, or not for its owner alone ({error.strerror}); "
+                "give it to whoever runs the device, or name another one as state"
+            ) from error
+
+    def answers(self) -> "KeptAnswers":
+        """The last answers, to be sent again where the server lost them."""
+        from fedboard.client.answering.kept_answers import KeptAnswers
+
+        return KeptAnswers(self.state / "answers")
+
+    def refusals(self) -> "RefusalCounts":
+        """How often it refused.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        from fedboard.client.answering.refusal_counts import RefusalCounts
+
+        return RefusalCounts(self.state / "refusals.json")
+
+    def authority(self, source: str) -> Path | None:
+        """PEM file of the authority to trust at a source of boards; None for the system's."""
+        if self.board.ca_certificate is not None or self.server is None:
+            return self.board.ca_certificate
+        return None if source.startswith("https:") else self.server.ca_certificate
+
+    def board_cache(self) -> BoardCache:
+        """The boards that were fetched."""
+        return BoardCache(self.board.cache, max_bytes=self.board.max_bytes)
+
+    def published_boards(self) -> BoardCache:
+        """The same, for the gate: with ``published_only`` it fetches what it misses, where it knows from whom.
+
+        Raises:
+            InputError: key or certificate of the source cannot be read.
+        """
+        board = self.board
+        if not self.policy.published_only or board.source is None or board.public_key is None:
+            return self.board_cache()
+        from fedboard.client.boards.fetching_cache import FetchingCache
+
+        return FetchingCache(
+            board.cache,
+            max_bytes=board.max_bytes,
+            source=board.source,
+            public_key=board.public_key,
+            authority=self.authority(board.source),
+        )
+
+
+def load_device(path: Path) -> DeviceConfig:
+    """Read a device's configuration; paths in it are relative to its own folder.
+
+    Raises:
+        InputError: not there, not TOML, or a key or value that is not one; says which.
+    """
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{path}: no device is configured there ({error.strerror}); make one with `fedboard ratings init`"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML ({error})") from error
+    folder = path.resolve().parent
+
+    def convert(kind: type, value: object) -> object:
+        if kind is Path and isinstance(value, str):
+            return folder / value
+        raise TypeError(f"must be the text of a {kind.__name__.lower()}")  # msgspec adds the place
+
+    try:
+        config = msgspec.convert(plain, DeviceConfig, dec_hook=convert)
+    except (msgspec.ValidationError, InputError, PrivacyError) as error:
+        raise InputError(f"{path}: {error}") from None
+    board = msgspec.structs.replace(config.board, cache=folder / config.board.cache)
+    return msgspec.structs.replace(config, state=folder / config.state, board=board)
+
+
+@contextmanager
+def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
+    """Open what answers for a device: its ratings and its gate; one process at a time.
+
+    Args:
+        path: its TOML file.
+
+    Raises:
+        InputError: configuration, ratings or state cannot be used as they are.
+        PrivacyError: the ledger was tampered with, or another process is answering for this device.
+        StorageError: a file is damaged or cannot be written.
+    """
+    from fedboard.client.device.gate import DeviceGate
+
+    config = load_device(path)
+    with ExitStack() as stack:
+        ledger = stack.enter_context(config.open_ledger())
+        source = config.open_source()
+        if isinstance(source, RatingStore):
+            stack.enter_context(source)
+        gate = DeviceGate(
+            config.policy,
+            ledger=ledger,
+            answers=config.answers(),
+            refusals=config.refusals(),
+            cache=config.published_boards(),
+        )
+        yield source, gate
+
+
+def _require_same_limit(place: Path, *, made_for: Budget, asked: Budget) -> None:
+    same_terms = (made_for.delta, made_for.adjacency) == (asked.delta, asked.adjacency)
+    if same_terms and asked.epsilon <= made_for.epsilon:
+        return
+    raise InputError(
+        f"{place} was made for at most epsilon {made_for.epsilon:g} at delta {made_for.delta:g}, "
+        f"{made_for.adjacency}; the policy may ask for a smaller epsilon, but not for epsilon {asked.epsilon:g} "
+        f"at delta {asked.delta:g}, {asked.adjacency}"
+    )
+
+
+__all__ = ["Boards", "DeviceConfig", "Ratings", "Server", "load_device", "open_device"]

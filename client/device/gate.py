@@ -1,0 +1,257 @@
+"""The gate of a device: what a question must meet before anything is computed, and what is booked before it leaves.
+
+Every check looks at the question, at the policy and at what was given before, never at the ratings: a refusal
+that depended on them would itself tell something about them, without any noise. So a catalogue that names only
+this person's items cannot be refused by looking at them; it is refused because it is too small, because it is not
+the one that the policy names, or because the board is not one that was published to everybody.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from fedboard.client.answering.kept_answers import KeptAnswers
+from fedboard.client.answering.refusal_counts import RefusalCounts
+from fedboard.client.answering.rounds import Scale
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.soundness import has_sound_arrays
+from fedboard.client.device.board_policy import MOST_RELEASES, require_certified
+from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger, require_run_name
+from fedboard.client.device.policy import Policy
+from fedboard.client.device.protocol_policy import relied_on
+from fedboard.client.device.run_terms import catalogue_digest, terms_of
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.step import Step
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+_log = logging.getLogger(__name__)
+
+
+class DeviceGate:
+    """Decides on each question by the user's policy; the ledger is its only memory of what it answered.
+
+    Guarantee: each release of a run is answered at most once, all answers to a run come from one chain of boards
+    with one configuration, one catalogue and one personal scale, and nothing passes that would break the user's
+    limit. What is refused is counted and changes nothing else.
+    Not guaranteed: that a server states its noise truthfully, see ``DeviceLedger``.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        ledger: DeviceLedger,
+        answers: KeptAnswers,
+        refusals: RefusalCounts,
+        cache: BoardCache | None = None,
+    ) -> None:
+        """Use a ledger that is open for writing: its lock keeps a second process from answering too."""
+        self._policy = policy
+        self._ledger = ledger
+        self._answers = answers
+        self._refusals = refusals
+        self._cache = cache
+
+    def recall(self, question: Question) -> bytes | None:
+        """The bytes that answered this very question before, to be sent again as they are; None for a new one."""
+        answer = self._answers.recall(question)
+        booked = answer is not None and question.board.digest in {
+            about.board for about, _ in self._answered(question.run)
+        }
+        return answer if booked else None
+
+    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
+        """Hold a question against policy, history and limit; books nothing.
+
+        Args:
+            question: from a server that need not be trusted.
+            board: the question's.
+            requests: what the task of the board asks.
+
+        Returns:
+            The part that is given in every round of this run: a multiple of ``1 / SCALE_STEPS`` in (0, 1].
+
+        Raises:
+            RefusedError: the code says why.
+        """
+        with self._counting():
+            self._require_allowed(question, board)
+            self._require_history(question.run, board)
+            plan = _plan_of(board)
+            self._require_promise(board, requests, plan)
+            return self._scale(question.run, (requests, *plan[board.version + 1 :]))
+
+    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+        """The protocol that a step names, where the policy allows the run and what the protocol relies on.
+
+        Raises:
+            RefusedError: the code says why.
+        """
+        with self._counting():
+            self._require_run(step.run, step.protocol, private_noise=step.private_noise)
+            return relied_on(step.protocol, step.parameters, self._policy, backend=backend)
+
+    def welcome(self, step: Step) -> None:
+        """Hold the first step of a session against what was answered before; books nothing.
+
+        Raises:
+            RefusedError: this round, or a later one, was answered.
+        """
+        with self._counting():
+            answered = [about.round for about, _ in self._answered(step.run)]
+            _require(step.round not in answered, Refusal.ANSWERED_BEFORE)
+            _require(step.round > max(answered, default=-1), Refusal.WRONG_ROUND)
+
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
+        """Keep an answer on the device, if it is to be kept, then book it; nothing may be sent before this returns.
+
+        Raises:
+            RefusedError: it cannot be booked; nothing was.
+        """
+        about = AnsweredBoard(
+            round=question.round, board=question.board.digest, terms=terms_of(question.board)
+        )
+        with self._counting():
+            if answer is not None:
+                self._answers.keep(question, answer)
+            try:
+                self._ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
+            except (BudgetExceededError, PrivacyError):
+                self._answers.drop(question)
+                raise
+            self._answers.drop_earlier(question)  # not before: until now the server may ask for them again
+
+    def note(self, code: Refusal) -> None:
+        """Count a refusal that was made before this gate saw the question."""
+        self._refusals.add(code)
+
+    def failed(self, error: Exception) -> None:
+        """Count it and keep the reason here; rows that cannot be computed are answered as empty ones."""
+        self._refusals.add(Refusal.INTERNAL)
+        _log.error("rows could not be computed and are answered as empty ones", exc_info=error)
+
+    def _require_run(self, run: str, protocol: str, *, private_noise: bool) -> None:
+        policy = self._policy
+        _require(private_noise or policy.seeded_noise, Refusal.NOT_PRIVATE)
+        _require_name(run)
+        runs, protocols = policy.runs, policy.protocols
+        _require(runs is None or any(fnmatchcase(run, r) for r in runs), Refusal.NOT_ALLOWED)
+        _require(protocols is None or protocol in protocols, Refusal.NOT_ALLOWED)
+
+    def _require_allowed(self, question: Question, board: Board) -> None:
+        policy, catalogue = self._policy, board.catalogue
+        self._require_run(question.run, question.protocol, private_noise=question.private_noise)
+        _require(policy.tasks is None or board.task in policy.tasks, Refusal.NOT_ALLOWED)
+        _require(catalogue.n_items >= policy.smallest_catalogue, Refusal.SINGLES_OUT)
+        _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
+        agreed = policy.catalogues
+        _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
+        if policy.published_only:
+            published = self._cache is not None and self._cache.holds(board.digest)
+            _require(published, Refusal.NOT_PUBLISHED)
+
+    def _require_history(self, run: str, board: Board) -> None:
+        """The board must continue the last one that was answered; rounds may be missed in between."""
+        answered = {about.round: about for about, _ in self._answered(run)}
+        if not answered:
+            return
+        if board.version in answered:
+            same = answered[board.version].board == board.digest
+            raise RefusedError(Refusal.ANSWERED_BEFORE if same else Refusal.OTHER_HISTORY)
+        last = answered[max(answered)]
+        _require(board.version > last.round, Refusal.WRONG_ROUND)
+        _require(terms_of(board) == last.terms, Refusal.OTHER_HISTORY)
+        if board.version == last.round + 1:
+            _require(board.previous_digest == last.board, Refusal.OTHER_HISTORY)
+
+    def _require_promise(
+        self, board: Board, requests: Sequence[Request], plan: Sequence[Sequence[Request]]
+    ) -> None:
+        for request in (*requests, *(request for asked in plan for request in asked)):
+            _require(request.release.adjacency == self._policy.adjacency, Refusal.OTHER_ADJACENCY)
+            _require(request.release.noise_multiplier >= self._policy.least_noise, Refusal.NOT_PRIVATE)
+        require_certified(board, plan, self._policy)
+
+    def _scale(self, run: str, rounds: Sequence[Sequence[Request]]) -> float:
+        """Fixed by the first answer for the whole run, so that every round of it is the same part of her."""
+        policy, ledger = self._policy, self._ledger
+        of_run = min(policy.epsilon_per_run or policy.epsilon, policy.epsilon)
+        scales = {scale for _, scale in self._answered(run)}
+        if scales:
+            scale = min(scales)
+            fits = ledger.cost_with(rounds[0], scale=scale) <= policy.epsilon
+            _require(fits, Refusal.OVER_LIMIT)
+            _require(ledger.cost_with(rounds[0], scale=scale, run=run) <= of_run, Refusal.OVER_LIMIT)
+            return scale
+        scale = min(
+            ledger.largest_scale(rounds, epsilon=policy.epsilon),
+            ledger.largest_scale(rounds, epsilon=of_run, run=run),
+        )
+        enough = scale == 1.0 or (policy.scale_down and scale >= policy.smallest_scale)
+        _require(enough, Refusal.OVER_LIMIT)
+        return scale
+
+    def _answered(self, run: str) -> list[tuple[AnsweredBoard, float]]:
+        """Boards of a run that were answered, with the part given."""
+        given = (entry for entry in self._ledger.given() if entry.run == run)
+        return [(entry.about, entry.scale) for entry in given if entry.about is not None]
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count each refusal by its code; what the ledger refuses gets one too."""
+        try:
+            yield
+        except FedboardError as error:
+            code = _code(error)
+            self._refusals.add(code)
+            raise RefusedError(code) from None
+
+
+def _plan_of(board: Board) -> Sequence[Sequence[Request]]:
+    """All rounds of a run by its board's own configuration, which may be anybody's; the board fits it."""
+    stated = board.config.get("noise_multipliers")  # one for each release, so that no plan is longer
+    _require(isinstance(stated, Mapping) and len(stated) <= MOST_RELEASES, Refusal.BAD_BOARD)
+    try:
+        task = rebuild_task(board)
+        plan = task.plan()
+    except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    _require(set(board.config) <= set(task.config), Refusal.BAD_BOARD)  # a key that is not understood
+    _require(has_sound_arrays(board, task), Refusal.BAD_BOARD)
+    return plan
+
+
+def _require_name(run: str) -> None:
+    try:
+        require_run_name(run)
+    except PrivacyError:
+        raise RefusedError(Refusal.WRONG_RUN) from None
+
+
+def _code(error: FedboardError) -> Refusal:
+    match error:
+        case RefusedError():
+            return error.code
+        case BudgetExceededError():
+            return Refusal.OVER_LIMIT
+        case PrivacyError():
+            return Refusal.BAD_BOARD
+    return Refusal.INTERNAL
+
+
+def _require(holds: bool, code: Refusal) -> None:
+    if not holds:
+        raise RefusedError(code)
+
+
+__all__ = ["DeviceGate"]

@@ -1,0 +1,81 @@
+"""Where a person's own ratings are, for what she asks of her own device: a CSV file, a store, or her device's."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedboard.client.boards.open_board import open_board
+from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.ratings.store import RatingStore
+from fedboard.client.recommending.recommend import rating_range_of
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnView:
+    """A board with the ratings of one person in its catalogue."""
+
+    board: Board
+    own: Cohort
+    """A cohort of one. Private."""
+    left_out: int
+    """Ratings of hers that this board cannot use: not in its catalogue, or not on its range. Private."""
+
+
+def open_own(ratings: Path, place: Path | None) -> OwnView:
+    """Open a person's ratings beside a board.
+
+    Args:
+        ratings: a CSV file, a rating store, or a device's configuration (``.toml``).
+        place: a board file, run directory or cache; for a device it may be left out, its own cache is taken.
+
+    Raises:
+        InputError: one of them cannot be used as it is.
+    """
+    if ratings.suffix == ".toml":
+        store, cache = _of_device(ratings)
+        if place is None and not any(cache.glob("board-*.board")):
+            raise InputError(f"{cache}: this device has no board yet; get one with `fedboard board fetch`")
+        return _from_store(store, open_board(place or cache))
+    if place is None:
+        raise InputError("give a board too: a board file, or the directory of a run")
+    board = open_board(place)
+    if is_store(ratings):
+        return _from_store(ratings, board)
+    own = read_own_ratings(ratings, board.catalogue, rating_range=rating_range_of(board))
+    return OwnView(board=board, own=own, left_out=0)
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is a database; nothing else is asked of it here."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
+
+
+def _of_device(path: Path) -> tuple[Path, Path]:
+    from fedboard.client.device.config import load_device  # more to import than a reader needs
+
+    config = load_device(path)
+    if config.ratings.store is None:
+        raise InputError(f"{path}: this device holds the ratings of many users; name one user's instead")
+    return config.ratings.store, config.board.cache
+
+
+def _from_store(path: Path, board: Board) -> OwnView:
+    with RatingStore.open(path) as store:
+        own, coverage = store.cohort(board), store.coverage(board)
+    if own.n_ratings == 0:
+        raise InputError(
+            f"{path}: none of its {coverage.left_out} ratings can be used with this board; add some with "
+            "`fedboard ratings add`"
+        )
+    return OwnView(board=board, own=own, left_out=coverage.left_out)
+
+
+__all__ = ["OwnView", "is_store", "open_own"]

@@ -1,0 +1,124 @@
+"""Reading a person's own ratings from a small CSV file, on her own device."""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.client.recommending.catalogue_search import ItemIndex
+from fedboard.common.board import Catalogue
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+
+
+def read_own_ratings(path: Path, catalogue: Catalogue, *, rating_range: tuple[float, float] | None) -> Cohort:
+    """Read a CSV file with the header ``item,rating`` (or only ``item``, for implicit feedback).
+
+    Args:
+        path: the file; further columns are ignored.
+        catalogue: of the board; items are named by id or by title.
+        rating_range: public range of ratings, inclusive; None for implicit feedback, where being listed is
+            the rating.
+
+    Returns:
+        A cohort of one. Private: it stays on the device.
+
+    Raises:
+        InputError: a line that cannot be used as it is; names file, line and remedy. It quotes the file, so
+            it is for the person at the keyboard only.
+    """
+    index = ItemIndex(catalogue)
+    rated: dict[int, float] = {}
+    for place, row in rating_rows(path, needed=("item",) if rating_range is None else ("item", "rating")):
+        try:
+            item = index.find(row["item"])
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from None
+        if item in rated:
+            raise InputError(f"{place}: item {row['item']!r} is listed twice; keep one line per item")
+        rated[item] = 1.0 if rating_range is None else parse_rating(row["rating"], rating_range, place)
+    if not rated:
+        raise InputError(f"{path}: no ratings in it; one line per item is needed, below the header")
+    return _cohort_of_one(rated, catalogue.n_items)
+
+
+def rating_rows(
+    path: Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Place (file and line) and cells of each row that is not empty.
+
+    Args:
+        path: a CSV file with a header.
+        needed: names of columns that must be there.
+        optional: names of columns whose cells are "" where they are not.
+
+    Raises:
+        InputError: names file, line and remedy.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            header = next(reader, [])
+            columns = _columns(header, needed, optional, path)
+            for cells in reader:
+                place = f"{path}, line {reader.line_num}"
+                if not any(cell.strip() for cell in cells):
+                    continue
+                if len(cells) <= max(columns[name] for name in needed):
+                    raise InputError(f"{place}: {' and '.join(needed)} are needed, got {','.join(cells)!r}")
+                if len(cells) > len(header):
+                    raise InputError(
+                        f"{place}: {len(cells)} columns where the header has {len(header)}; "
+                        "put texts that hold a comma in quotes, and write 4.5 with a point"
+                    )
+                given = {n: cells[at].strip() for n, at in columns.items() if at < len(cells)}
+                yield place, dict.fromkeys(optional, "") | given
+    except OSError as error:
+        raise InputError(f"{path}: no ratings can be read there ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text; save the file as UTF-8 CSV") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def _columns(
+    header: list[str], needed: tuple[str, ...], optional: tuple[str, ...], path: Path
+) -> dict[str, int]:
+    names = [cell.strip().casefold() for cell in header]
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise InputError(
+            f"{path}, line 1: the header must name the columns {','.join(needed)}, got {','.join(header)!r}"
+        )
+    return {name: names.index(name) for name in (*needed, *optional) if name in names}
+
+
+def parse_rating(text: str, rating_range: tuple[float, float], place: str) -> float:
+    """A rating on a public range.
+
+    Raises:
+        InputError: not a number, or outside; names the place.
+    """
+    try:
+        rating = float(text)
+    except ValueError:
+        rating = math.nan
+    low, high = rating_range
+    if not low <= rating <= high:
+        raise InputError(f"{place}: a rating must be a number from {low:g} to {high:g}, got {text!r}")
+    return rating
+
+
+def _cohort_of_one(rated: Mapping[int, float], n_items: int) -> Cohort:
+    items = sorted(rated)
+    return Cohort(
+        indptr=np.array([0, len(items)], dtype=np.int64),
+        items=np.array(items, dtype=np.int32),
+        ratings=np.array([rated[item] for item in items], dtype=np.float32),
+        n_items=n_items,
+    )
+
+
+__all__ = ["parse_rating", "rating_rows", "read_own_ratings"]

@@ -1,0 +1,1 @@
+"""What a device computes from a board and ratings of its own."""

@@ -1,0 +1,61 @@
+"""Disjoint cohorts: each user answers in one round of a pass only, fixed by her public number.
+
+Rounds of one pass are about different users. Whoever is protected is part of one of them, so a pass costs what its
+costliest cohort costs, not the sum: parallel composition. It also holds where later rounds are chosen by what
+earlier ones showed, because to a user outside them these are post-processing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray
+from fedboard.common.errors import InputError
+from fedboard.common.per_user.participation import round_name, round_number
+from fedboard.common.privacy.releases.noise import NoiseSource
+
+
+@dataclass(frozen=True, slots=True)
+class DisjointCohorts:
+    """Alternating rounds ask cohort after cohort; everybody takes part in the preparation round.
+
+    Guarantee: user number j takes part in the rounds t = 1, 2, ... with ``(t - 1) mod cohorts = j mod cohorts`` and
+    in no others.
+    """
+
+    cohorts: int
+    """Number of cohorts; >= 2. Public."""
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: fewer than two cohorts.
+        """
+        if isinstance(self.cohorts, bool) or not isinstance(self.cohorts, int) or self.cohorts < 2:
+            raise InputError(f"disjoint cohorts must be a whole number >= 2, got {self.cohorts}")
+
+    @property
+    def assumption(self) -> str:
+        """What the guarantee takes for granted."""
+        return (
+            "Every user has a public number that does not depend on her data, and takes part only in the rounds of "
+            f"cohort (number modulo {self.cohorts}); of these rounds, which are about different users, the cohort "
+            "that costs most is accounted."
+        )
+
+    def event_field(self, name: str) -> dict[str, Any] | None:
+        """Kind, cohort, number of cohorts, and the pass as the round; None for the preparation round."""
+        if name == round_name(0):
+            return None
+        number, cohort = divmod(round_number(name) - 1, self.cohorts)
+        return {"kind": "disjoint", "cohort": cohort, "cohorts": self.cohorts, "round": f"pass-{number + 1}"}
+
+    def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray | None:
+        """The cohort whose turn it is: bool, shape (n_users,); public, no coin is thrown."""
+        stated = self.event_field(name)
+        return None if stated is None else np.arange(n_users) % self.cohorts == stated["cohort"]
+
+
+__all__ = ["DisjointCohorts"]

@@ -1,0 +1,230 @@
+"""Private quantiles of one number per user, such as the norm that a clipping norm should follow.
+
+Two forms. Each user says where her number lies as one entry of a row of zeros, so that her row has L2 norm 1,
+1 under ``add-remove`` and sqrt 2 under ``replace`` (both exact): ``AdaptiveClip`` has two places, within the bound
+and beyond it, and moves the bound a step a round; ``NormHistogram`` has many places and finds the quantile in one.
+
+Numbers are compared in floating point on the device; what leaves it is an integer row, so nothing in the proof
+depends on how the comparison rounds.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.contribution import Request, Source
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+
+PRESENCE_BOUND = 1 << 14
+"""L2 norm of one user's row, grid units; stands for 1. Fine, so that a personal privacy level can shrink it."""
+
+_TINY_SLOPE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveClip:
+    """A bound that follows a quantile of the users' norms, a step a round. Every field is public.
+
+    A user's row is (1, 0) if her norm is within the bound C and (0, 1) if beyond. From the noised sums (w, b):
+
+        C <- C exp(rate (target - w / (w + b))),    clamped to [lower, upper]
+
+    The row has norm 1. One number alone, her bit minus the target, has max(target, 1 - target); it gives the
+    difference ``w (1 - target) - b target`` with less noise, by 1 / sqrt 2 at the median and 2 % at 0.85. But
+    the step needs the number of users too, which the second place brings, and ``replace`` costs sqrt 2, not 2.
+
+    Reference: Andrew, Thakkar, McMahan and Ramaswamy (2021), Differentially private learning with adaptive
+    clipping, arXiv:1905.03871, Alg. 1 (its bit is centred at 1/2, its number of users public).
+    """
+
+    target: float
+    """Share of the users whose norm should be within the bound; in (0, 1)."""
+    rate: float = 1.0
+    """Step of log C per unit of that share that is missing; > 0. About the inverse density of log norms there."""
+    initial: float
+    """The first bound; > 0."""
+    lower: float
+    """The bound never falls below this; > 0."""
+    upper: float
+    """The bound never rises above this; at least ``initial``."""
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        _require_share(self.target)
+        if not 0.0 < self.rate < math.inf:
+            raise InputError(f"the rate of an adaptive bound must be finite and > 0, got {self.rate}")
+        if not 0.0 < self.lower <= self.initial <= self.upper < math.inf:
+            raise InputError(
+                "an adaptive bound needs 0 < lower <= initial <= upper, "
+                f"got {self.lower}, {self.initial} and {self.upper}"
+            )
+
+    def request(self, name: str, *, noise_multiplier: float, adjacency: Adjacency) -> Request:
+        """What a round asks of each user; its release is booked like any other.
+
+        Raises:
+            PrivacyError: no finite, positive noise.
+        """
+        return _request(
+            name, 2, noise_multiplier, adjacency, covers="users with a norm within the bound, and beyond"
+        )
+
+    def rows(self, norms: NDArray[np.floating], bound: float) -> IntArray:
+        """Each user's row, for ``Contribution.totals``.
+
+        Args:
+            norms: floating, shape (n_users,), >= 0. Private.
+            bound: C of this round. Public.
+
+        Returns:
+            int64, shape (n_users, 2), each row of norm ``PRESENCE_BOUND``. Private.
+
+        Raises:
+            PrivacyError: a norm is not finite; which one is not said.
+        """
+        return _one_hot(_finite(norms) > bound, 2)
+
+    def update(self, bound: float, released: FloatArray) -> float:
+        """The next round's bound: post-processing of the noised sums.
+
+        Where noise hides the users altogether the step is random, but never longer than ``rate``.
+
+        Args:
+            bound: C of the round that was released. Public.
+            released: float64, 2 numbers in any shape, the noised sums (w, b). Public.
+
+        Returns:
+            A bound in [lower, upper].
+        """
+        within, beyond = (float(value) for value in np.reshape(released, 2))
+        missing = self.target * beyond - (1.0 - self.target) * within
+        step = missing / max(within + beyond, 1.0)
+        step = min(max(step, self.target - 1.0), self.target)
+        return min(max(bound * math.exp(self.rate * step), self.lower), self.upper)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormHistogram:
+    """A histogram of the users' norms over public, log-spaced cells; any quantile follows without further cost.
+
+    Cell 0 ends at ``lowest``, cell k at ``lowest (highest / lowest)^(k / (cells - 2))``; the last has no end. A
+    user is in one cell, so her row has norm 1 whatever the number of cells. The noise of a cumulative count
+    grows with the square root of the cells below it.
+    """
+
+    lowest: float
+    """Upper end of the first cell; > 0."""
+    highest: float
+    """Lower end of the last cell; > lowest."""
+    cells: int = 34
+    """Number of cells; >= 3."""
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            InputError: a value is outside its range.
+        """
+        if not 0.0 < self.lowest < self.highest < math.inf:
+            raise InputError(
+                f"a norm histogram needs 0 < lowest < highest, got {self.lowest} and {self.highest}"
+            )
+        if self.cells < 3:
+            raise InputError(f"a norm histogram needs at least 3 cells, got {self.cells}")
+
+    @property
+    def edges(self) -> FloatArray:
+        """Upper ends of all cells but the last, float64, shape (cells - 1,)."""
+        return np.geomspace(self.lowest, self.highest, self.cells - 1)
+
+    def request(self, name: str, *, noise_multiplier: float, adjacency: Adjacency) -> Request:
+        """What a round asks of each user; its release is booked like any other.
+
+        Raises:
+            PrivacyError: no finite, positive noise.
+        """
+        return _request(name, self.cells, noise_multiplier, adjacency, covers="users per cell of their norm")
+
+    def rows(self, norms: NDArray[np.floating]) -> IntArray:
+        """Each user's row, for ``Contribution.totals``.
+
+        Args:
+            norms: floating, shape (n_users,), >= 0. Private.
+
+        Returns:
+            int64, shape (n_users, cells), each row of norm ``PRESENCE_BOUND``. Private.
+
+        Raises:
+            PrivacyError: a norm is not finite; which one is not said.
+        """
+        return _one_hot(np.searchsorted(self.edges, _finite(norms), side="left"), self.cells)
+
+    def quantile(self, released: FloatArray, target: float) -> float:
+        """The norm below which a share ``target`` of the users lies: post-processing of the noised counts.
+
+        Cumulative counts are made ascending by least squares, and log norms interpolated between the ends of cells.
+
+        Args:
+            released: float64, ``cells`` numbers in any shape. Public.
+            target: in (0, 1). Public.
+
+        Returns:
+            A norm in [lowest, highest].
+
+        Raises:
+            InputError: the target is out of range.
+        """
+        from scipy.optimize import isotonic_regression  # slow to import, and devices never need it
+
+        _require_share(target)
+        cumulated = np.cumsum(np.reshape(released, self.cells))
+        ascending = isotonic_regression(cumulated).x
+        below = ascending[:-1] / max(float(ascending[-1]), 1.0)
+        below += _TINY_SLOPE * np.arange(below.size)  # so that both ends of a stretch without norms count
+        found = math.exp(float(np.interp(target, below, np.log(self.edges))))
+        return min(max(found, self.lowest), self.highest)
+
+
+def _request(name: str, width: int, noise_multiplier: float, adjacency: Adjacency, *, covers: str) -> Request:
+    release = GaussianRelease(
+        name=name,
+        rows=1,
+        width=width,
+        layout="vector",
+        grid_step=1.0 / PRESENCE_BOUND,
+        l2_bound=PRESENCE_BOUND,
+        same_sign=True,
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        covers=covers,
+    )
+    return Request(source=Source.TOTAL, release=release)
+
+
+def _one_hot(places: NDArray[np.integer] | NDArray[np.bool_], width: int) -> IntArray:
+    rows = np.zeros((places.size, width), dtype=np.int64)
+    rows[np.arange(places.size), places.astype(np.int64)] = PRESENCE_BOUND
+    return rows
+
+
+def _finite(norms: NDArray[np.floating]) -> NDArray[np.floating]:
+    if not np.isfinite(norms).all():
+        raise PrivacyError("norms must be finite; NaN or infinity was refused")
+    return norms
+
+
+def _require_share(target: float) -> None:
+    if not 0.0 < target < 1.0:
+        raise InputError(f"the target of a private quantile must be in (0, 1), got {target}")
+
+
+__all__ = ["PRESENCE_BOUND", "AdaptiveClip", "NormHistogram"]

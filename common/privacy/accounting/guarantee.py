@@ -1,0 +1,169 @@
+"""Guarantees: what releases cost together, in the terms in which it is promised."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedboard.common.privacy.accounting.conversions import epsilon_through_renyi, epsilon_through_zcdp
+from fedboard.common.privacy.accounting.exact import compose_events, epsilon_by_library, epsilon_of_events
+from fedboard.common.privacy.accounting.grouping import mechanisms_of
+from fedboard.common.privacy.accounting.parallel import most_exposed
+from fedboard.common.privacy.events import Event, event_rho, is_disjoint
+
+CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+"""Where a certificate states epsilon beside the claim's own delta."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy for one unit under one adjacency. Every field is public."""
+
+    epsilon: float
+    """Privacy loss bound, natural-log units; >= 0."""
+    delta: float
+    """Probability that the bound fails; in (0, 1)."""
+    adjacency: str
+    """A value of ``Adjacency``; a string, so that a certificate with an unknown one can be read and
+    refused.
+    """
+    unit: str = "user"
+    """Whose presence is protected: one user with all her ratings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One point of the privacy curve of all releases together, and what looser accounting would make of it."""
+
+    delta: float
+    epsilon: float
+    """By the tightest accounting there is: the exact curve, or loss distributions; without a plan by
+    ``epsilon_when_adaptive``.
+    """
+    epsilon_rdp: float
+    """Converted from Renyi orders, at the best of them."""
+    epsilon_zcdp: float
+    """Converted from zCDP: ``rho + 2 sqrt(rho log(1 / delta))``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """What all releases cost together."""
+
+    mu: float
+    """Gaussian differential privacy: sqrt of the sum of squares of the releases' mu."""
+    rho: float
+    """Zero-concentrated differential privacy: sum of 1 / (2 z^2)."""
+    exact: bool
+    """Whether mu describes the releases exactly: all are Gaussian with full participation or disjoint
+    cohorts. Otherwise mu and rho are upper bounds, and epsilon comes from loss distributions, or without a
+    plan from what holds however releases were chosen.
+    """
+    epsilon: float
+    """Epsilon at the claim's delta; never above the claim's epsilon."""
+    epsilon_rdp: float
+    """The same converted from Renyi orders: a second opinion, never the claim."""
+    epsilon_zcdp: float
+    """The same converted from zCDP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was checked. ``passed`` is the verdict, ``detail`` says what was found."""
+
+    check: str
+    passed: bool
+    detail: str
+
+
+def composition_of(events: Sequence[Event], delta: float, *, planned: bool = False) -> Composition:
+    """Compose sound events.
+
+    Args:
+        events: public.
+        delta: in (0, 1), where epsilon is stated. Public.
+        planned: whether all were fixed before the first. Public.
+
+    Raises:
+        FedboardError: dp-accounting is needed and not installed.
+        PrivacyError: the events cannot be accounted together.
+    """
+    point = point_of(events, delta, planned=planned)
+    return Composition(
+        mu=compose_events(events),
+        rho=_rho(events),
+        exact=mechanisms_of(events).is_gaussian
+        and all(is_disjoint(event) or not event.get("participation") for event in events),
+        epsilon=point.epsilon,
+        epsilon_rdp=point.epsilon_rdp,
+        epsilon_zcdp=point.epsilon_zcdp,
+    )
+
+
+def curve_of(events: Sequence[Event], *, planned: bool = False) -> tuple[CurvePoint, ...]:
+    """The point of the curve at each of ``CURVE_DELTAS``."""
+    return tuple(point_of(events, delta, planned=planned) for delta in CURVE_DELTAS)
+
+
+def point_of(events: Sequence[Event], delta: float, *, planned: bool = False) -> CurvePoint:
+    """One point of the curve of sound events.
+
+    Renyi orders in closed form where all is Gaussian with full participation, else by dp-accounting; without a plan
+    those of the Gaussian that hides as little, since which order is best depends on what was chosen. zCDP counts
+    sampled rounds as full participation, since it knows no amplification.
+    """
+    rho = _rho(events)
+    if mechanisms_of(events).is_gaussian:
+        epsilon_rdp = epsilon_through_renyi(delta, rho=rho)
+    elif planned:
+        epsilon_rdp = epsilon_by_library(events, delta, accountant="rdp")
+    else:
+        epsilon_rdp = epsilon_through_renyi(delta, rho=compose_events(events) ** 2 / 2)
+    return CurvePoint(
+        delta=delta,
+        epsilon=epsilon_of_events(events, delta, planned=planned),
+        epsilon_rdp=epsilon_rdp,
+        epsilon_zcdp=epsilon_through_zcdp(delta, rho=rho),
+    )
+
+
+def composition_sentences(composition: Composition, n_releases: int, *, planned: bool) -> tuple[str, str]:
+    """What a composition says, in words; exact is said only of what is."""
+    together = f"Its {n_releases} releases together"
+    if composition.exact:
+        cost = (
+            f"{together} are exactly {composition.mu!r}-GDP, {composition.rho!r}-zCDP and, for every order "
+            f"alpha > 1, (alpha, alpha * {composition.rho!r})-Renyi differentially private, which is epsilon "
+            f"{composition.epsilon!r} at this delta."
+        )
+    else:
+        chosen = (
+            "All were fixed before the first."
+            if planned
+            else "No plan fixed them beforehand; this holds also where each was chosen by what earlier ones showed."
+        )
+        cost = (
+            f"{together} cost at most epsilon {composition.epsilon!r} at this delta. {chosen} They are at most "
+            f"{composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, because Laplace noise, a "
+            "choice by exponential mechanism or a random choice of who takes part is among them."
+        )
+    return cost, (
+        f"Converted from Renyi orders the same releases would be stated as epsilon "
+        f"{composition.epsilon_rdp!r}, converted from zCDP as {composition.epsilon_zcdp!r}."
+    )
+
+
+def _rho(events: Sequence[Event]) -> float:
+    return math.fsum(event_rho(event) for event in most_exposed(events))
+
+
+__all__ = [
+    "CURVE_DELTAS",
+    "Composition",
+    "CurvePoint",
+    "Finding",
+    "Guarantee",
+    "composition_of",
+    "composition_sentences",
+    "curve_of",
+    "point_of",
+]

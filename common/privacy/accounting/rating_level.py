@@ -1,0 +1,201 @@
+"""What a guarantee for users implies for one rating and for several users together.
+
+A user's ratings pass through her own model and her own weights, so one rating can move everything she sends. Her
+epsilon divided by the number of her ratings is therefore promised by nothing here; what is promised:
+
+* A rating of a user who takes part, changed, added or removed, changes her row. Under ``replace`` that is one step
+  between neighbours. Under ``add-remove`` it is a removal and an addition; a sum then moves by at most
+  ``norm(x - x')``, which is twice the bound, or sqrt 2 times where inner products are non-negative.
+* k users together are k steps: k mu where all is mu-GDP.
+* Only where a contribution is a sum of terms, one a rating, each with at most a fixed share of the bound whatever
+  the other ratings are, one term's presence costs that share of mu: ``mu / sqrt(tau)`` after trimming to tau
+  ratings with the constant weight ``1 / sqrt(tau)``.
+
+Reference: Dong, Roth and Su (2022), arXiv:1905.02383, theorem 2.14 (groups); Vadhan (2017), doi:10.1007/978-3-319-
+57048-8_7, lemma 2.2 (groups in terms of epsilon and delta).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.accounting.exact import compose_events, compose_mu, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.grouping import mechanisms_of
+from fedboard.common.privacy.accounting.parallel import most_exposed
+from fedboard.common.privacy.adjacency import Adjacency, sensitivity_factor
+from fedboard.common.privacy.events import Event, event_mu
+
+_PAIR = 2
+_SMALLER_DELTAS = tuple(4.0**-step for step in range(1, 13))
+"""Where a group's guarantee is looked for if no closed form is known; each gives a valid one, the best is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implied:
+    """What the releases guarantee beside the claim, at the claim's delta. Every field is public."""
+
+    rating_epsilon: float
+    """For one rating of a user who takes part: changed, added or removed."""
+    pair_epsilon: float
+    """For two users together: a household, say."""
+
+
+def implied_by(events: Sequence[Event], delta: float, *, planned: bool = False) -> Implied:
+    """Guarantees that follow from sound releases without another assumption.
+
+    Args:
+        events: all of one adjacency. Public.
+        delta: in (0, 1). Public.
+        planned: whether all were fixed before the first. Public.
+    """
+    return Implied(
+        rating_epsilon=rating_epsilon(events, delta, planned=planned),
+        pair_epsilon=group_epsilon(events, delta, n_users=_PAIR, planned=planned),
+    )
+
+
+def rating_epsilon(events: Sequence[Event], delta: float, *, planned: bool = False) -> float:
+    """Epsilon for one rating of a user who takes part, changed, added or removed.
+
+    Under ``replace-values`` and ``replace-labels`` for one value or label, changed; that it is there is public.
+
+    Args:
+        events: sound; all of one adjacency. Public.
+        delta: in (0, 1). Public.
+        planned: whether all were fixed before the first. Public.
+
+    Raises:
+        PrivacyError: the adjacencies differ, or an event is not sound.
+    """
+    if _adjacency(events) is not Adjacency.ADD_REMOVE:
+        return epsilon_of_events(events, delta, planned=planned)
+    mechanisms = mechanisms_of(events)
+    exposed = most_exposed(events, lambda event: _exchanged_mu(event) ** 2)
+    bound = epsilon_of(delta, mu=compose_mu(map(_exchanged_mu, exposed)))
+    if mechanisms.is_gaussian:
+        return bound
+    return min(bound, group_epsilon(events, delta, n_users=_PAIR, planned=planned))
+
+
+def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int, planned: bool = False) -> float:
+    """Epsilon for several users together: all of them present or absent, or all exchanged.
+
+    ``k mu`` where the releases are mu-GDP, exactly for Gaussian ones. Otherwise the smaller of that and of
+    (epsilon', delta')-DP in k steps: ``k epsilon'`` at ``delta' sum over i < k of e^(i epsilon')``.
+
+    Args:
+        events: sound. Public.
+        delta: in (0, 1). Public.
+        n_users: k >= 1. Public.
+        planned: whether all were fixed before the first. Public.
+
+    Raises:
+        PrivacyError: n_users is not a whole number >= 1, or an event is not sound.
+    """
+    if isinstance(n_users, bool) or not isinstance(n_users, int) or n_users < 1:
+        raise PrivacyError(f"a group must be a whole number >= 1 of users, got {n_users}")
+    if n_users == 1:
+        return epsilon_of_events(events, delta, planned=planned)
+    bound = epsilon_of(delta, mu=n_users * compose_events(events))
+    if mechanisms_of(events).is_gaussian:
+        return bound
+    steps = [
+        (epsilon_of_events(events, delta * part, planned=planned), delta * part) for part in _SMALLER_DELTAS
+    ]
+    return min([bound] + [n_users * e for e, small in steps if _group_delta(e, small, n_users) <= delta])
+
+
+def rating_mu(mu: float, *, largest_share: float) -> float:
+    """Return mu for the presence of one rating's own term: ``largest_share * mu``, exactly.
+
+    Holds where a user's contribution is a sum of terms, one a rating, and each term has a norm of at most
+    ``largest_share`` times the bound whatever her other ratings are. Not for what this package's tasks release
+    from users' own models, nor for weights that are normalised by a user's own number of ratings: there a
+    single rating may carry the whole bound, and the share is 1.
+
+    Args:
+        mu: of the releases for a user, under ``add-remove``; >= 0. Public.
+        largest_share: in (0, 1]; public, so it cannot be read off the weights that users happen to have.
+
+    Returns:
+        mu under adding or removing one rating. Exchanging its value costs up to twice that.
+
+    Raises:
+        PrivacyError: an argument is out of range.
+    """
+    if not 0 <= mu < math.inf:
+        raise PrivacyError(f"mu must be a finite number >= 0, got {mu}")
+    if not 0 < largest_share <= 1:
+        raise PrivacyError(f"the largest share of a rating must be in (0, 1], got {largest_share}")
+    return largest_share * mu
+
+
+def trimmed_share(ratings_per_user: int) -> float:
+    """Share of the L2 bound of one of at most tau ratings with constant weights: ``1 / sqrt(tau)``.
+
+    So for Gaussian noise trimming buys ``mu / sqrt(tau)`` and no more. ``epsilon / tau`` holds for pure
+    differential privacy with an L1 bound of which each rating has the constant share ``1 / tau``, and for it
+    alone.
+
+    Args:
+        ratings_per_user: tau >= 1. Public.
+
+    Raises:
+        PrivacyError: tau is not a whole number >= 1.
+    """
+    if isinstance(ratings_per_user, bool) or not isinstance(ratings_per_user, int) or ratings_per_user < 1:
+        raise PrivacyError(f"ratings per user must be a whole number >= 1, got {ratings_per_user}")
+    return 1.0 / math.sqrt(ratings_per_user)
+
+
+def implied_sentences(implied: Implied, adjacency: str) -> tuple[str, ...]:
+    """What ``Implied`` says, in words, for certificate and terminal."""
+    if adjacency in (Adjacency.REPLACE_VALUES, Adjacency.REPLACE_LABELS):
+        what = "value" if adjacency == Adjacency.REPLACE_VALUES else "label"
+        return (
+            f"One {what} of a user, changed: epsilon {implied.rating_epsilon!r} at this delta. That it is there is "
+            "public.",
+            f"Two users together (a household, say): epsilon {implied.pair_epsilon!r} at this delta.",
+        )
+    step = (
+        "her whole row" if adjacency == Adjacency.REPLACE else "her row, which is a removal and an addition"
+    )
+    return (
+        f"One rating of a user who takes part, changed, added or removed, is a change of {step}: epsilon "
+        f"{implied.rating_epsilon!r} at this delta. Epsilon divided by the number of her ratings is not "
+        "promised, because her weights and her model depend on all of them.",
+        f"Two users together (a household, say): epsilon {implied.pair_epsilon!r} at this delta.",
+    )
+
+
+def _adjacency(events: Sequence[Event]) -> Adjacency:
+    found = {str(event.get("adjacency")) for event in events} or {str(Adjacency.ADD_REMOVE)}
+    if len(found) > 1:
+        raise PrivacyError(f"releases of different adjacencies have no common guarantee: {sorted(found)}")
+    return Adjacency(found.pop())
+
+
+def _exchanged_mu(event: Event) -> float:
+    """Bound on mu of an add-remove release when one user's contribution is exchanged for another."""
+    same_sign = event.get("same_sign") is True
+    factor = sensitivity_factor(Adjacency.REPLACE, same_sign=same_sign)
+    return event_mu({**event, "noise_multiplier": event["noise_multiplier"] / factor})
+
+
+def _group_delta(epsilon: float, delta: float, n_users: int) -> float:
+    try:
+        return delta * math.fsum(math.exp(step * epsilon) for step in range(n_users))
+    except OverflowError:
+        return math.inf
+
+
+__all__ = [
+    "Implied",
+    "group_epsilon",
+    "implied_by",
+    "implied_sentences",
+    "rating_epsilon",
+    "rating_mu",
+    "trimmed_share",
+]

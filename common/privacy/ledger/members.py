@@ -1,0 +1,109 @@
+"""The runs in a population's account, as its rows tell them: what each has booked and what is kept for it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.accounting.plan import Plan, apart, planned_event
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.events import Event, require_sound
+from fedboard.common.privacy.ledger.chain_rows import Row
+
+OPENED = "#opened"
+CLOSED = "#closed"
+_RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One run. Every field is public."""
+
+    run: str
+    """The id of the run's own ledger."""
+    name: str
+    lineage: str
+    """The run that founded the chain of boards that this one continues; itself where it started from nothing."""
+    plan: Plan | None
+    """What is reserved; None: every release is checked when it is booked."""
+    booked: Mapping[str, Event]
+    """Release name -> event."""
+    closed: bool = False
+    """Whether what it did not use was given back; it books nothing more."""
+
+    def spent(self) -> list[Event]:
+        """What it has booked, for accounting."""
+        return apart(self.booked.values(), self.run)
+
+    def committed(self, adjacency: Adjacency) -> list[Event]:
+        """What it has booked and what is still reserved for it, for accounting."""
+        if self.closed or self.plan is None:
+            return self.spent()
+        reserved = [
+            planned_event(name, planned, adjacency)
+            for name, planned in self.plan.items()
+            if name not in self.booked
+        ]
+        return [*self.spent(), *apart(reserved, self.run)]
+
+
+def opening(*, name: str, lineage: str, plan: Plan | None) -> dict[str, Any]:
+    """The record of a run that joins."""
+    return {
+        _RECORD: "opened",
+        "name": OPENED,
+        "run": name,
+        "lineage": lineage,
+        "plan": None if plan is None else dict(plan),
+    }
+
+
+def closing() -> dict[str, Any]:
+    """The record of a run that gives back what it did not use."""
+    return {_RECORD: "closed", "name": CLOSED}
+
+
+def require_record(header: Mapping[str, Any], row: Row) -> None:
+    """Refuse a row that cannot be one of a population's account.
+
+    Raises:
+        PrivacyError: an event that is not sound or has another adjacency, or an unknown record.
+    """
+    record = row.record
+    if _RECORD not in record:
+        require_sound(record)
+        if record["adjacency"] != header["budget"]["adjacency"]:
+            raise PrivacyError(f"row {row.seq} has another adjacency than the account: {record['adjacency']}")
+    elif record["name"] not in (OPENED, CLOSED):
+        raise PrivacyError(f"row {row.seq} is no record of an account: {record['name']!r}")
+
+
+def members_of(rows: Iterable[Row]) -> dict[str, Member]:
+    """Run id -> member, in the order in which they joined.
+
+    Raises:
+        PrivacyError: a run booked before it joined or after it was closed.
+    """
+    records: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        records.setdefault(row.run, []).append(row.record)
+    return {run: _member(run, of_run) for run, of_run in records.items()}
+
+
+def _member(run: str, records: Sequence[dict[str, Any]]) -> Member:
+    first, *others = records
+    closed = bool(others) and others[-1].get(_RECORD) == "closed"
+    events = others[:-1] if closed else others
+    if first["name"] != OPENED or any(_RECORD in event for event in events):
+        raise PrivacyError(f"the account's rows of run {run} are out of order")
+    return Member(
+        run=run,
+        name=first["run"],
+        lineage=first["lineage"],
+        plan=first["plan"],
+        booked={event["name"]: event for event in events},
+        closed=closed,
+    )
+
+
+__all__ = ["CLOSED", "OPENED", "Member", "closing", "members_of", "opening", "require_record"]

@@ -1,0 +1,1 @@
+"""What leaves: releases that state, book and draw their own noise."""

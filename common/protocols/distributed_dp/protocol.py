@@ -1,0 +1,149 @@
+"""Distributed differential privacy: every client adds a share of the noise inside a secure sum.
+
+What the server takes the masks off is a sum that has its noise already. Any ``honest`` shares make up the noise
+that is booked, and there is no sum with fewer: whoever drops out, the guarantee is that of the smallest set of
+survivors. When more stay, there is more noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.noise_shares import SharedNoise
+from fedboard.common.protocol import NoiseAt, Trust
+from fedboard.common.protocols.distributed_dp.payload import SharedNumbers
+from fedboard.common.protocols.distributed_dp.rules import SharingRules
+from fedboard.common.protocols.secure_sum.client import SecureSumClient
+from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
+from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked
+from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.secure_sum.server import SecureSumServer
+from fedboard.common.protocols.sums.residues import Packing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedDp:
+    """The protocol.
+
+    Guarantee, as long as the server keeps to the protocol: a sum comes out only over at least ``survivors``
+    clients, at least ``honest`` of whom do not collude; with their shares alone its noise is what is booked, see
+    ``NoiseShares``. Else the round is given up, booked.
+
+    Reference: Kairouz, Liu and Steinke (2021), The distributed discrete Gaussian mechanism, arXiv:2102.06387 (the
+    model; the shares here are rounded Gaussians, docs/guide/noise-shares.md).
+    """
+
+    NAME: ClassVar[str] = "distributed-dp"
+    rules: SharingRules
+    backend: str = "numpy"
+    """Which kernels compute; never changes a sum."""
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def noise_at(self) -> NoiseAt:
+        """The clients draw it together."""
+        return NoiseAt.SHARES
+
+    @property
+    def trust(self) -> Trust:
+        """Who sees what."""
+        return masked_trust(
+            self.rules,
+            server_learns="It learns the sum over all clients that stayed, with the noise in it.",
+            noise=(
+                f"At least {self.rules.honest} of the clients in every sum must be honest and draw their share "
+                "of the noise: that of clients that collude, or that the server invented, does not count, nor does "
+                "the own share of whoever looks at a board; who drops out does not matter. The server must keep to "
+                "the protocol: one that lies about who is there or who stayed obtains sums over far fewer clients, "
+                "with less noise. Rounded shares add up to rounded Gaussian noise up to 1e-40 in total variation, "
+                "for each number."
+            ),
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Those of the rules."""
+        return self.rules.parameters
+
+    @classmethod
+    def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
+        """For a fleet: ``honest = survivors - max(1, floor(colluding clients))``.
+
+        Args:
+            clients: how many there are; >= 3.
+            users: how many they host in all.
+            settings: ``honest`` and the parameters of a secure sum, by name; they override what is chosen here.
+            backend: which kernels compute.
+
+        Raises:
+            InputError: an unknown setting, one out of range, or no honest client would be left.
+        """
+        of_sum = {name: value for name, value in settings.items() if name != "honest"}
+        rules = SumRules.sized(clients=clients, users=users, settings=of_sum)
+        honest = settings.get("honest", rules.survivors - max(1, share_of(clients, rules.colluding)))
+        own = {"honest": honest, "most_clients": clients}
+        return cls.from_parameters({**rules.parameters, **own}, backend=backend)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> Self:
+        """What a server states, on a client.
+
+        Raises:
+            InputError: not the parameters of this protocol, or a client's share could be too small with them.
+        """
+        known = {field.name for field in fields(SharingRules)}
+        if set(parameters) != known:
+            raise InputError(
+                f"distributed-dp has the parameters {', '.join(sorted(known))}, got {', '.join(sorted(parameters))}"
+            )
+        return cls(rules=SharingRules(**parameters), backend=backend)
+
+    def noise(self, drawn: NoiseSource) -> SharedNoise:
+        """The clients' shares."""
+        return SharedNoise(least=self.rules.honest, drawn=drawn)
+
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """How these sums are packed.
+
+        Raises:
+            InputError: as ``SharedNumbers.packing``.
+        """
+        return self._carried.packing(requests)
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> SecureSumServer:
+        """Begin a round on the server.
+
+        Raises:
+            InputError: these requests leave no room, or there are more clients than were stated.
+            TooFewAnswersError: fewer clients than survivors are asked for.
+        """
+        if len(clients) > self.rules.most_clients:
+            raise InputError(
+                f"{len(clients)} clients are there, and distributed-dp was sized for {self.rules.most_clients}: "
+                "there is no room for their noise, and more of them may collude"
+            )
+        return open_masked(self.rules, self._carried, about, requests, clients)
+
+    def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
+        """Begin a round on a client."""
+        return SecureSumClient(about=about, noise=noise, rules=self.rules, carried=self._carried)
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
+        """Go on on a client."""
+        return self.join(about, noise).restore(state)
+
+    @property
+    def _carried(self) -> SharedNumbers:
+        return SharedNumbers(rules=self.rules, backend=self.backend)
+
+
+__all__ = ["DistributedDp"]

@@ -1,0 +1,1 @@
+"""Every client adds all the noise that its users need."""

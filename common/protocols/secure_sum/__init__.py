@@ -1,0 +1,1 @@
+"""Masked contributions: the server learns their sum and nothing else."""

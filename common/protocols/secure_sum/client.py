@@ -1,0 +1,241 @@
+"""A client's side of a secure sum: it says each thing once, and of no neighbour both secrets."""
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocol import Given
+from fedboard.common.protocols.secure_sum.masking.advertised import Advertised, Secrets
+from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES, close_box, open_box
+from fedboard.common.protocols.secure_sum.masking.mask_stream import apply_masks
+from fedboard.common.protocols.secure_sum.masking.masks import pair_mask, self_mask
+from fedboard.common.protocols.secure_sum.masking.neighbours import Neighbourhood
+from fedboard.common.protocols.secure_sum.masking.secret_shares import NO_SHARE, SHARE_BYTES, split
+from fedboard.common.protocols.secure_sum.messages import (
+    Step,
+    Wanted,
+    arrays_of,
+    read_count,
+    read_session,
+    reply,
+    shapes_to_client,
+    step_of,
+    table,
+)
+from fedboard.common.protocols.secure_sum.payload import Carried
+from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.wire.frame import Frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """A step that is over."""
+
+    question: bytes
+    """SHA-256 of the message."""
+    reply: bytes
+
+
+class _Memory(msgspec.Struct):
+    """All that a session is, in steps; secrets inside."""
+
+    secrets: Secrets
+    answered: list[_Answered] = msgspec.field(default_factory=list)
+    session: bytes = b""
+    clients: int = 0
+    """How many advertised keys, as the server says."""
+    neighbours: list[bytes] = msgspec.field(default_factory=list)
+    """What they advertised, sorted by identity."""
+    held: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
+    """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
+    there: list[bool] = msgspec.field(default_factory=list)
+    """Which neighbours are masked with."""
+
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class SecureSumClient:
+    """The session.
+
+    Guarantee: the masked numbers are sent once, and look uniform to whoever lacks the client's own mask or those
+    with its honest neighbours; of each neighbour it gives away at most one share, of one kind, and nothing of its
+    own secrets; and not where fewer clients stayed than the rules ask, by the server's word, or fewer of its
+    neighbours than are needed to put a secret together.
+
+    Not guaranteed: anything where one ``to_bytes`` is resumed twice and both are shown different contributions. A
+    session that was forked refuses to go on.
+    """
+
+    about: bytes
+    noise: NoiseSource
+    rules: SumRules
+    carried: Carried
+    _memory: _Memory = field(default_factory=lambda: _Memory(secrets=Secrets.fresh()))
+    _process: int = field(default_factory=os.getpid)
+
+    def answer(self, message: bytes, given: Given | None) -> bytes:
+        """The reply to one step; the same message gets the same bytes.
+
+        Raises:
+            PrivacyError: a row breaks its bound, or the session was forked; nothing is sent.
+            RefusedError: malformed, out of turn, of another session, or of too few clients.
+        """
+        if os.getpid() != self._process:
+            raise PrivacyError(
+                "a session of a secure sum cannot go on in a forked process: its masks might serve twice"
+            )
+        step, frame = step_of(message)
+        question, answered = hashlib.sha256(message).digest(), self._memory.answered
+        if step < len(answered) and answered[step].question == question:
+            return answered[step].reply
+        if step != len(answered):
+            raise RefusedError(Refusal.OUT_OF_TURN)
+        content = self._reply(step, frame, given)
+        answered.append(_Answered(question=question, reply=content))
+        return content
+
+    def to_bytes(self) -> bytes:
+        """The state, with its secrets: for memory, never for a disk."""
+        return msgspec.msgpack.encode(self._memory)
+
+    def restore(self, state: bytes) -> "SecureSumClient":
+        """Take over a state.
+
+        Raises:
+            InputError: it is none.
+        """
+        try:
+            self._memory = msgspec.msgpack.decode(state, type=_Memory)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise InputError("this is not the state of a secure sum's client") from None
+        return self
+
+    def _reply(self, step: Step, frame: Frame, given: Given | None) -> bytes:
+        match step:
+            case Step.KEYS:
+                return self._keys(frame)
+            case Step.SHARES:
+                return self._shares(frame)
+            case Step.MASKED:
+                return self._masked(frame, given)
+            case Step.UNMASK:
+                return self._unmask(frame)
+
+    def _keys(self, frame: Frame) -> bytes:
+        memory = self._memory
+        memory.session = read_session(frame, self.about)
+        content = memory.secrets.advertised(memory.session).content
+        return reply(Step.KEYS, memory.session, np.frombuffer(content, dtype=np.uint8))
+
+    def _shares(self, frame: Frame) -> bytes:
+        memory = self._memory
+        clients = self._count(frame)
+        around = self.rules.neighbourhood(clients)
+        (rows,) = arrays_of(frame, shapes_to_client(Step.SHARES, around.size))
+        neighbours = [Advertised(row.tobytes()) for row in rows]
+        self._require_neighbours(neighbours)
+        boxes = self._boxes(neighbours, around)
+        memory.clients, memory.neighbours = clients, [neighbour.content for neighbour in neighbours]
+        return reply(Step.SHARES, memory.session, boxes)
+
+    def _require_neighbours(self, neighbours: list[Advertised]) -> None:
+        """In order, each once, and not the client itself; that also fixes the numbers of the shares."""
+        names = [neighbour.identity for neighbour in neighbours]
+        if names != sorted(set(names)) or self._identity in names:
+            raise RefusedError(Refusal.MALFORMED)
+
+    def _boxes(self, neighbours: list[Advertised], around: Neighbourhood) -> NDArray[np.uint8]:
+        """A box with one share of each seed for every neighbour."""
+        secrets, session, own = self._memory.secrets, self._memory.session, self._identity
+        of_self = split(secrets.self_seed, needed=around.needed, count=around.size)
+        of_mask = split(secrets.mask_seed, needed=around.needed, count=around.size)
+        pair = secrets.share_pair()
+        boxes = [
+            close_box(pair, peer.share_key, shares, session=session, parties=own + peer.identity)
+            for peer, shares in zip(neighbours, zip(of_self, of_mask, strict=True), strict=True)
+        ]
+        return table(boxes, BOX_BYTES)
+
+    def _masked(self, frame: Frame, given: Given | None) -> bytes:
+        if given is None:
+            raise RefusedError(Refusal.MALFORMED)
+        memory = self._memory
+        clients, size = self._count(frame), len(memory.neighbours)
+        flags, boxes = arrays_of(frame, shapes_to_client(Step.MASKED, size))
+        if flags.max(initial=0) > 1:
+            raise RefusedError(Refusal.MALFORMED)
+        there = [bool(flag) for flag in flags]
+        self._require_enough(sum(there), clients)
+        held = self._opened(boxes, there)
+        vector = self.carried.numbers(given, self.noise)
+        self._mask(vector, there)
+        memory.there, memory.held = there, held
+        return reply(Step.MASKED, memory.session, vector)
+
+    def _opened(self, boxes: NDArray[np.uint8], there: list[bool]) -> list[tuple[bytes, bytes]]:
+        memory, own, pair = self._memory, self._identity, self._memory.secrets.share_pair()
+        held = []
+        for peer, box, present in zip(map(Advertised, memory.neighbours), boxes, there, strict=True):
+            shares = (NO_SHARE, NO_SHARE)
+            if present:
+                parties = peer.identity + own
+                shares = open_box(
+                    pair, peer.share_key, box.tobytes(), session=memory.session, parties=parties
+                )
+            held.append(shares)
+        return held
+
+    def _mask(self, vector: NDArray[np.uint32], there: list[bool]) -> None:
+        secrets, session, own = self._memory.secrets, self._memory.session, self._identity
+        pair = secrets.mask_pair(session)
+        peers = [
+            Advertised(content)
+            for content, present in zip(self._memory.neighbours, there, strict=True)
+            if present
+        ]
+        masks = [pair_mask(pair, own, peer, session=session) for peer in peers]
+        apply_masks(vector, [self_mask(secrets.self_seed, session=session), *masks])
+
+    def _unmask(self, frame: Frame) -> bytes:
+        memory = self._memory
+        clients = self._count(frame)
+        (wanted,) = arrays_of(frame, shapes_to_client(Step.UNMASK, len(memory.neighbours)))
+        if wanted.max(initial=0) > max(Wanted) or [bool(kind) for kind in wanted] != memory.there:
+            raise RefusedError(Refusal.MALFORMED)
+        self._require_enough(int(np.count_nonzero(wanted == Wanted.SELF_SEED)), clients)
+        shares = [
+            {Wanted.NOTHING: NO_SHARE, Wanted.SELF_SEED: held[0], Wanted.MASK_SEED: held[1]}[Wanted(kind)]
+            for kind, held in zip(wanted.tolist(), memory.held, strict=True)
+        ]
+        return reply(Step.UNMASK, memory.session, table(shares, SHARE_BYTES))
+
+    def _count(self, frame: Frame) -> int:
+        """How many clients the server says are left: never fewer than the rules ask, never more than before."""
+        memory = self._memory
+        clients = read_count(frame, memory.session)
+        if clients < self.rules.fewest:
+            raise RefusedError(Refusal.TOO_FEW)
+        if memory.clients and clients > memory.clients:
+            raise RefusedError(Refusal.MALFORMED)
+        return clients
+
+    def _require_enough(self, neighbours: int, clients: int) -> None:
+        """Enough neighbours to put a secret together, and as many as there are clients where all are joined."""
+        memory = self._memory
+        if neighbours < self.rules.neighbourhood(memory.clients).needed:
+            raise RefusedError(Refusal.TOO_FEW)
+        everybody = len(memory.neighbours) == memory.clients - 1
+        if neighbours > clients - 1 or (everybody and neighbours != clients - 1):
+            raise RefusedError(Refusal.MALFORMED)
+
+    @property
+    def _identity(self) -> bytes:
+        return self._memory.secrets.advertised(self._memory.session).identity
+
+
+__all__ = ["SecureSumClient"]

@@ -1,0 +1,232 @@
+"""The messages of a secure sum: four steps, each with one message to a client and one back.
+
+With k neighbours and a vector of n numbers, besides a header of about 250 bytes:
+
+=========  ==========================================  =============================================
+step       to a client                                 from it
+=========  ==========================================  =============================================
+keys       a number that no other session has          its keys and commitment: 96
+shares     those of its neighbours: 96 k               a box for each neighbour: 50 k
+masked     who is still there, their boxes: 51 k       its numbers, masked: 4 n
+unmask     who stayed: k                               a share for each neighbour: 17 k
+=========  ==========================================  =============================================
+"""
+
+import hashlib
+from collections.abc import Mapping
+from enum import IntEnum
+from math import prod
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES
+from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES
+from fedboard.common.protocols.secure_sum.masking.secret_shares import SHARE_BYTES
+from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+MOST_CLIENTS = 1 << 20
+NONCE_BYTES = 16
+_LARGEST_HEADER = 4096
+_MOST_TO_A_CLIENT = 1 << 27
+
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
+"""What arrays a message has: dtype and shape by name."""
+
+
+class Step(IntEnum):
+    """The steps, in their order."""
+
+    KEYS = 0
+    SHARES = 1
+    MASKED = 2
+    UNMASK = 3
+
+
+class Wanted(IntEnum):
+    """Which share of a neighbour is asked for."""
+
+    NOTHING = 0
+    """It left before anything was masked with it."""
+    MASK_SEED = 1
+    """It dropped out: the masks it shares with others must be taken away."""
+    SELF_SEED = 2
+    """It stayed: its own mask must be taken away."""
+
+
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    session: str
+
+
+class _FirstFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    session: str
+    nonce: str
+
+
+class _CountedFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    session: str
+    clients: int
+
+
+def session_of(about: bytes, nonce: bytes) -> bytes:
+    """What every key and message of a session is bound to, 32 bytes.
+
+    Args:
+        about: run, round and board.
+        nonce: 16 bytes that the server draws for each session.
+    """
+    return hashlib.sha256(b"fedboard secure sum 1" + nonce + about).digest()
+
+
+def step_of(message: bytes) -> tuple[Step, Frame]:
+    """Which step a server's message asks for.
+
+    Raises:
+        RefusedError: it is no message of this protocol.
+    """
+    kinds = tuple(_asking(step) for step in Step)
+    frame = unpack_frame(message, kinds=kinds, limit=_MOST_TO_A_CLIENT)
+    return Step(kinds.index(frame.kind)), frame
+
+
+def ask(step: Step, session: bytes, arrays: Mapping[str, NDArray[Any]], **fields: int | str) -> bytes:
+    """A message to a client."""
+    return pack_frame(_asking(step), {"session": session.hex(), **fields}, arrays)
+
+
+def reply(step: Step, session: bytes, array: NDArray[Any]) -> bytes:
+    """A message from a client."""
+    return pack_frame(_replying(step), {"session": session.hex()}, {"content": array})
+
+
+def read_reply(
+    content: bytes, step: Step, session: bytes, dtype: str, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """The one array of a client's reply.
+
+    Args:
+        content: from a client that need not be honest.
+        step: whose reply it must be.
+        session: that it must belong to.
+        dtype: that its array must have.
+        shape: likewise.
+
+    Raises:
+        RefusedError: it is anything else.
+    """
+    limit = _LARGEST_HEADER + prod(shape) * np.dtype(dtype).itemsize
+    frame = unpack_frame(content, kinds=(_replying(step),), limit=limit)
+    _require_session(frame.read(_Fields).session, session)
+    return arrays_of(frame, {"content": (dtype, shape)})[0]
+
+
+def read_session(frame: Frame, about: bytes) -> bytes:
+    """The session that a first message begins.
+
+    Args:
+        frame: from a server that need not be honest.
+        about: run, round and board that it must be about.
+
+    Raises:
+        RefusedError: it is about others.
+    """
+    arrays_of(frame, shapes_to_client(Step.KEYS, 0))
+    fields = frame.read(_FirstFields)
+    try:
+        nonce = bytes.fromhex(fields.nonce)
+    except ValueError:
+        raise RefusedError(Refusal.MALFORMED) from None
+    if len(nonce) != NONCE_BYTES:
+        raise RefusedError(Refusal.MALFORMED)
+    session = session_of(about, nonce)
+    _require_session(fields.session, session)
+    return session
+
+
+def read_count(frame: Frame, session: bytes) -> int:
+    """How many clients a message says there are.
+
+    Raises:
+        RefusedError: none or too many, or another session's message.
+    """
+    fields = frame.read(_CountedFields)
+    _require_session(fields.session, session)
+    if not 0 < fields.clients <= MOST_CLIENTS:
+        raise RefusedError(Refusal.MALFORMED)
+    return fields.clients
+
+
+def _require_session(stated: str, session: bytes) -> None:
+    if stated != session.hex():
+        raise RefusedError(Refusal.NO_SESSION)
+
+
+def arrays_of(frame: Frame, shapes: Shapes) -> list[NDArray[Any]]:
+    """A frame's arrays, in the order of ``shapes``.
+
+    Raises:
+        RefusedError: other arrays, dtypes or shapes.
+    """
+    if set(frame.arrays) != set(shapes):
+        raise RefusedError(Refusal.MALFORMED)
+    for name, (dtype, shape) in shapes.items():
+        if frame.arrays[name].dtype != np.dtype(f"<{dtype}") or frame.arrays[name].shape != shape:
+            raise RefusedError(Refusal.MALFORMED)
+    return [frame.arrays[name] for name in shapes]
+
+
+def table(rows: list[bytes], width: int) -> NDArray[np.uint8]:
+    """Rows of ``width`` bytes as an array, uint8, shape (n, width)."""
+    return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), width)
+
+
+def shapes_to_client(step: Step, size: int) -> Shapes:
+    """What a message to a client with so many neighbours holds."""
+    shapes: dict[Step, Shapes] = {
+        Step.KEYS: {},
+        Step.SHARES: {"neighbours": ("u1", (size, ADVERTISED_BYTES))},
+        Step.MASKED: {"there": ("u1", (size,)), "boxes": ("u1", (size, BOX_BYTES))},
+        Step.UNMASK: {"wanted": ("u1", (size,))},
+    }
+    return shapes[step]
+
+
+def shape_from_client(step: Step, size: int, numbers: int) -> tuple[str, tuple[int, ...]]:
+    """Dtype and shape of what a client with so many neighbours replies."""
+    shapes: dict[Step, tuple[str, tuple[int, ...]]] = {
+        Step.KEYS: ("u1", (ADVERTISED_BYTES,)),
+        Step.SHARES: ("u1", (size, BOX_BYTES)),
+        Step.MASKED: ("u4", (numbers,)),
+        Step.UNMASK: ("u1", (size, SHARE_BYTES)),
+    }
+    return shapes[step]
+
+
+def _asking(step: Step) -> str:
+    return f"secure-sum {step.name.lower()}"
+
+
+def _replying(step: Step) -> str:
+    return f"secure-sum {step.name.lower()} reply"
+
+
+__all__ = [
+    "MOST_CLIENTS",
+    "NONCE_BYTES",
+    "Step",
+    "Wanted",
+    "arrays_of",
+    "ask",
+    "read_count",
+    "read_reply",
+    "read_session",
+    "reply",
+    "session_of",
+    "shape_from_client",
+    "shapes_to_client",
+    "step_of",
+    "table",
+]

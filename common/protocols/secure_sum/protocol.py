@@ -1,0 +1,171 @@
+"""Secure sums: clients mask their numbers so that the server learns the sum over all of them and nothing else.
+
+Pairwise masks that cancel, a mask of one's own, and shares of both secrets among neighbours, so that a sum survives
+those who drop out.
+
+Reference: Bonawitz et al. (2017), doi:10.1145/3133956.3133982 (the protocol); Bell, Bonawitz, Gascon, Lepoint and
+Raykova (2020), doi:10.1145/3372297.3417885 (neighbourhoods).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocol import NoiseAt, Trust
+from fedboard.common.protocols.secure_sum.client import SecureSumClient
+from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
+from fedboard.common.protocols.secure_sum.payload import Carried, ExactNumbers
+from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.secure_sum.server import SecureSumServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecureSum:
+    """The protocol; the server draws the noise.
+
+    Guarantee: the sums are those of ``coarse_sums`` over the clients whose masked numbers arrived, to the last bit.
+    """
+
+    NAME: ClassVar[str] = "secure-sum"
+    rules: SumRules
+    backend: str = "numpy"
+
+    @classmethod
+    def sized(
+        cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy"
+    ) -> "SecureSum":
+        """For a fleet: ``survivors = ceil((1 - dropout) clients)`` unless set; see ``SumRules.sized``.
+
+        Raises:
+            InputError: fewer than 3 clients, an unknown setting, or a value out of range.
+        """
+        return cls(rules=SumRules.sized(clients=clients, users=users, settings=settings), backend=backend)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> "SecureSum":
+        """From what a server states.
+
+        Raises:
+            InputError: unknown, missing or out of range.
+        """
+        return cls(rules=SumRules.from_parameters(parameters), backend=backend)
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def noise_at(self) -> NoiseAt:
+        """The server draws the noise, once it has the sum."""
+        return NoiseAt.SERVER
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Those of ``SumRules``."""
+        return self.rules.parameters
+
+    @property
+    def trust(self) -> Trust:
+        """Who sees what."""
+        return masked_trust(
+            self.rules,
+            server_learns="It learns the exact sum over all clients that stayed, before noise.",
+            noise=(
+                "For what is published, the server must add the noise, keep the ledger and keep the exact sum to "
+                "itself."
+            ),
+        )
+
+    def noise(self, drawn: NoiseSource) -> NoiseSource:
+        """The server's own."""
+        return drawn
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> SecureSumServer:
+        """Begin a round on the server.
+
+        Raises:
+            InputError: the sums do not fit 32 bits, or there are too many clients.
+            TooFewAnswersError: fewer clients than survivors are asked for.
+        """
+        return open_masked(self.rules, self._carried, about, requests, clients)
+
+    def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
+        """Begin a round on a client, with fresh secrets."""
+        return SecureSumClient(about=about, noise=noise, rules=self.rules, carried=self._carried)
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
+        """Go on with a session; a state must be resumed once only.
+
+        Raises:
+            InputError: it is no state.
+        """
+        return self.join(about, noise).restore(state)
+
+    @property
+    def _carried(self) -> Carried:
+        return ExactNumbers(most_users=self.rules.most_users, backend=self.backend)
+
+
+def open_masked(
+    rules: SumRules, carried: Carried, about: bytes, requests: Sequence[Request], clients: Sequence[str]
+) -> SecureSumServer:
+    """A server's session, whatever the masked vectors carry.
+
+    Raises:
+        InputError: the sums do not fit 32 bits, or there are too many clients.
+        TooFewAnswersError: fewer clients than survivors are asked for.
+    """
+    if len(clients) > MOST_CLIENTS or len(set(clients)) != len(clients):
+        raise InputError(f"a secure sum takes up to {MOST_CLIENTS} clients, each once, got {len(clients)}")
+    if len(clients) < rules.fewest:
+        raise TooFewAnswersError(
+            f"{len(clients)} clients are there and a secure sum needs {rules.fewest}; nothing was asked"
+        )
+    packing = carried.packing(requests)
+    return SecureSumServer(about=about, clients=tuple(clients), rules=rules, carried=carried, packing=packing)
+
+
+def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
+    """The trust model of masked sums.
+
+    Args:
+        rules: of the sum.
+        server_learns: what the server learns of the sum.
+        noise: who must add the noise.
+    """
+    return Trust(
+        server_sees=(
+            "Of one client the server sees public keys, sealed shares, numbers masked to look uniform, and whether "
+            f"it dropped out. {server_learns}"
+        ),
+        network_sees="Somebody who watches the network sees what the server sees before it takes the masks off.",
+        clients_see=(
+            "A client sees the keys of its neighbours, under names that hold for one round, which of them dropped "
+            "out, and shares of their secrets that are too few to mean anything."
+        ),
+        privacy_relies_on=(
+            "No input is seen alone by a server that keeps to the protocol, even together with up to "
+            f"{rules.colluding:.0%} of the clients; at least {rules.fewest} clients are in every sum then. A "
+            "server that lies about who dropped out cannot have both secrets of a client put together, but one "
+            "that invents clients, or tells them different neighbours or survivors, can obtain sums over far "
+            f"fewer: no authority vouches for keys, and clients do not confirm the set to one another. {noise}"
+        ),
+        utility_relies_on=(
+            f"The round is given up, booked, if more than {rules.dropout:.0%} of the clients drop out, and any "
+            "client can make it fail with wrong shares to or for many others."
+        ),
+        malicious_client=(
+            "A client can add anything to the sum, since nobody sees its rows and no proof of their norm is asked "
+            "for. It cannot weaken the privacy of others by that: what is published is reduced modulo 2^32 after "
+            "the noise, not before."
+        ),
+    )
+
+
+__all__ = ["SecureSum", "masked_trust", "open_masked"]

@@ -1,0 +1,247 @@
+"""The server's side of a secure sum: it passes boxes on, adds masked numbers up, and unmasks the sum."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import BoolArray
+from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.secure_sum.graph import Graph, Messages
+from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES, Advertised
+from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES
+from fedboard.common.protocols.secure_sum.messages import (
+    NONCE_BYTES,
+    Step,
+    Wanted,
+    ask,
+    read_reply,
+    session_of,
+    shape_from_client,
+    table,
+)
+from fedboard.common.protocols.secure_sum.payload import Carried
+from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.secure_sum.unmasking import Unmasking
+from fedboard.common.protocols.sums.exact import DenseSums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class SecureSumServer:
+    """The session.
+
+    Memory: one vector of 4 bytes a number whatever the number of clients, and for each client 96 bytes of keys, 4 k
+    of the graph, 50 k of boxes until the inputs are in, 17 k of shares afterwards.
+    """
+
+    about: bytes
+    clients: Sequence[str]
+    rules: SumRules
+    carried: Carried
+    packing: Packing
+    _nonce: bytes = field(default_factory=lambda: os.urandom(NONCE_BYTES))
+    _step: Step = Step.KEYS
+    _over: bool = False
+    _replied: set[str] = field(default_factory=set)
+    """Who replied to this step."""
+    _keys: dict[str, Advertised] = field(default_factory=dict)
+    _told: set[bytes] = field(default_factory=set)
+    """Every public key that was advertised."""
+    _graph: Graph | None = None
+    _number: dict[str, int] = field(init=False)
+    """Who is asked in this step, each with a number of its own."""
+    _boxes: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    _total: NDArray[np.uint32] = field(init=False)
+    _unmasking: Unmasking | None = None
+    _sums: DenseSums | None = None
+
+    def __post_init__(self) -> None:
+        """Everybody is asked, and nothing is added up yet."""
+        self._number = {name: number for number, name in enumerate(self.clients)}
+        self._total = np.zeros(self.packing.size, dtype=np.uint32)
+
+    @property
+    def asks_contributions(self) -> bool:
+        """Only where inputs are masked."""
+        return self._step is Step.MASKED and not self._over
+
+    def outgoing(self) -> Mapping[str, bytes]:
+        """The step's message to each client that is still there, made when it is looked up."""
+        if self._over:
+            return {}
+        if self._step is Step.KEYS:
+            first = ask(Step.KEYS, self._session, {}, nonce=self._nonce.hex())
+            return dict.fromkeys(self._number, first)
+        return Messages(dict(self._number), self._message)
+
+    def take(self, client: str, reply: bytes) -> None:
+        """Take a client's reply to this step.
+
+        Raises:
+            RefusedError: nobody asked it, it replied before, the reply is malformed or of another session, or its
+                keys are of low order or somebody else's.
+        """
+        if self._over or client not in self._number:
+            raise RefusedError(Refusal.UNKNOWN_NODE)
+        if client in self._replied:
+            raise RefusedError(Refusal.DUPLICATE)
+        size = self._graph.around.size if self._graph else 0
+        dtype, shape = shape_from_client(self._step, size, self.packing.size)
+        self._put(client, read_reply(reply, self._step, self._session, dtype, shape))
+        self._replied.add(client)
+
+    def proceed(self) -> bool:
+        """Close the step.
+
+        Raises:
+            TooFewAnswersError: too few are left, a secret could not be put together, or the sums are larger than
+                honest clients can have made them. ``given`` once clients may have masked their inputs.
+        """
+        match self._step:
+            case Step.KEYS:
+                self._join()
+            case Step.SHARES:
+                self._gather()
+            case Step.MASKED:
+                self._close()
+            case Step.UNMASK:
+                self._finish()
+                return False
+        self._step, self._replied = Step(self._step + 1), set()
+        return True
+
+    def sums(self) -> ExactSums:
+        """The sums over all clients whose masked inputs arrived.
+
+        Raises:
+            TooFewAnswersError: the session did not come to its end.
+        """
+        if self._sums is None:
+            raise TooFewAnswersError(
+                "the secure sum did not come to its end; nothing was released", given=True
+            )
+        return self._sums
+
+    @property
+    def _session(self) -> bytes:
+        return session_of(self.about, self._nonce)
+
+    @property
+    def _members(self) -> Graph:
+        assert self._graph is not None  # since the first step was closed
+        return self._graph
+
+    @property
+    def _shares(self) -> Unmasking:
+        assert self._unmasking is not None  # since the second step was closed
+        return self._unmasking
+
+    def _put(self, client: str, content: NDArray[np.uint8]) -> None:
+        match self._step:
+            case Step.KEYS:
+                self._put_keys(client, Advertised(content.tobytes()))
+            case Step.SHARES:
+                self._boxes[self._number[client]] = content.copy()
+            case Step.MASKED:
+                self._total += content
+            case Step.UNMASK:
+                self._shares.shares[self._number[client]] = content.copy()
+
+    def _put_keys(self, client: str, keys: Advertised) -> None:
+        keys.require_usable()
+        public = {keys.mask_key, keys.share_key}
+        if len(public) < 2 or public & self._told:
+            raise RefusedError(Refusal.DUPLICATE)
+        self._told |= public
+        self._keys[client] = keys
+
+    def _message(self, client: str) -> bytes:
+        number, graph = self._number[client], self._members
+        joined = graph.joined[number]
+        if self._step is Step.SHARES:
+            rows = [graph.advertised[other].content for other in joined.tolist()]
+            arrays = {"neighbours": table(rows, ADVERTISED_BYTES)}
+            return ask(self._step, self._session, arrays, clients=len(graph.names))
+        there, stayed = self._shares.there, self._shares.stayed
+        if self._step is Step.MASKED:
+            arrays = {"there": there[joined].astype(np.uint8), "boxes": self._boxes_for(number)}
+            return ask(self._step, self._session, arrays, clients=int(there.sum()))
+        wanted = np.where(stayed[joined], Wanted.SELF_SEED, Wanted.MASK_SEED) * there[joined]
+        return ask(self._step, self._session, {"wanted": wanted.astype(np.uint8)}, clients=int(stayed.sum()))
+
+    def _boxes_for(self, number: int) -> NDArray[np.uint8]:
+        """What its neighbours that are there put in boxes for a client; zeros for the others."""
+        graph, there = self._members, self._shares.there
+        boxes = np.zeros((graph.around.size, BOX_BYTES), dtype=np.uint8)
+        places = graph.places(number).tolist()
+        for row, (other, place) in enumerate(zip(graph.joined[number].tolist(), places, strict=True)):
+            if there[other]:
+                boxes[row] = self._boxes[other][place]
+        return boxes
+
+    def _join(self) -> None:
+        """Whoever advertised keys gets neighbours."""
+        self._require(len(self._keys), self.rules.fewest, given=False)
+        around = self.rules.neighbourhood(len(self._keys))
+        self._graph = Graph.of(self._session, self._keys, around)
+        self._number = {name: number for number, name in enumerate(self._graph.names)}
+
+    def _gather(self) -> None:
+        """Whoever sent boxes, and has enough neighbours who did, masks its input."""
+        there = self._members.well_joined(self._marked())
+        self._require(int(there.sum()), self.rules.fewest, given=False)
+        self._keep(there)
+        self._unmasking = Unmasking(
+            graph=self._members, session=self._session, there=there, stayed=np.zeros_like(there)
+        )
+
+    def _close(self) -> None:
+        """Whoever sent masked numbers is in the sum; whoever did not has its masks taken off it."""
+        stayed = self._marked()
+        self._boxes.clear()
+        self._require(int(stayed.sum()), self.rules.fewest, given=True)
+        self._keep(stayed)
+        self._shares.stayed = stayed
+
+    def _finish(self) -> None:
+        shares, self._over = self._shares, True
+        shares.unmask(self._total)
+        sums = self.carried.admitted(self.packing, self.packing.unflatten(self._total))
+        if sums is None:
+            raise TooFewAnswersError(
+                "the sums are larger than honest clients can have made them: some client's numbers were not within "
+                "the bounds; the round is given up and nothing was released",
+                given=True,
+            )
+        survivors = int(shares.stayed.sum())
+        self._sums = DenseSums(
+            sums=sums,
+            noise_shares=self.carried.noise_shares(survivors),
+            noise_ratio=self.carried.noise_ratio,
+            residue_bits=self.carried.residue_bits(self.packing),
+        )
+
+    def _marked(self) -> BoolArray:
+        return np.array([name in self._replied for name in self._members.names], dtype=np.bool_)
+
+    def _keep(self, there: BoolArray) -> None:
+        """Ask nobody else any more."""
+        names = self._members.names
+        self._number = {names[number]: number for number in np.flatnonzero(there).tolist()}
+
+    def _require(self, count: int, least: int, *, given: bool) -> None:
+        if count < least:
+            self._over = True
+            raise TooFewAnswersError(
+                f"{count} clients are left in step '{self._step.name.lower()}' of a secure sum and {least} or more "
+                "are needed; nothing was released",
+                given=given,
+            )
+
+
+__all__ = ["SecureSumServer"]

@@ -1,0 +1,1 @@
+"""Exact sums of contributions, in every form that a protocol adds up."""

@@ -1,0 +1,156 @@
+"""The last check before a sum: which rows keep every bound that the releases declare."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.clipping import (
+    LINEAR_BOUND,
+    QUADRATIC_BOUND,
+    RESPONSE_BOUND,
+    VECTOR_BOUND,
+    WEIGHT_ONE,
+    check_rows,
+    require_shapes,
+)
+from fedboard.common.protocols.sums.stacking import only_rows
+
+_OF_WEIGHTS = {Source.ITEM_COUNT, Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}
+_OF_RESPONSES = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC, Source.ITEM_PAIRS}
+_OF_VECTORS = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC, Source.QUADRATIC}
+_OF_ITEMS = _OF_WEIGHTS | {Source.ITEM_PAIRS}
+"""Which sums need which arrays; see ``FactoredSums``."""
+
+
+def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
+    """Whether the arrays have the shapes and types that these requests ask for."""
+    per_item = [r.release.rows for r in requests if r.source.per_item]
+    if any(rows != contribution.n_items for rows in per_item):
+        return False
+    of_pairs = contribution.n_items * (contribution.n_items + 1) // 2
+    if any(r.release.width != of_pairs for r in requests if r.source is Source.ITEM_PAIRS):
+        return False
+    if per_item and contribution.weights is None:
+        return False
+    if contribution.responses is None and any(r.source in _OF_RESPONSES for r in requests):
+        return False
+    if any(r.source in _OF_VECTORS and not _has_rank_of(contribution, r) for r in requests):
+        return False
+    for request in requests:
+        if request.source is Source.TOTAL:
+            rows = contribution.totals.get(request.name)
+            shape = (contribution.n_users, request.release.width)
+            if rows is None or rows.dtype != np.int64 or rows.shape != shape:
+                return False
+    return True
+
+
+def _require_fitting(contribution: Contribution, requests: Sequence[Request]) -> None:
+    if not _fits(contribution, requests):
+        raise InputError("a contribution does not have the arrays, shapes and types that were asked for")
+
+
+def _has_rank_of(contribution: Contribution, request: Request) -> bool:
+    vectors = contribution.vectors
+    if vectors is None or vectors.ndim != 2 or len(vectors) != contribution.n_users:
+        return False
+    rank = vectors.shape[1]
+    needed = rank if request.source is Source.ITEM_LINEAR else rank * (rank + 1) // 2
+    return bool(request.release.width == needed)
+
+
+_IMPLIED = {
+    Source.ITEM_COUNT: WEIGHT_ONE,
+    Source.ITEM_QUADRATIC: QUADRATIC_BOUND,
+    Source.QUADRATIC: VECTOR_BOUND**2,
+    Source.ITEM_PAIRS: RESPONSE_BOUND**2,
+}
+"""What the checks of weights and vectors imply for each source; the others are compared with their own bound."""
+
+
+def _require_enforced(requests: Sequence[Request]) -> None:
+    for request in requests:
+        if request.release.l2_bound < _IMPLIED.get(request.source, 0):
+            raise PrivacyError(
+                f"release {request.name!r} declares the bound {request.release.l2_bound}, but its rows are only "
+                f"checked against {_IMPLIED[request.source]}"
+            )
+
+
+def _joint_bound(requests: Sequence[Request]) -> int | None:
+    """The bound on a user's whole ``w r v``, where a release declares less than its factors' bounds imply."""
+    bounds = [r.release.l2_bound for r in requests if r.source is Source.ITEM_LINEAR]
+    return min((bound for bound in bounds if bound < LINEAR_BOUND), default=None)
+
+
+def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) -> BoolArray:
+    """Which rows keep every bound that these requests declare; bool, shape (n_users,).
+
+    Raises:
+        InputError: the arrays do not fit these requests, so no row can be told.
+        PrivacyError: a release declares a bound that nothing here would enforce.
+    """
+    _require_enforced(requests)
+    _require_fitting(contribution, requests)
+    keep = ~check_rows(
+        contribution.indptr,
+        contribution.items,
+        n_items=contribution.n_items,
+        vectors=contribution.vectors,
+        weights=contribution.weights,
+        responses=contribution.responses,
+        joint_bound=_joint_bound(requests),
+        unit_responses=any(r.source is Source.ITEM_PAIRS for r in requests),
+    )
+    for request in requests:
+        if request.source is Source.TOTAL:
+            keep &= request.release.keeps_bound(contribution.totals[request.name])
+    return keep
+
+
+def rows_to_sum(contribution: Contribution, requests: Sequence[Request]) -> Contribution | None:
+    """The rows that keep their bounds, with what was asked for and nothing else; None where no row can be told."""
+    try:
+        asked = asked_rows(contribution, requests)
+        keep = rows_within_bounds(asked, requests)
+    except InputError:
+        return None
+    return asked if keep.all() else only_rows(asked, keep)
+
+
+def asked_rows(contribution: Contribution, requests: Sequence[Request]) -> Contribution:
+    """Without the arrays that nobody asked for, whose shapes nobody would check.
+
+    Args:
+        contribution: from a client that need not be honest. Private.
+        requests: public.
+
+    Raises:
+        InputError: the others do not have the shapes and types that were asked for, so no row can be told.
+    """
+    _require_fitting(contribution, requests)
+    asked = _asked(contribution, requests)
+    entries = {"weights": asked.weights, "responses": asked.responses}
+    require_shapes(asked.indptr, asked.items, asked.vectors, entries)
+    return asked
+
+
+def _asked(contribution: Contribution, requests: Sequence[Request]) -> Contribution:
+    sources = {request.source for request in requests}
+    totals = {r.name: contribution.totals[r.name] for r in requests if r.source is Source.TOTAL}
+    vectors = contribution.vectors if sources & _OF_VECTORS else None
+    if not sources & _OF_ITEMS:
+        nothing = np.zeros_like(contribution.indptr)
+        return Contribution(
+            n_items=0, indptr=nothing, items=contribution.items[:0], vectors=vectors, totals=totals
+        )
+    weights = contribution.weights if sources & _OF_WEIGHTS else None
+    responses = contribution.responses if sources & _OF_RESPONSES else None
+    return replace(contribution, weights=weights, responses=responses, vectors=vectors, totals=totals)
+
+
+__all__ = ["asked_rows", "rows_to_sum", "rows_within_bounds"]

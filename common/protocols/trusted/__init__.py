@@ -1,0 +1,1 @@
+"""A trusted aggregator sees each contribution for the time of a round."""

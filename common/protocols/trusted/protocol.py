@@ -1,0 +1,209 @@
+"""A trusted aggregator: it sees each contribution for the time of a round, sums exactly, and adds the noise.
+
+Two wire forms. *Factored* sends a user's rows as they are, rank + 4 |Omega_j| numbers, and the aggregator
+forms the products. *Dense* sends the sums of a whole cohort; it is smaller when a cohort hosts many users.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import msgspec
+import numpy as np
+
+from fedboard.common.arrays import IntArray
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
+from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
+from fedboard.common.protocols.sums.running import RunningSums
+from fedboard.common.protocols.trusted.contents import arrays_of, message_of
+from fedboard.common.protocols.trusted.messages import DenseMessage, FactoredMessage, TrustedMessage
+from fedboard.common.wire.frame import pack_frame, unpack_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+_KIND = "trusted"
+_MOST_BYTES = 1 << 31
+
+
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    form: str
+    n_users: int
+    n_items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    """The protocol. ``form`` picks the wire form; ``backend`` the kernels, never the result."""
+
+    NAME: ClassVar[str] = "trusted"
+    FORMS: ClassVar[tuple[str, ...]] = ("factored", "dense")
+    form: str = "factored"
+    backend: str = "numpy"
+
+    def __post_init__(self) -> None:
+        """Check the form.
+
+        Raises:
+            InputError: an unknown form.
+        """
+        if self.form not in self.FORMS:
+            raise InputError(f"the trusted protocol's form is 'factored' or 'dense', got {self.form!r}")
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def noise_at(self) -> NoiseAt:
+        """The aggregator draws the noise."""
+        return NoiseAt.SERVER
+
+    @property
+    def trust(self) -> Trust:
+        """Who sees what."""
+        seen = (
+            "each user's clipped rows" if self.form == "factored" else "the sum of each cohort's clipped rows"
+        )
+        bounded = (
+            "moves the sum by at most one honest bound: the aggregator checks every row and drops what breaks it"
+            if self.form == "factored"
+            else "is bounded by its cohort's host, whose sums the aggregator cannot check"
+        )
+        return Trust(
+            server_sees=f"The aggregator sees {seen} for the time of a round; it publishes noised sums only.",
+            network_sees="The network sees sizes and times; replies over Flower are sealed to a key of the round.",
+            clients_see="Clients see the published boards only.",
+            privacy_relies_on="The aggregator must add the noise, keep the ledger and forget the rows.",
+            utility_relies_on="The board is as good as the aggregator and the clients are honest.",
+            malicious_client=f"A malicious client {bounded}.",
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The wire form."""
+        return {"form": self.form}
+
+    @classmethod
+    def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
+        """For any fleet; ``settings`` may name the form.
+
+        Raises:
+            InputError: another setting, or an unknown form.
+        """
+        return cls.from_parameters({"form": "factored", **settings}, backend=backend)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> Self:
+        """What a server states, on a client.
+
+        Raises:
+            InputError: not the parameters of this protocol.
+        """
+        if set(parameters) != {"form"}:
+            raise InputError(
+                f"the trusted protocol's one setting is form, got {', '.join(sorted(parameters))}"
+            )
+        return cls(form=parameters["form"], backend=backend)
+
+    def noise(self, drawn: NoiseSource) -> NoiseSource:
+        """The aggregator's own."""
+        return drawn
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> OneStepServer:
+        """Begin a round on the server."""
+        adding = _Adding(self, requests, n_items)
+        return OneStepServer(about=about, clients=clients, adding=adding)
+
+    def join(self, about: bytes, noise: NoiseSource) -> OneStepClient:
+        """Begin a round on a client."""
+        return OneStepClient(about=about, pack=self._packed)
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> OneStepClient:
+        """Go on on a client."""
+        return OneStepClient(about=about, pack=self._packed, sent=state)
+
+    def _packed(self, given: Given) -> bytes:
+        rows = given.contribution
+        form, arrays = arrays_of(self.encode(rows, given.requests))
+        fields = {"form": form, "n_users": rows.n_users, "n_items": rows.n_items}
+        return pack_frame(_KIND, fields, arrays)
+
+    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> TrustedMessage:
+        """Check every bound on the client, then pack.
+
+        Raises:
+            PrivacyError: a row breaks its bound.
+        """
+        if not bool(np.all(rows_within_bounds(contribution, requests))):
+            raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
+        if self.form == "factored":
+            return FactoredMessage(contribution)
+        whole = FactoredSums.of(contribution, backend=self.backend)
+        return DenseMessage(whole_sums(whole, requests))
+
+    def combine(self, messages: Iterable[TrustedMessage], requests: Sequence[Request]) -> ExactSums:
+        """Drop rows that break a bound and messages that do not fit, then sum exactly, in any order.
+
+        Messages are taken one at a time; see ``RunningSums`` for what is held of them.
+        """
+        running = RunningSums(requests=tuple(requests), backend=self.backend)
+        for message in messages:
+            if isinstance(message, DenseMessage):
+                running.add_sums(message.sums)
+            else:
+                running.add_rows(message.contribution)
+        return running.sums()
+
+
+class _Adding:
+    """Adds the messages of a session."""
+
+    def __init__(self, protocol: Trusted, requests: Sequence[Request], n_items: int) -> None:
+        self._form, self._n_items = protocol.form, n_items
+        self._running = RunningSums(requests=tuple(requests), backend=protocol.backend)
+
+    def add(self, message: bytes) -> None:
+        frame = unpack_frame(message, kinds=(_KIND,), limit=_MOST_BYTES)
+        fields = frame.read(_Fields)
+        if fields.form != self._form:
+            raise RefusedError(Refusal.WRONG_FORM)
+        if fields.n_items != self._n_items:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        content = message_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
+        if isinstance(content, FactoredMessage):
+            self._running.add_rows(content.contribution)
+            return
+        try:
+            self._running.add_sums(content.sums)
+        except (InputError, KeyError):
+            raise RefusedError(Refusal.MALFORMED) from None
+
+    def sums(self) -> ExactSums:
+        return self._running.sums()
+
+
+def factored_bytes(contribution: Contribution) -> IntArray:
+    """Bytes that each user's rows take in factored form, int64, shape (n_users,)."""
+    per_entry = 4 + sum(a.itemsize for a in (contribution.weights, contribution.responses) if a is not None)
+    fixed = sum(total.itemsize * total.shape[1] for total in contribution.totals.values())
+    if contribution.vectors is not None:
+        fixed += contribution.vectors.itemsize * contribution.vectors.shape[1]
+    sizes: IntArray = np.diff(contribution.indptr) * per_entry + fixed
+    return sizes
+
+
+__all__ = [
+    "DenseMessage",
+    "FactoredMessage",
+    "Trusted",
+    "TrustedMessage",
+    "factored_bytes",
+    "rows_within_bounds",
+]

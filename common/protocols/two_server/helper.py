@@ -1,0 +1,270 @@
+"""The second of two servers: adds up its shares, adds noise of its own, and hands out one total of a round."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import IntArray, ResidueArray
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
+from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey
+
+if TYPE_CHECKING:
+    from fedboard.common.protocols.two_server.protocol import TwoServer
+
+_NUMBERS_PER_BLOCK = 1 << 16
+_SIGNED = b"fedboard helper round key 1\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundKey:
+    """The key of one round, and who vouches for it. Public."""
+
+    key: bytes
+    """X25519, 32 bytes: what clients seal the helper's seeds to."""
+    identity: bytes
+    """Ed25519, 32 bytes: who the helper is."""
+    signature: bytes
+    """64 bytes: of the key and the round."""
+
+    @staticmethod
+    def sign(key: bytes, identity: Ed25519PrivateKey, *, bound: bytes) -> "RoundKey":
+        """Vouch for a key."""
+        return RoundKey(
+            key=key,
+            identity=identity.public_key().public_bytes_raw(),
+            signature=identity.sign(_SIGNED + key + bound),
+        )
+
+    def require(self, *, bound: bytes, identity: bytes | None) -> None:
+        """Check who vouches for the key.
+
+        Args:
+            bound: the round and the protocol's parameters.
+            identity: who must; None for anybody.
+
+        Raises:
+            RefusedError: another helper, or one that did not sign this key for this round.
+        """
+        if identity is not None and identity != self.identity:
+            raise RefusedError(Refusal.OTHER_HELPER)
+        try:
+            public = Ed25519PublicKey.from_public_bytes(self.identity)
+            public.verify(self.signature, _SIGNED + self.key + bound)
+        except (InvalidSignature, ValueError):
+            raise RefusedError(Refusal.MALFORMED) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HelperPart:
+    """What the helper gets of one client."""
+
+    keys: NDArray[np.uint8]
+    """uint8, shape (n_users, bytes of one user's keys); both servers have them."""
+    sealed: bytes
+    """Its seed and the digest of the keys, sealed to its round key."""
+
+
+class Helper(Protocol):
+    """The second server, as the first one reaches it."""
+
+    def begin(self, about: bytes, requests: Sequence[Request], protocol: "TwoServer") -> RoundKey:
+        """Begin a round; beginning it again gives the same key.
+
+        Raises:
+            RefusedError: it was answered before, is not one that the helper takes part in, or nobody answers.
+        """
+        ...
+
+    def take(self, about: bytes, client: str, part: HelperPart) -> None:
+        """Take one client's part; the same part of the same client may come again and changes nothing.
+
+        Raises:
+            RefusedError: it does not count; nothing has changed.
+        """
+        ...
+
+    def total(self, about: bytes, clients: Sequence[str]) -> ResidueArray:
+        """The helper's share of the sums over these clients, with its noise; uint32, in the packing's order.
+
+        Raises:
+            RefusedError: these are not the clients that it took, too few, or it was asked before.
+        """
+        ...
+
+
+class HelperSession:
+    """One round of the helper, in memory only."""
+
+    def __init__(
+        self,
+        about: bytes,
+        requests: Sequence[Request],
+        protocol: "TwoServer",
+        *,
+        identity: Ed25519PrivateKey,
+        noise: NoiseSource,
+    ) -> None:
+        """Begin.
+
+        Args:
+            about: the round.
+            requests: of the round, by the helper's own reading of the board.
+            protocol: public parameters; shares under other ones cannot be opened.
+            identity: vouches for the round's key. Secret.
+            noise: where the helper's noise comes from.
+
+        Raises:
+            InputError: the protocol cannot carry these requests.
+        """
+        self._protocol, self._noise, self._bound = protocol, noise, protocol.bound(about)
+        self._layout = protocol.layout(about, requests)
+        self._sums = ShareSums(self._layout, party=1)
+        self._secret = ReplyKey()
+        self._taken: dict[str, bytes] = {}
+        self._seeds: set[bytes] = set()
+        self._users = 0
+        self._over = False
+        self.key = RoundKey.sign(self._secret.public, identity, bound=self._bound)
+
+    def take(self, client: str, part: HelperPart) -> None:
+        """Add one client's share.
+
+        Raises:
+            RefusedError: it does not count; nothing has changed.
+        """
+        if self._over:
+            raise RefusedError(Refusal.LATE)
+        if self._taken.get(client) == part.sealed:
+            return
+        content = self._secret.open(part.sealed, about=self._bound)
+        seed = content[:SEED_BYTES]
+        if content[SEED_BYTES:] != digest_of(part.keys):
+            raise RefusedError(Refusal.MALFORMED)
+        if client in self._taken or seed in self._seeds:  # one share under two names would count twice
+            raise RefusedError(Refusal.DUPLICATE)
+        if self._users + part.keys.shape[0] > self._protocol.most_users:
+            raise RefusedError(Refusal.TOO_MANY_USERS)
+        self._sums.add(self._sums.read(part.keys), seed)
+        self._taken[client] = part.sealed
+        self._seeds.add(seed)
+        self._users += part.keys.shape[0]
+
+    def require_total(self, clients: Sequence[str]) -> None:
+        """Whether the one total of the round may be of these clients.
+
+        Raises:
+            RefusedError: not the clients that it took, too few, or it is over.
+        """
+        if self._over:
+            raise RefusedError(Refusal.ANSWERED_BEFORE)
+        if sorted(clients) != sorted(self._taken):
+            raise RefusedError(Refusal.UNKNOWN_NODE)
+        if len(self._taken) < self._protocol.survivors:
+            raise RefusedError(Refusal.TOO_FEW)
+
+    def total(self, clients: Sequence[str]) -> ResidueArray:
+        """The helper's share with its noise, once.
+
+        Raises:
+            RefusedError: as for ``require_total``.
+        """
+        self.require_total(clients)
+        self._over = True
+        packing = self._layout.packing
+        drawn = {
+            r.name: lattice_noise(
+                r.release, self._noise.stream(f"helper {r.name}"), shift=packing.shifts[r.name]
+            )
+            for r in packing.requests
+        }
+        found: ResidueArray = self._sums.vector() + packing.flatten(drawn)
+        return found
+
+
+class LocalHelper:
+    """A helper in this process: for simulations and tests, where nobody is kept from seeing both shares."""
+
+    def __init__(self, noise: NoiseSource) -> None:
+        """Make it, with an identity of its own.
+
+        Args:
+            noise: of the helper; a seeded source draws other noise than the leader's of the same seed.
+        """
+        self._noise, self._identity = noise, Ed25519PrivateKey.generate()
+        self._sessions: dict[bytes, HelperSession] = {}
+        self._over: set[bytes] = set()
+
+    @property
+    def identity(self) -> bytes:
+        """Public half of its identity, 32 bytes."""
+        return self._identity.public_key().public_bytes_raw()
+
+    def begin(self, about: bytes, requests: Sequence[Request], protocol: "TwoServer") -> RoundKey:
+        """See ``Helper``."""
+        if about in self._over:
+            raise RefusedError(Refusal.ANSWERED_BEFORE)
+        if about not in self._sessions:
+            self._sessions[about] = HelperSession(
+                about, requests, protocol, identity=self._identity, noise=self._noise
+            )
+        return self._sessions[about].key
+
+    def take(self, about: bytes, client: str, part: HelperPart) -> None:
+        """See ``Helper``."""
+        self._session(about).take(client, part)
+
+    def total(self, about: bytes, clients: Sequence[str]) -> ResidueArray:
+        """See ``Helper``."""
+        found = self._session(about).total(clients)
+        self._over.add(about)
+        del self._sessions[about]
+        return found
+
+    def _session(self, about: bytes) -> HelperSession:
+        if about in self._over:
+            raise RefusedError(Refusal.ANSWERED_BEFORE)
+        if about not in self._sessions:
+            raise RefusedError(Refusal.NO_SESSION)
+        return self._sessions[about]
+
+
+def lattice_noise(release: GaussianRelease, stream: NoiseStream, *, shift: int) -> IntArray:
+    """The whole noise of a release on a lattice: ``rint(s_c / 2^shift N)``, s_c the deviation of column c.
+
+    The sums lie on the lattice, so rounding commutes with adding them: a function of the Gaussian mechanism's
+    output, whatever the deviation.
+
+    Args:
+        release: public.
+        stream: draw number k is number k of the result, row by row. Secret.
+        shift: the lattice is 2^shift grid units. Public.
+
+    Returns:
+        int64, shape (rows, width), lattice units.
+
+    Raises:
+        InputError: the noise does not fit 62 bits.
+    """
+    deviations = release.column_stddev() * 2.0**-shift
+    if not deviations.max() < 2.0**58:
+        raise InputError(f"release {release.name!r} has more noise than 64-bit integers hold")
+    drawn = np.empty((release.rows, release.width), dtype=np.int64)
+    step = max(1, _NUMBERS_PER_BLOCK // release.width)
+    for first in range(0, release.rows, step):
+        part = drawn[first : first + step]
+        part[:] = np.rint(stream.normal(first * release.width, part.size).reshape(part.shape) * deviations)
+    return drawn
+
+
+__all__ = ["Helper", "HelperPart", "HelperSession", "LocalHelper", "RoundKey", "lattice_noise"]

@@ -1,0 +1,239 @@
+"""Two servers that do not collude: each gets a share of what a user gives; neither learns which items she rated.
+
+What a user says of her items travels as point functions (``fedboard.common.protocols.two_server.dpf``), so that a message's
+size goes by the most items that a user may have and hardly by the catalogue. The first server, the leader, asks and
+publishes; the second, the helper, adds up its shares, adds noise of its own and hands the leader one total a round.
+
+Reference: Boyle, Gilboa and Ishai (2016), "Function secret sharing: improvements and extensions"; PREAMBLE (2025),
+arXiv:2503.11897; SecEmb (ICML 2025), arXiv:2505.12453.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from fedboard.common.contribution import Request
+from fedboard.common.errors import FedboardError, InputError, TooFewAnswersError
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
+from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.two_server.helper import Helper, LocalHelper
+from fedboard.common.protocols.two_server.session import NOISE_RATIO, LeaderSession, SparseClient
+from fedboard.common.protocols.two_server.shares import Layout, Split, split
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+_MOST_USERS, _MOST_ITEMS = 1 << 24, 1 << 16
+_USUAL_ITEMS = 256
+
+
+class _Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    most_users: int
+    most_items: int
+    survivors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoServer:
+    """The protocol. What is not public about it, who the helper is, is set on each side."""
+
+    NAME: ClassVar[str] = "two-server"
+    most_users: int
+    """Users whose contributions the sums have room for."""
+    most_items: int
+    """Items that a user sends, whatever she has rated: padded to it, or cut to those of largest weight."""
+    survivors: int
+    """Fewest clients that make a sum."""
+    identity: bytes | None = None
+    """Whom a client, or the leader, takes for the helper; None: anybody, for simulations only."""
+    helper: Helper | None = field(default=None, repr=False)
+    """The leader's way to the helper; None: one in this process, for simulations only."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a number out of range, or an identity that is no key.
+        """
+        ranges = {"most_users": _MOST_USERS, "most_items": _MOST_ITEMS, "survivors": self.most_users}
+        for name, most in ranges.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(
+                    f"two-server's {name} must be a whole number in 1..{most}, got {getattr(self, name)}"
+                )
+        if self.identity is not None and len(self.identity) != 32:
+            raise InputError("the identity of a helper is an Ed25519 key of 32 bytes")
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def noise_at(self) -> NoiseAt:
+        """The leader draws the noise that is booked; the helper's comes on top."""
+        return NoiseAt.SERVER
+
+    @property
+    def trust(self) -> Trust:
+        """Who sees what."""
+        return Trust(
+            server_sees=(
+                "Each of the two servers sees which clients took part and how many users each hosts, and random "
+                f"shares of a size that is the same for all users; each user sends {self.most_items} items, real "
+                "or empty. The first also sees the sum under the second one's noise."
+            ),
+            network_sees=(
+                "The network sees sizes and times; the second server's shares are sealed to a key of the round."
+            ),
+            clients_see="Clients see the published boards only.",
+            privacy_relies_on=(
+                "The two servers must not collude. If the second is honest the first learns noised sums only, even "
+                "if it does not follow the protocol; if the first is honest the second learns the boards only."
+            ),
+            utility_relies_on="The board is as good as both servers and all clients are honest.",
+            malicious_client=(
+                "A malicious client can add any numbers to the sums: no server sees a user's norm, and none is "
+                "proved; a round whose sums are larger than honest ones can be is given up."
+            ),
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Public: sizes, and the fewest clients."""
+        return {"most_users": self.most_users, "most_items": self.most_items, "survivors": self.survivors}
+
+    @classmethod
+    def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
+        """For a fleet: 256 items a user, and two clients make a sum where there are two.
+
+        Raises:
+            InputError: an unknown setting, or one out of range.
+        """
+        usual = {"most_users": users, "most_items": _USUAL_ITEMS, "survivors": min(2, clients)}
+        return cls.from_parameters({**usual, **settings}, backend=backend)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> Self:
+        """What a server states, on a client.
+
+        Raises:
+            InputError: not the parameters of this protocol.
+        """
+        try:
+            read = msgspec.convert(dict(parameters), _Parameters)
+        except msgspec.ValidationError as error:
+            raise InputError(
+                f"two-server has the settings most_users, most_items, survivors: {error}"
+            ) from error
+        return cls(most_users=read.most_users, most_items=read.most_items, survivors=read.survivors)
+
+    def pinned(self, identity: bytes) -> Self:
+        """The same protocol with a helper that must be this one: for devices, and for the leader.
+
+        Args:
+            identity: its Ed25519 public key, 32 bytes, as ``fedboard helper`` prints it.
+
+        Raises:
+            InputError: no such key.
+        """
+        return replace(self, identity=identity)
+
+    def helped_by(self, helper: Helper) -> Self:
+        """The same protocol with this way to the helper: for the leader.
+
+        Args:
+            helper: ``LocalHelper(noise)``, or one over the network.
+        """
+        return replace(self, helper=helper)
+
+    def noise(self, drawn: NoiseSource) -> NoiseSource:
+        """The leader's own; what the helper adds is not counted."""
+        return drawn
+
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """The round's numbers modulo 2^32, with room for the noise of both servers.
+
+        Raises:
+            InputError: no room.
+        """
+        noise = {request.name: NOISE_RATIO * request.release.noise_stddev for request in requests}
+        return Packing.of(requests, most_users=self.most_users, noise_stddevs=noise)
+
+    def layout(self, about: bytes, requests: Sequence[Request]) -> Layout:
+        """Where the round's numbers are.
+
+        Raises:
+            InputError: the protocol cannot carry these requests.
+        """
+        return Layout(about=about, packing=self.packing(requests), most_items=self.most_items)
+
+    def bound(self, about: bytes) -> bytes:
+        """What the helper's key and shares are bound to: the round and all parameters.
+
+        A leader that tells the helper other parameters than clients, and so another scale of its noise, gets shares
+        that the helper cannot open.
+        """
+        stated = json.dumps(dict(self.parameters), sort_keys=True).encode()
+        return b"two-server\n" + hashlib.sha256(stated).hexdigest().encode() + b"\n" + about
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> LeaderSession:
+        """Begin a round on the leader and with the helper.
+
+        Raises:
+            InputError: requests that cannot be carried (sums over pairs of items, or too large for 32 bits), or
+                another helper than the pinned one.
+            TooFewAnswersError: too few clients, or the helper does not begin this round.
+        """
+        layout = self.layout(about, requests)
+        if len(clients) < self.survivors:
+            raise TooFewAnswersError(
+                f"two-server needs {self.survivors} clients and {len(clients)} are there; nothing was asked"
+            )
+        helper = self.helper or LocalHelper(SecureNoise())
+        try:
+            key = helper.begin(about, requests, self)
+            key.require(bound=self.bound(about), identity=self.identity)
+        except RefusedError as error:
+            raise _not_begun(error) from error
+        return LeaderSession(
+            about=about,
+            clients=frozenset(clients),
+            layout=layout,
+            helper=helper,
+            key=key,
+            survivors=self.survivors,
+        )
+
+    def join(self, about: bytes, noise: NoiseSource) -> SparseClient:
+        """Begin a round on a client, which draws no noise of its own."""
+
+        def shared(given: Given) -> Split:
+            return split(given.contribution, self.layout(about, given.requests))
+
+        return SparseClient(bound=self.bound(about), identity=self.identity, split=shared)
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SparseClient:
+        """Go on with a session from its ``to_bytes``."""
+        session = self.join(about, noise)
+        session.restore(state)
+        return session
+
+
+def _not_begun(error: RefusedError) -> FedboardError:
+    if error.code is Refusal.OTHER_HELPER:
+        return InputError(
+            "the second server that answers is not the one whose identity is pinned; check its address and identity"
+        )
+    return TooFewAnswersError(
+        f"the second server does not begin this round ({error.code}); nothing was asked",
+        given=error.code is Refusal.ANSWERED_BEFORE,
+    )
+
+
+__all__ = ["TwoServer"]

@@ -1,0 +1,216 @@
+"""One round of two servers: the leader's session and a client's."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import ResidueArray
+from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.protocol import Given
+from fedboard.common.protocols.sums.exact import DenseSums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
+from fedboard.common.protocols.two_server.helper import Helper, HelperPart, RoundKey
+from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
+from fedboard.common.wire.frame import pack_frame, unpack_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import Envelope
+
+_ASK, _ROWS = "two-server-ask", "two-server-rows"
+_ASK_BYTES = {"key": 32, "identity": 32, "signature": 64}
+_MOST_BYTES = 1 << 31
+_ROOM = 1 << 12
+_DIGEST_BYTES = 32
+_log = logging.getLogger(__name__)
+NOISE_RATIO = sqrt(2.0)
+"""Both servers add all of the noise, and only one of them is counted."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LeaderSession:
+    """The first server's side: one step, which asks everybody."""
+
+    about: bytes
+    clients: frozenset[str]
+    layout: Layout
+    helper: Helper
+    key: RoundKey
+    survivors: int
+    asks_contributions: bool = True
+    _taken: dict[str, int] = field(default_factory=dict)
+    """Users of each client that counts."""
+    _share: ShareSums = field(init=False)
+    _sums: DenseSums | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing is added up yet."""
+        self._share = ShareSums(self.layout, party=0)
+
+    def outgoing(self) -> dict[str, bytes]:
+        """The helper's round key to everybody."""
+        return dict.fromkeys(sorted(self.clients), asking(self.key))
+
+    def take(self, client: str, reply: bytes) -> None:
+        """Hand the helper its part, and add the other if the helper takes it.
+
+        Raises:
+            RefusedError: it does not count here or there.
+        """
+        if client not in self.clients:
+            raise RefusedError(Refusal.UNKNOWN_NODE)
+        if client in self._taken:
+            raise RefusedError(Refusal.DUPLICATE)
+        read = _read_rows(reply, self.layout)
+        if sum(self._taken.values()) + read.keys.shape[0] > self.layout.packing.most_users:
+            raise RefusedError(Refusal.TOO_MANY_USERS)
+        corrections = self._share.read(read.keys)
+        self.helper.take(self.about, client, HelperPart(keys=read.keys, sealed=read.sealed))
+        self._share.add(corrections, read.seed, read.others)
+        self._taken[client] = read.keys.shape[0]
+
+    def proceed(self) -> bool:
+        """Have the helper's total; there is no other step.
+
+        Raises:
+            TooFewAnswersError: too few replied, or the helper gives no total.
+        """
+        if len(self._taken) < self.survivors:
+            raise _lost(f"{len(self._taken)} clients answered and at least {self.survivors} make a sum")
+        try:
+            other = self.helper.total(self.about, tuple(self._taken))
+        except RefusedError as error:
+            raise _lost(f"the second server gives no total ({error.code})") from error
+        packing = self.layout.packing
+        if other.dtype != np.uint32 or other.shape != (packing.size,):
+            raise _lost("the second server's total is not one of this round")
+        sums = packing.unflatten(self._share.vector() + other)
+        noise = noise_stddevs(packing)
+        if not packing.plausible(sums, n_users=sum(self._taken.values()), noise_stddevs=noise):
+            # Said here alone: to give the round up would tell the helper, who knows its noise, about the exact sum.
+            _log.warning(
+                "the sums are larger than honest clients can have made them; the board may be spoilt"
+            )
+        self._sums = DenseSums(sums=sums, noise_ratio=NOISE_RATIO, residue_bits=packing.residue_bits)
+        return False
+
+    def sums(self) -> DenseSums:
+        """The sums of everybody who replied, with the helper's noise."""
+        assert self._sums is not None  # ``proceed`` comes first
+        return self._sums
+
+
+@dataclass(slots=True, kw_only=True)
+class SparseClient:
+    """A client's side: shares once what it gives, and repeats it when it is asked again."""
+
+    bound: bytes
+    identity: bytes | None
+    """Who the helper must be; None for anybody."""
+    split: Callable[[Given], Split]
+    asked: bytes = b""
+    """Digest of the message that was answered."""
+    sent: bytes = b""
+
+    def answer(self, message: bytes, given: Given | None) -> bytes:
+        """Both servers' shares, the helper's one sealed.
+
+        Raises:
+            PrivacyError: a row breaks its bound.
+            RefusedError: not the question, another helper, or another question than was answered.
+        """
+        asked = hashlib.sha256(message).digest()
+        if given is None:
+            raise RefusedError(Refusal.MALFORMED)
+        if self.sent:
+            if asked != self.asked:
+                raise RefusedError(Refusal.OUT_OF_TURN)
+            return self.sent
+        key = _read_key(message)
+        key.require(bound=self.bound, identity=self.identity)
+        envelope = Envelope.to(key.key, about=self.bound)
+        self.sent, self.asked = _rows(self.split(given), envelope), asked
+        return self.sent
+
+    def to_bytes(self) -> bytes:
+        """What was answered with what, or nothing yet."""
+        return self.asked + self.sent
+
+    def restore(self, state: bytes) -> None:
+        """Go on from ``to_bytes``."""
+        self.asked, self.sent = state[:_DIGEST_BYTES], state[_DIGEST_BYTES:]
+
+
+def asking(key: RoundKey) -> bytes:
+    """The question: who the helper is and what to seal for it."""
+    arrays = {name: np.frombuffer(getattr(key, name), dtype=np.uint8) for name in _ASK_BYTES}
+    return pack_frame(_ASK, {}, arrays)
+
+
+def noise_stddevs(packing: Packing) -> dict[str, float]:
+    """Deviation of the helper's noise by release: all of the release's own, grid units."""
+    return {request.name: request.release.noise_stddev for request in packing.requests}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Rows:
+    """A client's reply as the leader reads it."""
+
+    keys: NDArray[np.uint8]
+    seed: bytes
+    others: ResidueArray
+    sealed: bytes
+
+
+def _rows(shared: Split, envelope: Envelope) -> bytes:
+    sealed = envelope.seal(shared.seeds[1] + digest_of(shared.keys))
+    arrays: dict[str, NDArray[Any]] = {
+        "keys": shared.keys,
+        "seed": np.frombuffer(shared.seeds[0], dtype=np.uint8),
+        "others": shared.others,
+        "sealed": np.frombuffer(sealed, dtype=np.uint8),
+    }
+    return pack_frame(_ROWS, {}, arrays)
+
+
+def _read_rows(reply: bytes, layout: Layout) -> _Rows:
+    most = _ROOM + layout.packing.most_users * layout.most_bytes + 4 * layout.n_others
+    arrays = _arrays(reply, _ROWS, limit=min(most, _MOST_BYTES))
+    found = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
+    one, four = np.dtype(np.uint8), np.dtype(np.uint32)
+    if found != {"keys": (one, 2), "seed": (one, 1), "others": (four, 1), "sealed": (one, 1)}:
+        raise RefusedError(Refusal.MALFORMED)
+    if arrays["seed"].size != SEED_BYTES or arrays["others"].size != layout.n_others:
+        raise RefusedError(Refusal.MALFORMED)
+    return _Rows(
+        keys=arrays["keys"],
+        seed=arrays["seed"].tobytes(),
+        others=arrays["others"],
+        sealed=arrays["sealed"].tobytes(),
+    )
+
+
+def _read_key(message: bytes) -> RoundKey:
+    arrays = _arrays(message, _ASK, limit=_ROOM)
+    if {name: array.shape for name, array in arrays.items()} != {n: (k,) for n, k in _ASK_BYTES.items()}:
+        raise RefusedError(Refusal.MALFORMED)
+    return RoundKey(**{name: array.tobytes() for name, array in arrays.items()})
+
+
+def _arrays(content: bytes, kind: str, *, limit: int) -> Mapping[str, NDArray[Any]]:
+    frame = unpack_frame(content, kinds=(kind,), limit=limit)
+    if frame.fields:
+        raise RefusedError(Refusal.MALFORMED)
+    return frame.arrays
+
+
+def _lost(why: str) -> TooFewAnswersError:
+    return TooFewAnswersError(f"{why}; nothing was released", given=True)
+
+
+__all__ = ["LeaderSession", "SparseClient", "asking", "noise_stddevs"]

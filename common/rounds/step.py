@@ -1,0 +1,188 @@
+"""One step of a protocol's session as it travels: the server's message to one client, and what comes back.
+
+A session of several steps asks for contributions in one of them only; the board travels beside that step's
+message, so that one copy of it serves all clients. What a step says besides is public or the protocol's own.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError
+from fedboard.common.rounds.answer import Answer, refused_in
+from fedboard.common.rounds.question import Question
+from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+SESSION_BYTES = 16
+_MOST_STEPS = 64
+_REPLY = "reply"
+_SLACK_BYTES = 1 << 16
+"""Room for headers."""
+
+
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    run: str
+    round: int
+    board_digest: str
+    session: str
+    number: int
+    protocol: str
+    parameters: dict[str, Any]
+    private_noise: bool
+    reply_key: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Step:
+    """The server's message to one client in one step of a session."""
+
+    KIND: ClassVar[str] = "step"
+    MAX_BYTES: ClassVar[int] = 1 << 24
+
+    run: str
+    """Unique among all runs, for ever."""
+    round: int
+    """Version of the board that is asked about."""
+    board_digest: str
+    session: bytes
+    """16 bytes, fresh for each session: a round that is begun anew is another session."""
+    number: int
+    """Of the step, from 0."""
+    protocol: str
+    parameters: Mapping[str, Any]
+    """Of the protocol; public."""
+    private_noise: bool
+    """Whether the server states that nobody can reproduce its noise."""
+    reply_key: bytes
+    """Public half of the key that replies are sealed to, see ``fedboard.common.wire.sealing``."""
+    message: bytes
+    """The protocol's own."""
+
+    @cached_property
+    def about(self) -> bytes:
+        """What the session is about: run, round, board, protocol with all its parameters, and the session itself.
+
+        Clients to whom a server states other parameters are in other sessions, whose keys do not fit together.
+        """
+        stated = json.dumps(dict(self.parameters), sort_keys=True).encode()
+        parts = [self.run, str(self.round), self.board_digest, self.session.hex(), self.protocol]
+        parts.append(hashlib.sha256(stated).hexdigest())
+        return "\n".join(parts).encode(errors="surrogatepass")
+
+    @property
+    def sealed_about(self) -> bytes:
+        """What a reply to this step must be about."""
+        return self.about + f"\n{self.number}".encode()
+
+    def to_bytes(self) -> bytes:
+        """The message as it travels."""
+        fields = {
+            "run": self.run,
+            "round": self.round,
+            "board_digest": self.board_digest,
+            "session": self.session.hex(),
+            "number": self.number,
+            "protocol": self.protocol,
+            "parameters": dict(self.parameters),
+            "private_noise": self.private_noise,
+            "reply_key": self.reply_key.hex(),
+        }
+        return pack_frame(self.KIND, fields, {"message": np.frombuffer(self.message, dtype=np.uint8)})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Step":
+        """Read a step.
+
+        Raises:
+            RefusedError: not one.
+        """
+        frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
+        fields = frame.read(_Fields)
+        try:
+            session, reply_key = bytes.fromhex(fields.session), bytes.fromhex(fields.reply_key)
+        except ValueError:
+            raise RefusedError(Refusal.MALFORMED) from None
+        if len(session) != SESSION_BYTES or not 0 <= fields.number < _MOST_STEPS or fields.round < 0:
+            raise RefusedError(Refusal.MALFORMED)
+        return cls(
+            run=fields.run,
+            round=fields.round,
+            board_digest=fields.board_digest,
+            session=session,
+            number=fields.number,
+            protocol=fields.protocol,
+            parameters=fields.parameters,
+            private_noise=fields.private_noise,
+            reply_key=reply_key,
+            message=_only_bytes(frame, "message"),
+        )
+
+    def question(self, board: bytes) -> Question:
+        """The question that this step and the board beside it make.
+
+        Args:
+            board: from a server that need not be honest.
+
+        Raises:
+            RefusedError: the board cannot be read, or is not the one that the step names.
+        """
+        try:
+            read = Board.from_bytes(
+                np.frombuffer(board, dtype=np.uint8), max_header=Question.MAX_BOARD_HEADER
+            )
+        except InputError:
+            raise RefusedError(Refusal.BAD_BOARD) from None
+        if read.version != self.round:
+            raise RefusedError(Refusal.WRONG_ROUND)
+        if read.digest != self.board_digest:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        return Question(
+            run=self.run,
+            protocol=self.protocol,
+            form="",
+            board=read,
+            private_noise=self.private_noise,
+            reply_key=self.reply_key,
+        )
+
+
+def reply_frame(reply: bytes) -> bytes:
+    """A client's reply to a step, before it is sealed."""
+    return pack_frame(_REPLY, {}, {"message": np.frombuffer(reply, dtype=np.uint8)})
+
+
+def reply_of(content: bytes, *, limit: int) -> bytes:
+    """The protocol's bytes in a reply.
+
+    Args:
+        content: from a client that need not be honest, out of its envelope.
+        limit: most bytes that are taken.
+
+    Raises:
+        RefusedError: not a reply, or a refusal, whose code it then has.
+    """
+    frame = unpack_frame(content, kinds=(_REPLY, Answer.REFUSAL), limit=limit + _SLACK_BYTES)
+    if frame.kind == Answer.REFUSAL:
+        raise refused_in(frame)
+    if frame.fields:
+        raise RefusedError(Refusal.MALFORMED)
+    return _only_bytes(frame, "message")
+
+
+def _only_bytes(frame: Frame, name: str) -> bytes:
+    found: NDArray[Any] | None = frame.arrays.get(name)
+    if set(frame.arrays) != {name} or found is None or found.dtype != np.uint8 or found.ndim != 1:
+        raise RefusedError(Refusal.MALFORMED)
+    return found.tobytes()
+
+
+__all__ = ["SESSION_BYTES", "Step", "reply_frame", "reply_of"]

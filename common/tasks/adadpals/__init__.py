@@ -1,0 +1,1 @@
+"""AdaDPALS: alternating least squares by noisy sufficient statistics."""

@@ -1,0 +1,206 @@
+"""Public configuration of AdaDPALS, its releases, and how the privacy budget is shared among them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fedboard.common.checks import require
+from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.privacy.releases.gaussian import Adjacency
+from fedboard.common.tasks.shared.adaptive_clipping import FARTHEST, adapts_clipping
+
+LARGEST_RANK = 512
+"""Beyond it, matrices per item would not fit in memory; found out before anything is released."""
+
+
+class Feedback(StrEnum):
+    """What a rating says."""
+
+    EXPLICIT = "explicit"
+    """A rating on a public range; unrated items say nothing."""
+    IMPLICIT = "implicit"
+    """Presence alone; unrated items count as weak zeros (``unobserved_weight``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaDpalsConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    rank: int = 8
+    """Length of the embeddings, d."""
+    rounds: int = 4
+    """Alternations after the preparation round, T."""
+    feedback: Feedback = Feedback.EXPLICIT
+    rating_low: float = 1.0
+    """Lower end of the public rating range."""
+    rating_high: float = 5.0
+    """Upper end of the public rating range."""
+    weights: WeightScheme = WeightScheme.ADAPTIVE
+    """How a user's budget is shared among her items."""
+    weight_exponent: float = 0.25
+    """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
+    items_per_user: int = 50
+    """k of the sampled weightings (``uniform``, ``tail``)."""
+    mean_budget: float = 1.0
+    """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
+    clip_norm: float = 0.7
+    """Gamma: bound on |v_j| in contributions. The board's factors have unit weighted RMS norm."""
+    clip_quantile: float | None = None
+    """Share of the users whose vector should be within the bound. Set, ``clip_norm`` is where the bound of the
+    first round starts, and each later round's follows from a private release of the round before."""
+    clip_rate: float = 1.0
+    """How far log Gamma moves in a round, per unit of that share that is missing."""
+    label_bound: float = 2.0
+    """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code."""
+    user_ridge: float = 3.0
+    """Strength of the device's ridge, lambda_v."""
+    user_ridge_exponent: float = 0.25
+    """The ridge grows with the user's own number of ratings to this power."""
+    item_ridge: float = 40.0
+    """Strength of the item ridge in units of clip_norm^2."""
+    item_ridge_exponent: float = 0.25
+    """The item ridge grows with the private count to this power."""
+    unobserved_weight: float = 0.0
+    """alpha0 on the device: weight of the unobserved term (implicit feedback)."""
+    item_unobserved_weight: float = 0.0
+    """alpha0 in the item solve, for an item of average weight omega."""
+    head_fraction: float = 1.0
+    """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
+    count_cap: int = 100
+    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
+    mean_cap: float = 50.0
+    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
+    public_seed: int = 0
+    """Seed of the random first factors; public."""
+    device_seed: int = 0
+    """Seed of the items that ``uniform`` samples; in a deployment each device draws its own."""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """By release name; filled in by calibration."""
+
+    def __post_init__(self) -> None:
+        """Check every public range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
+        require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
+        require(self.rounds >= 1, "rounds", "a whole number >= 1", self.rounds)
+        require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
+        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
+        require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
+        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
+        quantile = self.clip_quantile
+        require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        for name in (
+            "mean_budget",
+            "clip_norm",
+            "clip_rate",
+            "label_bound",
+            "user_ridge",
+            "item_ridge",
+            "count_cap",
+            "mean_cap",
+        ):
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        for name in ("unobserved_weight", "item_unobserved_weight"):
+            require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
+
+    @property
+    def largest_clip_norm(self) -> float:
+        """An adaptive clipping norm never rises above this."""
+        return self.clip_norm * FARTHEST
+
+    @property
+    def packed(self) -> int:
+        """Numbers in a packed symmetric rank x rank matrix."""
+        return self.rank * (self.rank + 1) // 2
+
+    @property
+    def centre(self) -> float:
+        """Middle of the public rating range."""
+        return (self.rating_low + self.rating_high) / 2
+
+    @property
+    def half_range(self) -> float:
+        """Half the width of the public rating range."""
+        return (self.rating_high - self.rating_low) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetShares:
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    mean: float = 0.002
+    """Both sums of the private mean together; unused for implicit feedback."""
+    counts: float = 0.12
+    """The private item counts."""
+    users: float = 0.001
+    """The private number of users; used by the clipped weightings only."""
+    clip: float = 0.002
+    """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
+    gram: float = 0.05
+    """The global Gram matrix, as a share of each round; unused for explicit feedback."""
+    quadratic: float = 0.5
+    """Item Gram matrices, as a share of what a round has left; the right-hand sides get the rest."""
+    round_growth: float = 0.0
+    """Round t gets a share proportional to t^round_growth."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a share is outside (0, 1).
+        """
+        for name in ("mean", "counts", "users", "clip", "gram", "quadratic"):
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        apart = self.mean + self.counts + self.users + self.clip
+        require(apart < 1.0, "shares.mean + shares.counts + shares.users + shares.clip", "< 1", apart)
+
+
+def needs_population(config: AdaDpalsConfig) -> bool:
+    """Whether the weighting looks at the number of users, which is then released."""
+    return config.weights in (WeightScheme.ADAPTIVE_CLIPPED, WeightScheme.ADAPTIVE_OVERCOUNT)
+
+
+SUM_SHARE_OF_MEAN = 0.8
+"""The sum is noisier than the number of ratings (its sensitivity is half_range times larger), so it gets more."""
+
+
+def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name; sums to 1.
+
+    The order is the order of the run.
+    """
+    explicit = config.feedback is Feedback.EXPLICIT
+    result = {}
+    if explicit:
+        result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
+        result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
+    result["counts"] = shares.counts
+    if needs_population(config):
+        result["users"] = shares.users
+    adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
+    left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
+    growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]
+    for t, weight in enumerate(growth, start=1):
+        of_round = left * weight / sum(growth)
+        if not explicit:
+            result[f"round-{t}/gram"] = of_round * shares.gram
+            of_round *= 1 - shares.gram
+        result[f"round-{t}/quadratic"] = of_round * shares.quadratic
+        result[f"round-{t}/linear"] = of_round * (1 - shares.quadratic)
+        if adapts_clipping(config, t):
+            result[f"round-{t}/clip"] = shares.clip / adapting
+    return result
+
+
+__all__ = [
+    "LARGEST_RANK",
+    "AdaDpalsConfig",
+    "BudgetShares",
+    "Feedback",
+    "needs_population",
+    "shares_by_release",
+]

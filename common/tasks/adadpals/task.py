@@ -1,0 +1,276 @@
+"""AdaDPALS: alternating least squares by noisy sufficient statistics, the budget shared adaptively among items.
+
+Krichene et al. (2023), Alg. 1 and 3, as corrected in this package: labels are clipped, the regularisation
+comes from private counts, symmetric noise is isometric, accounting is exact. One round:
+
+* device:  v_j = argmin_v  sum_i (<u_i, v> - y_ij)^2 + user_ridge n_j^e |v|^2  [+ alpha0 sum_all <u_i, v>^2]
+* server:  u_i = (PSD(A_i) + reg_i I [+ alpha0 omega_i G])^-1 b_i,  A_i = sum_j w_ij v_j v_j^T + noise,
+           b_i = sum_j w_ij clip(y_ij) v_j + noise,  G = sum_j v_j v_j^T + noise
+
+``uniform`` and ``tail`` weights make it DPALS (Chien et al. 2021).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from fedboard.common import kernels
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
+from fedboard.common.per_user.weights import entry_weights, item_weights
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.adadpals import releases as adadpals_requests
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback, needs_population
+from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
+from fedboard.common.tasks.shared.preparation import (
+    capped_counts,
+    capped_mean,
+    head_of,
+    released_mean,
+    share_among_learnt,
+)
+from fedboard.common.tasks.shared.releases import ONE_USER
+
+
+@dataclass(frozen=True, slots=True)
+class AdaDpals:
+    """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
+
+    NAME: ClassVar[str] = "adadpals"
+    settings: AdaDpalsConfig
+    backend: str = "numpy"
+    """Which kernels compute; never changes what is computed."""
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The public configuration, JSON-able."""
+        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
+        return built
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
+        settings, rounds = self.settings, range(1, self.settings.rounds + 1)
+        clip_norm = settings.clip_norm
+        return (
+            adadpals_requests.preparation(settings, n_items=1),
+            *(adadpals_requests.alternation(settings, t, n_items=1, clip_norm=clip_norm) for t in rounds),
+        )
+
+    def first_board(self, catalogue: Catalogue) -> Board:
+        """Random item factors from the public seed; holds no data."""
+        rng = np.random.default_rng(self.settings.public_seed)
+        factors = rng.standard_normal((catalogue.n_items, self.settings.rank), dtype=np.float32)
+        return Board(
+            version=0,
+            task=self.name,
+            config=self.config,
+            arrays={"item_factors": factors / np.float32(np.sqrt(self.settings.rank))},
+            catalogue=catalogue,
+        )
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """What the round after this board asks."""
+        n_items = board.catalogue.n_items
+        if board.version == 0:
+            return adadpals_requests.preparation(self.settings, n_items=n_items)
+        if board.version > self.settings.rounds:
+            return ()
+        t, clip_norm = board.version, clip_norm_of(board, self.settings)
+        return adadpals_requests.alternation(self.settings, t, n_items=n_items, clip_norm=clip_norm)
+
+    def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
+        """Solve each user's ridge regression exactly; float32, shape (n_users, rank). Private, unclipped."""
+        settings = self.settings
+        factors = np.ascontiguousarray(board.arrays["item_factors"], dtype=np.float32)
+        own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
+        ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
+        gram = None
+        if settings.unobserved_weight > 0:
+            gram = settings.unobserved_weight * (factors.T.astype(np.float64) @ factors)
+        return kernels.solve_ridge(
+            cohort.indptr,
+            cohort.items,
+            self._labels(cohort, board),
+            factors,
+            ridge=ridge.astype(np.float32),
+            gram=gram,
+            backend=self.backend,
+        )
+
+    def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        """Integers within every declared bound; each row depends on that user's row and the board alone."""
+        if requests[0].source in (Source.TOTAL, Source.ITEM_COUNT):
+            return self._contribute_preparation(cohort, requests)
+        vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
+
+        def norms() -> FloatArray:
+            found: FloatArray = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+            return found
+
+        return Contribution(
+            n_items=cohort.n_items,
+            indptr=cohort.indptr,
+            items=cohort.items,
+            weights=quantise_weights(self.weigh(cohort, board)),
+            vectors=clip_vectors(vectors, clip_norm),
+            responses=clip_responses(self._labels(cohort, board), self.settings.label_bound),
+            totals=clip_rows(self.settings, board.version, cohort, norms, clip_norm),
+        )
+
+    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
+        """How each user shares her budget among her items; float64, shape (n_ratings,). Private.
+
+        Squares of a user's weights sum to at most 1; items that are not learnt get nothing.
+        """
+        return share_among_learnt(cohort, board, lambda own: self._share(own, board))
+
+    def _share(self, cohort: Cohort, board: Board) -> FloatArray:
+        return entry_weights(
+            self.settings.weights,
+            cohort,
+            np.asarray(board.arrays["item_weights"]),
+            items_per_user=self.settings.items_per_user,
+            seed=self.settings.device_seed,
+            backend=self.backend,
+        )
+
+    def update(self, board: Board, released: ReleasedSums) -> Board:
+        """The next board; post-processing of the noised sums and of what is already public."""
+        if board.version == 0:
+            return self._update_preparation(board, released)
+        names = {request.source: request.name for request in self.requests(board)}
+        clip_norm = clip_norm_of(board, self.settings)
+        solver = _ItemSolver(
+            quadratic=names[Source.ITEM_QUADRATIC],
+            linear=names[Source.ITEM_LINEAR],
+            ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
+            scale=board.arrays["item_scale"],
+            gram=self._item_gram(names, released),
+            backend=self.backend,
+        )
+        per_item = (solver.quadratic, solver.linear)
+        factors = released.map_items(per_item, solver, width=self.settings.rank)
+        factors[board.arrays["learnt"] == 0] = 0.0
+        arrays = {"item_factors": _unit_gauge(factors, board.arrays["item_counts"])}
+        return board.successor(**arrays, **next_clip_norm(board, released, self.settings, board.version))
+
+    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
+        """The users' and the items' factors as they are."""
+        return local, np.ascontiguousarray(board.arrays["item_factors"])
+
+    def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
+        """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
+        factors = board.arrays["item_factors"]
+        scores: FloatArray = np.einsum("pd,pd->p", factors[items], local[users], dtype=np.float64)
+        if self.settings.feedback is Feedback.IMPLICIT:
+            return scores
+        mean = float(board.arrays["mean"][0])
+        ratings: FloatArray = np.clip(scores + mean, self.settings.rating_low, self.settings.rating_high)
+        return ratings
+
+    def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
+        if self.settings.feedback is Feedback.IMPLICIT:
+            return cohort.ratings
+        return cohort.ratings - np.float32(board.arrays["mean"][0])
+
+    def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
+        totals = {"users": np.full((cohort.n_users, 1), ONE_USER, dtype=np.int64)}
+        if self.settings.feedback is Feedback.EXPLICIT:
+            totals |= capped_mean(cohort, self.settings)
+        return Contribution(
+            n_items=cohort.n_items,
+            indptr=cohort.indptr,
+            items=cohort.items,
+            weights=quantise_weights(capped_counts(cohort, self.settings.count_cap)),
+            totals={request.name: totals[request.name] for request in requests if request.name in totals},
+        )
+
+    def _update_preparation(self, board: Board, released: ReleasedSums) -> Board:
+        settings = self.settings
+        mean = released_mean(released, settings) if settings.feedback is Feedback.EXPLICIT else 0.0
+        counts = np.maximum(released.array("counts")[:, 0], 1.0)
+        omega = item_weights(
+            settings.weights,
+            counts,
+            exponent=settings.weight_exponent,
+            population=self._population(released),
+            mean_budget=settings.mean_budget,
+            accuracy=settings.noise_multipliers["counts"] * settings.count_cap**0.5 * released.noise_ratio,
+        )
+        return board.successor(
+            mean=np.array([mean]),
+            item_counts=counts,
+            item_weights=omega,
+            item_scale=omega * np.sum(counts) / np.sum(omega * counts),
+            learnt=head_of(counts, settings.head_fraction),
+            item_ridge=_item_ridge(counts, settings),
+            item_factors=_unit_gauge(board.arrays["item_factors"], counts),
+        )
+
+    def _population(self, released: ReleasedSums) -> float | None:
+        """The private number of users, which the clipped weightings alone need."""
+        if not needs_population(self.settings):
+            return None
+        return max(float(released.array("users")[0, 0]), 1.0)
+
+    def _item_gram(self, names: Mapping[Source, str], released: ReleasedSums) -> FloatArray | None:
+        if Source.QUADRATIC not in names:
+            return None
+        gram = unpack_symmetric(released.array(names[Source.QUADRATIC]), rank=self.settings.rank)[0]
+        values, vectors = np.linalg.eigh(gram)
+        weight = self.settings.item_unobserved_weight
+        projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return projected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ItemSolver:
+    """u_i = (PSD(A_i) + reg_i I + scale_i G)^-1 b_i for a block of items."""
+
+    quadratic: str
+    linear: str
+    ridge: FloatArray
+    scale: FloatArray
+    gram: FloatArray | None
+    backend: str
+
+    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
+        quadratic, linear = blocks[self.quadratic], blocks[self.linear]
+        stop = start + linear.shape[0]
+        ridge, scale = self.ridge[start:stop], self.scale[start:stop, None]
+        if self.gram is not None:  # dividing by scale_i > 0 leaves one Gram matrix for all items
+            quadratic, linear, ridge = quadratic / scale, linear / scale, ridge / scale[:, 0]
+        solved = kernels.solve_psd(quadratic, linear, ridge=ridge, gram=self.gram, backend=self.backend)
+        return solved.astype(np.float32)
+
+
+def _item_ridge(counts: FloatArray, settings: AdaDpalsConfig) -> FloatArray:
+    """reg_i proportional to count^exponent with average ``item_ridge`` clip_norm^2 over ratings."""
+    shape = (counts + 1.0) ** settings.item_ridge_exponent
+    shape *= np.sum(counts + 1.0) / np.sum((counts + 1.0) * shape)
+    return settings.item_ridge * settings.clip_norm**2 * shape
+
+
+def _unit_gauge(factors: Float32Array, counts: FloatArray) -> Float32Array:
+    """Scale all factors so that their count-weighted RMS norm is 1: (cU, V/c) predicts the same.
+
+    Without it a fixed clip_norm would mean another thing in each round. Public quantities only.
+    """
+    squares = np.einsum("id,id->i", factors, factors, dtype=np.float64)
+    norm = float(np.sqrt(np.sum(squares * counts) / np.sum(counts)))
+    return factors if norm == 0.0 else (factors / norm).astype(np.float32)
+
+
+__all__ = ["AdaDpals"]

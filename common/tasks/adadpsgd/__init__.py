@@ -1,0 +1,1 @@
+"""AdaDPSGD: noisy gradient steps on the item vectors."""

@@ -1,0 +1,219 @@
+"""Public configuration of AdaDPSGD, and how the privacy budget is shared among its releases."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fedboard.common.checks import require
+from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.privacy.releases.gaussian import Adjacency
+from fedboard.common.tasks.adadpals.config import SUM_SHARE_OF_MEAN, AdaDpalsConfig, Feedback
+
+_IMPLICIT_RESIDUAL = 2.0
+
+
+class Schedule(StrEnum):
+    """Learning rates of theorem 3.12, see ``fedboard.common.tasks.adadpsgd.schedule``."""
+
+    LIPSCHITZ = "lipschitz"
+    """(a): convex losses on a ball; eta_t falls as 1 / sqrt t."""
+    STRONGLY_CONVEX = "strongly-convex"
+    """(b): eta_t falls as 1 / t, which averages the noise of all steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaDpsgdConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    rank: int = 8
+    """Length of the embeddings, d."""
+    steps: int = 24
+    """Gradient steps after the preparation round, T; each is a release of its own."""
+    ratings_per_item: float | None = None
+    """Public guess; given with ``ratings_per_user`` and without ``steps``, T is what theorem 3.12 asks for."""
+    ratings_per_user: float | None = None
+    """Public guess, likewise."""
+    steps_per_solve: int = 1
+    """k: users solve their vectors anew before every k-th step, and keep them for the k steps."""
+    feedback: Feedback = Feedback.EXPLICIT
+    rating_low: float = 1.0
+    """Lower end of the public rating range."""
+    rating_high: float = 5.0
+    """Upper end of the public rating range."""
+    weights: WeightScheme = WeightScheme.ADAPTIVE
+    """How a user's budget is shared among her items."""
+    weight_exponent: float = 0.25
+    """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
+    items_per_user: int = 50
+    """k of the sampled weightings (``uniform``, ``tail``)."""
+    mean_budget: float = 1.0
+    """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
+    gradient_clip: float = 2.0
+    """Gamma_g: bound on the gradient ``2 (<u_i, v_j> - y_ij) v_j`` of one example."""
+    vector_bound: float = 2.0
+    """Longest v_j that contributions express; longer ones are scaled down."""
+    schedule: Schedule = Schedule.LIPSCHITZ
+    """Which learning rates."""
+    rate: float = 1.0
+    """Multiplies the theorem's rates."""
+    warmup: float = 0.0
+    """Rates are those of step t + warmup: the first ones are shorter."""
+    convexity: float = 0.25
+    """lambda of the strongly convex rates: least curvature of one example's loss, on average over users."""
+    radius: float = 3.0
+    """C: item vectors are projected on the ball of this radius; its diameter enters the Lipschitz rates."""
+    momentum: float = 0.0
+    """Share of the last step's direction that is kept; 0 for none."""
+    first_norm: float = 0.3
+    """Root mean square norm of the random first item vectors; small, since what is not learnt stays."""
+    user_ridge: float = 2.0
+    """Strength of the device's ridge, lambda_v."""
+    user_ridge_exponent: float = 0.25
+    """The ridge grows with the user's own number of ratings to this power."""
+    item_ridge: float = 20.0
+    """Strength of the item ridge, lambda."""
+    item_ridge_exponent: float = 0.5
+    """The item ridge grows with the private count to this power."""
+    unobserved_weight: float = 0.0
+    """alpha0 on the device: weight of the unobserved term (implicit feedback)."""
+    item_unobserved_weight: float = 0.0
+    """alpha0 in the item step, for an item of average weight omega."""
+    head_fraction: float = 1.0
+    """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
+    count_cap: int = 100
+    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
+    mean_cap: float = 50.0
+    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
+    public_seed: int = 0
+    """Seed of the random first factors; public."""
+    device_seed: int = 0
+    """Seed of the items that ``uniform`` samples; in a deployment each device draws its own."""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """By release name; filled in by calibration."""
+
+    def __post_init__(self) -> None:
+        """Check every public range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        for name in ("steps", "steps_per_solve"):
+            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        for name in ("ratings_per_item", "ratings_per_user"):
+            guess = getattr(self, name)
+            require(guess is None or 0.0 < guess < float("inf"), name, "finite and > 0", guess)
+        require(0.0 <= self.momentum < 1.0, "momentum", "in [0, 1)", self.momentum)
+        for name in ("gradient_clip", "vector_bound", "rate", "convexity", "radius", "first_norm"):
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require(0.0 <= self.warmup < float("inf"), "warmup", "finite and >= 0", self.warmup)
+        _ = self.model  # checks what both share
+
+    @property
+    def model(self) -> AdaDpalsConfig:
+        """What this task has in common with AdaDPALS: all but the item step."""
+        return AdaDpalsConfig(
+            rank=self.rank,
+            rounds=self.steps,
+            feedback=self.feedback,
+            rating_low=self.rating_low,
+            rating_high=self.rating_high,
+            weights=self.weights,
+            weight_exponent=self.weight_exponent,
+            items_per_user=self.items_per_user,
+            mean_budget=self.mean_budget,
+            clip_norm=1.0,  # unused; makes its item ridge one in absolute units
+            user_ridge=self.user_ridge,
+            user_ridge_exponent=self.user_ridge_exponent,
+            item_ridge=self.item_ridge,
+            item_ridge_exponent=self.item_ridge_exponent,
+            unobserved_weight=self.unobserved_weight,
+            item_unobserved_weight=self.item_unobserved_weight,
+            head_fraction=self.head_fraction,
+            count_cap=self.count_cap,
+            mean_cap=self.mean_cap,
+            public_seed=self.public_seed,
+            device_seed=self.device_seed,
+            adjacency=self.adjacency,
+            noise_multipliers=self.noise_multipliers,
+        )
+
+    @property
+    def response_bound(self) -> float:
+        """Largest ``2 |<u_i, v_j> - y_ij|`` that contributions express; errors beyond the range count as it."""
+        if self.feedback is Feedback.IMPLICIT:
+            return 2.0 * _IMPLICIT_RESIDUAL
+        return 2.0 * (self.rating_high - self.rating_low)
+
+    def solves(self, t: int) -> bool:
+        """Whether users solve their vectors anew before step t, from 1."""
+        return (t - 1) % self.steps_per_solve == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaDpsgdShares:
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    mean: float = 0.002
+    """Both sums of the private mean together; unused for implicit feedback."""
+    counts: float = 0.06
+    """The private item counts."""
+    users: float = 0.001
+    """The private number of users."""
+    gram: float = 0.05
+    """All global Gram matrices together; unused for explicit feedback."""
+    step_growth: float = 0.0
+    """Step t gets a share proportional to t^step_growth; the theorem has 0."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a share is outside (0, 1).
+        """
+        for name in ("mean", "counts", "users", "gram"):
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        together = self.mean + self.counts + self.users + self.gram
+        require(together < 1.0, "shares.mean + shares.counts + shares.users + shares.gram", "< 1", together)
+
+
+def gradient_name(t: int) -> str:
+    """Name of the release of step t, from 1."""
+    return f"step-{t}/gradient"
+
+
+def gram_name(t: int) -> str:
+    """Name of the release of the users' Gram matrix at step t, from 1."""
+    return f"step-{t}/gram"
+
+
+def shares_by_release(config: AdaDpsgdConfig, shares: AdaDpsgdShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name; sums to 1.
+
+    The order is the order of the run.
+    """
+    explicit = config.feedback is Feedback.EXPLICIT
+    result = {}
+    if explicit:
+        result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
+        result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
+    result |= {"counts": shares.counts, "users": shares.users}
+    steps = range(1, config.steps + 1)
+    solves = 0 if explicit else sum(config.solves(t) for t in steps)
+    left = 1.0 - sum(result.values()) - (shares.gram if solves else 0.0)
+    growth = {t: float(t) ** shares.step_growth for t in steps}
+    for t in steps:
+        result[gradient_name(t)] = left * growth[t] / sum(growth.values())
+        if solves and config.solves(t):
+            result[gram_name(t)] = shares.gram / solves
+    return result
+
+
+__all__ = [
+    "AdaDpsgdConfig",
+    "AdaDpsgdShares",
+    "Schedule",
+    "gradient_name",
+    "gram_name",
+    "shares_by_release",
+]

@@ -1,0 +1,1 @@
+"""Private matrix factorisation by noisy Langevin steps."""

@@ -1,0 +1,159 @@
+"""Public configuration of private matrix factorisation by noisy Langevin steps, and how its budget is shared."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fedboard.common.checks import require
+from fedboard.common.privacy.releases.gaussian import Adjacency
+from fedboard.common.tasks.adadpals.config import SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.residual.config import ResidualConfig
+
+_POSITIVE = ("largest_weight", "clip_norm", "likelihood", "precision", "temperature", "step_limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangevinConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    rank: int = 8
+    """Length of the embeddings, d."""
+    steps: int = 16
+    """Langevin steps after the preparation round, T; each is a release of its own."""
+    feedback: Feedback = Feedback.EXPLICIT
+    rating_low: float = 1.0
+    """Lower end of the public rating range."""
+    rating_high: float = 5.0
+    """Upper end of the public rating range."""
+    most_ratings: int = 100
+    """tau: each device takes at most so many of its ratings, drawn at random."""
+    largest_weight: float = 1.0
+    """rho: a user's weight is min(rho, tau / her number of ratings)."""
+    weight_exponent: float = 0.25
+    """mu in omega_i = n_i^-mu, the square root of the preconditioner: rare items make longer steps."""
+    clip_norm: float = 1.0
+    """Bound on a user's whole contribution, in units of that of a user with tau ratings, each of average omega,
+    with residual 1 and ``|x_j|`` = 1."""
+    likelihood: float = 1.0
+    """s: how much a squared star counts in the density that is sampled; smaller is hotter."""
+    precision: float = 40.0
+    """Of the normal prior on an item's coordinates."""
+    temperature: float = 1.0
+    """zeta: variance of the released noise in a step over the step's length."""
+    step_limit: float = 1.0
+    """Longest step, in units of one over the largest curvature: where the noise would allow a longer one, the step
+    is cut, and colder."""
+    decay: float = 0.33
+    """The budget of step t, hence the length of the step, falls as t^-decay."""
+    averaged_steps: int = 1
+    """The last board is the mean of so many last states; 1 for the sample itself."""
+    vector_bound: float = 1.0
+    """Gamma: bound on ``|x_j|``, x_j = (bias_scale, v_j)."""
+    bias_scale: float = 0.5
+    """s: the constant first coordinate of x_j, which carries the item biases."""
+    user_ridge: float = 3.0
+    """Strength of the device's ridge on v_j, lambda in eq. 5."""
+    user_ridge_exponent: float = 0.25
+    """The ridge grows with the user's own number of ratings to this power; 0 in the paper."""
+    user_bias_ridge: float = 2.0
+    """Strength of the device's ridge on her own bias; grows the same way."""
+    count_cap: int = 100
+    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
+    mean_cap: float = 50.0
+    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
+    public_seed: int = 0
+    """Seed of the first factors, a draw of the prior; public."""
+    device_seed: int = 0
+    """Seed of which ratings are kept; in a deployment each device draws its own."""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """By release name; filled in by calibration."""
+
+    def __post_init__(self) -> None:
+        """Check every public range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        explicit = self.feedback is Feedback.EXPLICIT
+        require(
+            explicit, "feedback", "explicit: the likelihood of this task is one of ratings", self.feedback
+        )
+        for name in ("steps", "most_ratings", "averaged_steps"):
+            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        averaged = self.averaged_steps
+        require(averaged <= self.steps, "averaged_steps", f"at most {self.steps}, the steps", averaged)
+        for name in _POSITIVE:
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require(0.0 <= self.decay < float("inf"), "decay", "finite and >= 0", self.decay)
+        _ = self.model  # checks what both share
+
+    @property
+    def model(self) -> ResidualConfig:
+        """What this task has in common with ``residual``: all but the item step."""
+        return ResidualConfig(
+            rank=self.rank,
+            rounds=self.steps,
+            rating_low=self.rating_low,
+            rating_high=self.rating_high,
+            weight_exponent=self.weight_exponent,
+            vector_bound=self.vector_bound,
+            bias_scale=self.bias_scale,
+            clip_norm=self.vector_bound,  # unused; the bound of a step comes from the board
+            bias_clip_norm=self.bias_scale,  # unused
+            user_ridge=self.user_ridge,
+            user_ridge_exponent=self.user_ridge_exponent,
+            user_bias_ridge=self.user_bias_ridge,
+            count_cap=self.count_cap,
+            mean_cap=self.mean_cap,
+            public_seed=self.public_seed,
+            adjacency=self.adjacency,
+            noise_multipliers=self.noise_multipliers,
+        )
+
+    @property
+    def largest_weights_norm(self) -> float:
+        """Largest L2 norm of a user's weights w_j over her trimmed ratings: sqrt(tau rho), or less if rho < 1."""
+        return math.sqrt(self.most_ratings * self.largest_weight * min(1.0, self.largest_weight))
+
+    @property
+    def width(self) -> int:
+        """Length of x_j."""
+        return self.rank + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangevinShares:
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    mean: float = 0.002
+    """Both sums of the private mean together."""
+    counts: float = 0.04
+    """The private item counts."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a share is outside (0, 1), or nothing is left for the steps.
+        """
+        for name in ("mean", "counts"):
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        before = self.mean + self.counts
+        require(before < 1.0, "shares before the first step together", "< 1", before)
+
+
+def shares_by_release(config: LangevinConfig, shares: LangevinShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
+    result = {
+        "mean/sum": shares.mean * SUM_SHARE_OF_MEAN,
+        "mean/number": shares.mean * (1 - SUM_SHARE_OF_MEAN),
+        "counts": shares.counts,
+    }
+    left = 1.0 - sum(result.values())
+    lengths = [float(t) ** -config.decay for t in range(1, config.steps + 1)]
+    steps = {f"step-{t}": left * length / sum(lengths) for t, length in enumerate(lengths, start=1)}
+    return result | steps
+
+
+__all__ = ["LangevinConfig", "LangevinShares", "shares_by_release"]

@@ -1,0 +1,1 @@
+"""Residual alternating minimisation: release only what the board does not explain yet."""

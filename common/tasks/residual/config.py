@@ -1,0 +1,318 @@
+"""Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fedboard.common.checks import require
+from fedboard.common.privacy.releases.gaussian import Adjacency
+from fedboard.common.tasks.adadpals.config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
+
+
+class Curvature(StrEnum):
+    """Where the item step gets its matrix H_i from."""
+
+    PRIOR = "prior"
+    """c_i M: one private weighted count per item, once, and one global second moment a round."""
+    ONCE = "once"
+    """A private matrix per item, released in the first alternation and kept."""
+    RELEASED = "released"
+    """A private matrix per item, released in every alternation."""
+
+
+class Shrinkage(StrEnum):
+    """What is done with an item step that is mostly noise."""
+
+    EMPIRICAL_BAYES = "empirical-bayes"
+    """Posterior mean under a prior that is fitted to what was released; the noise is known exactly."""
+    RIDGE = "ridge"
+    """A ridge of fixed strength, ``item_ridge``."""
+
+
+class Start(StrEnum):
+    """What the first alternation measures."""
+
+    SKETCH = "sketch"
+    """Moments along random directions: each device's vector is fitted to public random factors."""
+    SPECTRAL = "spectral"
+    """The leading directions of a private item x item matrix; for a trusted aggregator and small catalogues."""
+
+
+class StageKind(StrEnum):
+    """The kinds of rounds of a run, in their order."""
+
+    PREPARATION = "preparation"
+    BIASES = "biases"
+    PAIRS = "pairs"
+    ALTERNATION = "alternation"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidualConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    rank: int = 8
+    """Length of the embeddings, d."""
+    rounds: int = 8
+    """Alternations after the preparation round and the bias round, T."""
+    feedback: Feedback = Feedback.EXPLICIT
+    rating_low: float = 1.0
+    """Lower end of the public rating range."""
+    rating_high: float = 5.0
+    """Upper end of the public rating range."""
+    weight_exponent: float = 0.25
+    """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
+    clip_norm: float = 1.0
+    """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``."""
+    clip_quantile: float | None = None
+    """Share of the users whose contribution should be within the bound. Set, ``clip_norm`` is where the bound of
+    the first alternation stands, and later ones follow the private quantile."""
+    clip_rate: float = 1.0
+    """Step of log C per unit of that share that is missing."""
+    bias_clip_norm: float = 1.0
+    """C of the bias round."""
+    vector_bound: float = 1.3
+    """Gamma: bound on ``|x_j|``, x_j = (bias_scale, v_j). The board's gauge makes ``|v_j|`` about 1."""
+    bias_scale: float = 1.0
+    """s: the constant first coordinate of x_j, which carries the item biases."""
+    user_ridge: float = 3.0
+    """Strength of the device's ridge on v_j, lambda_v."""
+    user_ridge_exponent: float = 0.25
+    """The ridge grows with the user's own number of ratings to this power."""
+    final_user_ridge: float | None = None
+    """lambda_v with the last board, where nothing is contributed any more; None for ``user_ridge``."""
+    user_bias_ridge: float = 2.0
+    """Strength of the device's ridge on her own bias; grows the same way."""
+    curvature: Curvature = Curvature.PRIOR
+    shrinkage: Shrinkage = Shrinkage.EMPIRICAL_BAYES
+    item_ridge: float = 20.0
+    """Strength of the item ridge, for ``shrinkage = ridge`` only."""
+    popularity_prior: bool = True
+    """Whether the prior mean of an item follows its noisy count (and its public features, where given)."""
+    prior_ridge: float = 20.0
+    """Ridge of the regression that fits the prior means."""
+    noise_variance: float = 0.75
+    """Variance of a rating around its prediction, squared stars; how much a rating tells about its item."""
+    prior_inflation: float = 1.0
+    """Factor of the fitted prior covariance: above 1, less shrinkage."""
+    unobserved_weight: float = 0.0
+    """alpha0 on the device: weight of the unobserved term (implicit feedback)."""
+    item_unobserved_weight: float = 0.0
+    """alpha0 in the item step, for an item of average weight (implicit feedback)."""
+    head_fraction: float = 1.0
+    """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
+    step: float = 1.0
+    """Length of the item step."""
+    iterate_memory: float = 0.0
+    """Share of the last round's factors in the new ones: exponential averaging of the iterates."""
+    gauge_exponent: float = 0.0
+    """0: users' vectors vary alike in all directions; 1: as the items' factors do."""
+    start: Start = Start.SKETCH
+    count_cap: int = 100
+    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
+    mean_cap: float = 50.0
+    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
+    public_seed: int = 0
+    """Seed of the random first factors; public."""
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """By release name; filled in by calibration."""
+
+    def __post_init__(self) -> None:
+        """Check every public range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
+        require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
+        for name in ("rounds", "count_cap"):
+            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
+        for name in ("weight_exponent", "gauge_exponent"):
+            require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
+        require(0.0 <= self.iterate_memory < 1.0, "iterate_memory", "in [0, 1)", self.iterate_memory)
+        for name in _POSITIVE:
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
+        for name in ("unobserved_weight", "item_unobserved_weight"):
+            require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
+        final = self.final_user_ridge
+        require(final is None or 0.0 < final < float("inf"), "final_user_ridge", "finite and > 0", final)
+        quantile = self.clip_quantile
+        require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
+        bounds = {"clip_norm": self.vector_bound}
+        if self.has_biases:
+            bounds["bias_clip_norm"] = self.bias_scale
+        for name, bound in bounds.items():
+            value, largest = getattr(self, name), self.residual_bound * bound
+            require(value <= largest, name, f"at most {largest:g} (no contribution is larger)", value)
+
+    @property
+    def centre(self) -> float:
+        """Middle of the public rating range."""
+        return (self.rating_low + self.rating_high) / 2
+
+    @property
+    def half_range(self) -> float:
+        """Half the width of the public rating range."""
+        return (self.rating_high - self.rating_low) / 2
+
+    @property
+    def residual_bound(self) -> float:
+        """Bound on a residual: the width of the range, or of presence; larger ones are clipped."""
+        return self.rating_high - self.rating_low if self.has_biases else 1.0
+
+    @property
+    def largest_clip_norm(self) -> float:
+        """An adaptive clipping norm never rises above this: no contribution is larger."""
+        return self.residual_bound * self.vector_bound
+
+    @property
+    def has_biases(self) -> bool:
+        """Whether items and users have biases: ratings do, presence has none."""
+        return self.feedback is Feedback.EXPLICIT
+
+    @property
+    def width(self) -> int:
+        """Length of x_j in an alternation: the constant coordinate, where there are biases, and the embedding."""
+        return self.rank + 1 if self.has_biases else self.rank
+
+
+_POSITIVE = (
+    "clip_norm",
+    "clip_rate",
+    "bias_clip_norm",
+    "vector_bound",
+    "bias_scale",
+    "user_ridge",
+    "user_bias_ridge",
+    "item_ridge",
+    "prior_ridge",
+    "noise_variance",
+    "prior_inflation",
+    "step",
+    "mean_cap",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidualShares:
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    mean: float = 0.002
+    """Both sums of the private mean together; explicit feedback only."""
+    users: float = 0.0005
+    """The private number of users."""
+    counts: float = 0.04
+    """The private item counts."""
+    weighted_counts: float = 0.04
+    """The private weighted item counts."""
+    bias: float = 0.06
+    """The bias round; explicit feedback only."""
+    spectral: float = 0.2
+    """The private start; used by ``start = spectral`` only."""
+    moment: float = 0.01
+    """The global second moment, as a share of each round."""
+    clip: float = 0.002
+    """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
+    curvature: float = 0.3
+    """The items' matrices, as a share of each round that releases them."""
+    round_growth: float = 2.0
+    """Round t gets a share proportional to t^round_growth."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a share is outside (0, 1), or nothing is left for the rounds.
+        """
+        names = (
+            "mean",
+            "users",
+            "counts",
+            "weighted_counts",
+            "bias",
+            "spectral",
+            "clip",
+            "moment",
+            "curvature",
+        )
+        for name in names:
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        before = sum(getattr(self, name) for name in names[:7])
+        require(before < 1.0, "shares before the first round together", "< 1", before)
+
+
+def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
+    result = {}
+    if config.has_biases:
+        result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
+        result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
+    result |= {"counts": shares.counts, "users": shares.users, "weighted-counts": shares.weighted_counts}
+    if config.has_biases:
+        result["bias/linear"] = shares.bias * (1 - shares.moment)
+        result["bias/moment"] = shares.bias * shares.moment
+    if config.start is Start.SPECTRAL:
+        result["pairs"] = shares.spectral
+    adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
+    left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
+    growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]
+    for t, weight in enumerate(growth, start=1):
+        of_round = left * weight / sum(growth)
+        if adapts_clipping(config, t):
+            result[f"round-{t}/clip"] = shares.clip / adapting
+        if releases_curvature(config, t):
+            result[f"round-{t}/curvature"] = of_round * shares.curvature
+            of_round *= 1 - shares.curvature
+        result[f"round-{t}/linear"] = of_round * (1 - shares.moment)
+        result[f"round-{t}/moment"] = of_round * shares.moment
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a run is: what the round after a board of some version asks for."""
+
+    kind: StageKind
+    alternation: int = 0
+    """Number of the alternation, from 1; 0 before."""
+
+
+def stage_of(version: int, config: ResidualConfig) -> Stage:
+    """The stage that the board of this version is read in."""
+    kinds = [StageKind.PREPARATION, StageKind.BIASES]
+    if config.start is Start.SPECTRAL:
+        kinds.append(StageKind.PAIRS)
+    if version < len(kinds):
+        return Stage(kinds[version])
+    t = version - len(kinds) + 1
+    return Stage(StageKind.ALTERNATION, t) if t <= config.rounds else Stage(StageKind.DONE, t)
+
+
+def releases_curvature(config: ResidualConfig, t: int) -> bool:
+    """Whether alternation t (from 1) releases a matrix per item.
+
+    Once means in the second, where there is one: the first measures along random directions that are not kept.
+    """
+    if config.curvature is Curvature.ONCE:
+        return t == min(2, config.rounds)
+    return config.curvature is Curvature.RELEASED
+
+
+__all__ = [
+    "Curvature",
+    "ResidualConfig",
+    "ResidualShares",
+    "Shrinkage",
+    "Stage",
+    "StageKind",
+    "Start",
+    "releases_curvature",
+    "shares_by_release",
+    "stage_of",
+]

@@ -1,0 +1,204 @@
+"""The device's part of residual alternating minimisation: her own model, and her clipped contribution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedboard.common import kernels
+from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution
+from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
+from fedboard.common.tasks.residual.config import ResidualConfig
+
+_INSIDE = 1.0 - 1e-6  # keeps a clipped contribution inside its bound whatever floating point does
+_ENTRIES_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemModel:
+    """What a device reads off the board. Public."""
+
+    mean: float
+    biases: Float32Array
+    """float32, shape (n_items,)."""
+    factors: Float32Array
+    """float32, shape (n_items, rank)."""
+
+
+def fit_users(
+    cohort: Cohort,
+    model: ItemModel,
+    settings: ResidualConfig,
+    *,
+    backend: str,
+    user_ridge: float | None = None,
+) -> Float32Array:
+    """Solve each user's ridge regression for her bias c_j and embedding v_j exactly.
+
+    ``min sum_i (y_ij - mean - b_i - c - <u_i, v>)^2 + k_j^e (user_bias_ridge c^2 + user_ridge |v|^2)``; for
+    implicit feedback y = 1, without mean and biases, and with ``+ unobserved_weight sum_all <u_i, v>^2``.
+
+    Args:
+        cohort: the users. Private.
+        model: the board's.
+        settings: public.
+        backend: which kernels compute.
+        user_ridge: instead of the configured one.
+
+    Returns:
+        float32, shape (n_users, 1 + rank): (c_j, v_j); c_j = 0 for implicit feedback. Private, unclipped.
+    """
+    strength = settings.user_ridge if user_ridge is None else user_ridge
+    if not settings.has_biases:
+        return _fit_presence(cohort, model, settings, strength, backend=backend)
+    # One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
+    scale = np.float32(np.sqrt(strength / settings.user_bias_ridge))
+    columns = np.empty((model.factors.shape[0], 1 + model.factors.shape[1]), dtype=np.float32)
+    columns[:, 0] = scale
+    columns[:, 1:] = model.factors
+    solved = kernels.solve_ridge(
+        cohort.indptr,
+        cohort.items,
+        cohort.ratings - np.float32(model.mean) - model.biases[cohort.items],
+        columns,
+        ridge=_ridge(cohort, settings, strength),
+        backend=backend,
+    )
+    solved[:, 0] *= scale
+    return solved
+
+
+def _fit_presence(
+    cohort: Cohort, model: ItemModel, settings: ResidualConfig, strength: float, *, backend: str
+) -> Float32Array:
+    gram = None
+    if settings.unobserved_weight > 0:
+        gram = settings.unobserved_weight * (model.factors.T.astype(np.float64) @ model.factors)
+    local = np.zeros((cohort.n_users, 1 + model.factors.shape[1]), dtype=np.float32)
+    local[:, 1:] = kernels.solve_ridge(
+        cohort.indptr,
+        cohort.items,
+        cohort.ratings,
+        np.ascontiguousarray(model.factors),
+        ridge=_ridge(cohort, settings, strength),
+        gram=gram,
+        backend=backend,
+    )
+    return local
+
+
+def _ridge(cohort: Cohort, settings: ResidualConfig, strength: float) -> Float32Array:
+    own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
+    return (strength * own_counts**settings.user_ridge_exponent).astype(np.float32)
+
+
+def residuals(cohort: Cohort, local: Float32Array, model: ItemModel) -> FloatArray:
+    """What the board and the user's own model leave unexplained; float64, shape (n_ratings,). Private."""
+    left = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
+    rows = cohort.user_of_entry()
+    found = np.empty(cohort.n_ratings, dtype=np.float64)
+    for first in range(0, cohort.n_ratings, _ENTRIES_AT_ONCE):
+        part = slice(first, first + _ENTRIES_AT_ONCE)
+        own = local[rows[part]]
+        explained = np.einsum("pd,pd->p", model.factors[cohort.items[part]], own[:, 1:], dtype=np.float64)
+        found[part] = left[part] - own[:, 0] - explained
+    return found
+
+
+def unit_vectors(
+    cohort: Cohort, sketch: ItemModel, settings: ResidualConfig, *, backend: str
+) -> Float32Array:
+    """Each user's embedding fitted to factors that nothing was learnt along yet, scaled to norm 1.
+
+    Normalised, since how long such a vector is depends on the data and on nothing that is released.
+    """
+    vectors = fit_users(cohort, sketch, settings, backend=backend)[:, 1:]
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)  # squares may overflow float32
+    normalised: Float32Array = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
+    return normalised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclipped:
+    """A cohort's part in a round before it is clipped as a whole: ``w_ij r_ij x_j`` over items. Private."""
+
+    cohort: Cohort
+    weights: FloatArray
+    """float64, shape (n_ratings,); squares of a row sum to at most 1."""
+    residuals: FloatArray
+    """float64, shape (n_ratings,); clipped at ``residual_bound``."""
+    vectors: FloatArray
+    """x_j: float64, shape (n_users, width); norm at most ``vector_bound``."""
+    residual_bound: float
+    vector_bound: float
+
+    @staticmethod
+    def of(
+        cohort: Cohort,
+        weights: FloatArray,
+        left: FloatArray,
+        vectors: FloatArray,
+        *,
+        residual_bound: float,
+        vector_bound: float,
+    ) -> "Unclipped":
+        """Bound residuals and vectors one by one, so that they fit the grid."""
+        norms = np.maximum(np.linalg.norm(vectors, axis=1), 1e-300)
+        return Unclipped(
+            cohort=cohort,
+            weights=weights,
+            residuals=np.clip(left, -residual_bound, residual_bound),
+            vectors=vectors * np.minimum(1.0, vector_bound / norms)[:, None],
+            residual_bound=residual_bound,
+            vector_bound=vector_bound,
+        )
+
+    def norms(self) -> FloatArray:
+        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,)."""
+        squares = np.bincount(
+            self.cohort.user_of_entry(),
+            weights=np.square(self.weights * self.residuals),
+            minlength=self.cohort.n_users,
+        )
+        norms: FloatArray = np.sqrt(squares) * np.linalg.norm(self.vectors, axis=1)
+        return norms
+
+    def normalised(self) -> Contribution:
+        """For pair sums: each user's weighted residuals, scaled to norm 1."""
+        weighted = self.weights * self.residuals
+        rows = self.cohort.user_of_entry()
+        squares = np.bincount(rows, weights=np.square(weighted), minlength=self.cohort.n_users)
+        unit = weighted * (_INSIDE / np.sqrt(np.maximum(squares, 1e-300)))[rows]
+        return Contribution(
+            n_items=self.cohort.n_items,
+            indptr=self.cohort.indptr,
+            items=self.cohort.items,
+            responses=clip_responses(unit, 1.0),
+        )
+
+    def clipped(self, norms: FloatArray, clip_norm: float) -> Contribution:
+        """The integers that are sent: each user's whole contribution has norm at most clip_norm.
+
+        ``f_j = min(1, C / norm_j)`` is shared between vector and residual, sqrt f_j each, so that the same
+        integers give ``sum w f r x`` per item and ``sum f x x^T`` over users. Truncation toward zero keeps
+        the bound.
+
+        Args:
+            norms: as from ``norms``.
+            clip_norm: C > 0. Public.
+        """
+        root = np.sqrt(np.minimum(1.0, _INSIDE * clip_norm / np.maximum(norms, 1e-300)))
+        root[self.cohort.counts == 0] = 0.0  # who rated nothing says nothing, also of the moment
+        spread = self.residuals * np.repeat(root, self.cohort.counts)
+        return Contribution(
+            n_items=self.cohort.n_items,
+            indptr=self.cohort.indptr,
+            items=self.cohort.items,
+            weights=quantise_weights(self.weights),
+            vectors=clip_vectors(self.vectors * root[:, None], self.vector_bound),
+            responses=clip_responses(spread, self.residual_bound),
+        )
+
+
+__all__ = ["ItemModel", "Unclipped", "fit_users", "residuals", "unit_vectors"]

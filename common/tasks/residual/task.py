@@ -1,0 +1,213 @@
+"""Residual alternating minimisation: release only what the board does not explain yet.
+
+With the board's own prediction subtracted, what has to be released is small, so a user's whole contribution
+can be clipped to a small norm; and the item step needs no private matrix per item. One round:
+
+* device:  c_j, v_j = ridge regression of her ratings on the board;  r_ij = y_ij - mean - b_i - c_j - <u_i, v_j>
+* server:  B_i <- shrink(B_i + (c_i M / n)^-1 g_i),  g_i = sum_j w_ij f_j r_ij x_j + noise,
+           M = sum_j f_j x_j x_j^T + noise,  x_j = (s, v_j),  B_i = (b_i / s, u_i)
+
+f_j = min(1, C / (|w_j * r_j| |x_j|)) clips the whole contribution; c_i = sum_j w_ij is released once. The
+derivation, with the sensitivity of each release, is docs/guide/residual.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.per_user.clipping import quantise_weights
+from fedboard.common.per_user.weights import WeightScheme, entry_weights
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.residual import releases as residual_requests
+from fedboard.common.tasks.residual.config import ResidualConfig, Stage, StageKind, stage_of
+from fedboard.common.tasks.residual.local import (
+    ItemModel,
+    Unclipped,
+    fit_users,
+    residuals,
+    unit_vectors,
+)
+from fedboard.common.tasks.residual.rounds import (
+    after_alternation,
+    after_biases,
+    after_pairs,
+    after_preparation,
+)
+from fedboard.common.tasks.residual.start import sketch_factors
+from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
+from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, share_among_learnt
+from fedboard.common.tasks.shared.releases import ONE_USER
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """The task. Pure: it holds its public configuration, public item features and the choice of kernels."""
+
+    NAME: ClassVar[str] = "residual"
+    settings: ResidualConfig
+    backend: str = "numpy"
+    """Which kernels compute; never changes what is computed."""
+    features: FloatArray | None = None
+    """Public features of the items, float64, shape (n_items, n_features), standardised; for the server alone."""
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The public configuration, JSON-able."""
+        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
+        return built
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """Preparation, biases, pairs if any, then alternations; ``n_items`` is the board's when asked."""
+        rounds = []
+        version = 0
+        while (stage := stage_of(version, self.settings)).kind is not StageKind.DONE:
+            rounds.append(residual_requests.of_stage(stage, self.settings, n_items=1, clip_norm=None))
+            version += 1
+        return tuple(rounds)
+
+    def first_board(self, catalogue: Catalogue) -> Board:
+        """An item model of zeros.
+
+        Raises:
+            InputError: the catalogue is too large for the start that is configured.
+        """
+        residual_requests.require_catalogue(self.settings, n_items=catalogue.n_items)
+        return Board(
+            version=0,
+            task=self.name,
+            config=self.config,
+            arrays={
+                "item_factors": np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
+                "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
+            },
+            catalogue=catalogue,
+        )
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """What the round after this board asks."""
+        return residual_requests.of_stage(
+            stage_of(board.version, self.settings),
+            self.settings,
+            n_items=board.catalogue.n_items,
+            clip_norm=clip_norm_of(board, self.settings),
+        )
+
+    def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
+        """Each user's bias and embedding, float32, shape (n_users, 1 + rank). Private, unclipped."""
+        done = stage_of(board.version, self.settings).kind is StageKind.DONE
+        ridge = self.settings.final_user_ridge if done else None
+        return fit_users(cohort, _model(board), self.settings, backend=self.backend, user_ridge=ridge)
+
+    def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        """Integers within every declared bound; each row depends on that user's row and the board alone."""
+        stage, settings = stage_of(board.version, self.settings), self.settings
+        if stage.kind is StageKind.PREPARATION:
+            return self._contribute_preparation(cohort)
+        if stage.kind is StageKind.BIASES and not settings.has_biases:
+            weights = quantise_weights(self.weigh(cohort, board))
+            return Contribution(
+                n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, weights=weights
+            )
+        part = self._measure(cohort, board, stage)
+        if stage.kind is StageKind.PAIRS:
+            return part.normalised()
+        norms = part.norms()
+        clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
+        return replace(
+            part.clipped(norms, clip_norm),
+            totals=clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm),
+        )
+
+    def _measure(self, cohort: Cohort, board: Board, stage: Stage) -> Unclipped:
+        """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j)."""
+        settings, model = self.settings, _model(board)
+        local = fit_users(cohort, model, settings, backend=self.backend)
+        vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
+        if stage.alternation == 1:
+            sketch = replace(model, factors=sketch_factors(board, settings))
+            vectors = np.hstack([vectors, unit_vectors(cohort, sketch, settings, backend=self.backend)])
+        elif stage.alternation > 1:
+            vectors = np.hstack([vectors, local[:, 1:]])
+        return Unclipped.of(
+            cohort,
+            self.weigh(cohort, board),
+            residuals(cohort, local, model),
+            vectors,
+            residual_bound=settings.residual_bound,
+            vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,
+        )
+
+    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
+        """How each user shares her budget among her items; float64, shape (n_ratings,). Private.
+
+        Items that are not learnt get nothing.
+        """
+        omega = np.asarray(board.arrays["item_weights"])
+        return share_among_learnt(
+            cohort,
+            board,
+            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
+        )
+
+    def update(self, board: Board, released: ReleasedSums) -> Board:
+        """The next board; post-processing of the noised sums and of what is already public."""
+        stage = stage_of(board.version, self.settings)
+        if stage.kind is StageKind.PREPARATION:
+            return after_preparation(board, released, self.settings)
+        if stage.kind is StageKind.PAIRS:
+            return after_pairs(board, released, self.settings)
+        requests = {request.source: request for request in self.requests(board)}
+        if stage.kind is StageKind.BIASES:
+            return after_biases(board, released, requests, self.settings, features=self.features)
+        return after_alternation(board, released, requests, self.settings, features=self.features)
+
+    def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
+        """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
+        model = _model(board)
+        own = local[users]
+        scores: FloatArray = np.einsum("pd,pd->p", model.factors[items], own[:, 1:], dtype=np.float64)
+        if not self.settings.has_biases:
+            return scores
+        scores += model.mean + model.biases[items] + own[:, 0]
+        ratings: FloatArray = np.clip(scores, self.settings.rating_low, self.settings.rating_high)
+        return ratings
+
+    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
+        """Vectors whose inner products order the items for each user: (1, v_j) and (b_i, u_i)."""
+        model = _model(board)
+        users = local.copy()
+        users[:, 0] = 1.0
+        return users, np.column_stack([model.biases, model.factors])
+
+    def _contribute_preparation(self, cohort: Cohort) -> Contribution:
+        totals = capped_mean(cohort, self.settings) if self.settings.has_biases else {}
+        totals["users"] = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
+        return Contribution(
+            n_items=cohort.n_items,
+            indptr=cohort.indptr,
+            items=cohort.items,
+            weights=quantise_weights(capped_counts(cohort, self.settings.count_cap)),
+            totals=totals,
+        )
+
+
+def _model(board: Board) -> ItemModel:
+    mean = float(board.arrays["mean"][0]) if "mean" in board.arrays else 0.0
+    return ItemModel(
+        mean=mean, biases=board.arrays["item_biases"], factors=np.asarray(board.arrays["item_factors"])
+    )
+
+
+__all__ = ["Residual"]

@@ -1,0 +1,223 @@
+"""The server's part of residual alternating minimisation: from noised sums to new item coordinates.
+
+Everything here is post-processing of releases and of what is public. Item coordinates are
+B_i = (b_i / bias_scale, u_i), so that a prediction is <B_i, x_j> with x_j = (bias_scale, v_j).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.tasks.residual.config import ResidualConfig, Shrinkage
+from fedboard.common.tasks.residual.shrinkage import (
+    Covariance,
+    Estimates,
+    fit_prior,
+    positive_definite,
+    posterior_means,
+)
+
+_LEAST_SHARE = 1e-3  # of the mean eigenvalue: below it a direction is taken to hold nothing but noise
+_USUAL = 0.6  # of bound^2: a usual trace of M / n
+_LEAST_LEVEL = 0.1
+_NOISE_FLOOR = 2.0  # an eigenvalue below it could be anything up to it: the larger one makes the shorter step
+_CREDIBLE = 0.3  # how far a weighted count may be from what the plain count predicts, relatively
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedRound:
+    """The noised sums of one round, as matrices in real units. Public."""
+
+    linear: FloatArray
+    """g_i: float64, shape (n_items, width)."""
+    noise_stddev: float
+    """Of each number of ``linear``."""
+    moment: FloatArray
+    """M / n: float64, shape (width, width), positive definite."""
+    weighted_counts: FloatArray
+    """c_i > 0: float64, shape (n_items,)."""
+    mean_weights: FloatArray
+    """Average weight of a rating of the item, in (0, 1]; float64, shape (n_items,)."""
+    unobserved: FloatArray
+    """a_i >= 0: weight of the unobserved term, in units of c_i; zeros for explicit feedback."""
+    curvature: FloatArray | None = None
+    """H_i of every item, float64, shape (n_items, width, width), or None for c_i M / n."""
+
+
+def new_coordinates(
+    start: FloatArray, released: ReleasedRound, design: FloatArray | None, settings: ResidualConfig
+) -> FloatArray:
+    """One item step from ``start``, then shrinkage; float64, shape (n_items, width).
+
+    estimate_i = start_i + step K_i^-1 (g_i - a_i M start_i / n) with K_i = H_i + a_i M / n, where a_i > 0 weighs
+    the unobserved term of implicit feedback. Its noise covariance is step^2 K_i^-1 (sigma^2 I + noise_variance
+    w_i H_i) K_i^-1: that of the release, which is known exactly, and that of the ratings themselves.
+    """
+    gradient = released.linear - released.unobserved[:, None] * (start @ released.moment)
+    if settings.shrinkage is Shrinkage.RIDGE:
+        return _ridge_step(start, gradient, released, settings)
+    step = _step(released)
+    values = start + settings.step * step.times(gradient)
+    estimates = Estimates(values=values, covariance=_covariance(step, released, settings))
+    prior = fit_prior(estimates, design, ridge=settings.prior_ridge)
+    wider = replace(prior, covariance=settings.prior_inflation * prior.covariance)
+    return posterior_means(estimates, wider)
+
+
+def moment_matrix(packed: FloatArray, *, stddev: float, population: float, bound: float) -> FloatArray:
+    """M / n from its packed, noised sum, pulled to a multiple of the identity as far as its noise demands.
+
+    The multiple: the mean eigenvalue as released, pulled itself to ``_USUAL bound^2 / width``, where it is in
+    a usual round. Without this, few users would give directions of no second moment and endless steps.
+
+    Args:
+        packed: upper triangle of the noised sum, float64. Public.
+        stddev: its noise deviation on the diagonal.
+        population: n, released.
+        bound: on ``|x_j|``.
+
+    Returns:
+        float64, shape (width, width), positive definite.
+    """
+    width = (int(np.sqrt(8 * packed.size + 1)) - 1) // 2
+    matrix, noise = unpack_symmetric(packed[None, :], rank=width)[0] / population, stddev / population
+    usual = _USUAL * bound**2 / width
+    level = _pulled(float(np.trace(matrix)) / width, usual, noise / np.sqrt(width))
+    level = max(level, _LEAST_LEVEL * usual)
+    isotropic = level * np.eye(width)
+    apart = matrix - isotropic
+    spread = float(np.sum(apart**2))
+    expected = noise**2 * width * (width + 1) / 2  # of noise alone, in isometric coordinates
+    keep = max(0.0, 1.0 - expected / spread) if spread > 0 else 0.0
+    least = min(max(_LEAST_SHARE * level, _NOISE_FLOOR * noise), level)
+    return positive_definite(isotropic + keep * apart, least=least)
+
+
+def _pulled(value: float, usual: float, stddev: float) -> float:
+    """A noisy number pulled to where it usually is, which is known to within half of itself."""
+    believed = (usual / 2) ** 2
+    return usual + believed / (believed + stddev**2) * (value - usual)
+
+
+def credible_weighted_counts(
+    noisy: FloatArray, counts: FloatArray, exponent: float, *, stddev: float, counts_stddev: float
+) -> FloatArray:
+    """Weighted counts c_i, each pulled to what the item's plain count predicts as far as noise demands.
+
+    Prediction: ``n_i^(1 - mu)`` times one constant, itself uncertain by what the noise of n_i may move it.
+    Without it a rare item's c_i is mostly noise, and a small one makes a long step.
+
+    Args:
+        noisy: released c_i, float64, shape (n_items,). Public.
+        counts: released n_i, floored at 1, float64, shape (n_items,). Public.
+        exponent: mu of the weights.
+        stddev: noise deviation of ``noisy``.
+        counts_stddev: noise deviation of ``counts``.
+    """
+    shape = counts ** (1.0 - exponent)
+    scale = max(float(shape @ noisy), 1.0) / float(shape @ shape)
+    predicted = scale * shape
+    moved = scale * (counts + counts_stddev) ** (1.0 - exponent) - predicted
+    believed = np.square(_CREDIBLE * predicted) + np.square(moved)
+    shrunk: FloatArray = predicted + believed / (believed + stddev**2) * (noisy - predicted)
+    return np.maximum(shrunk, _CREDIBLE)
+
+
+def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray, exponent: float) -> FloatArray:
+    """The change of coordinates T after which users' vectors vary by a known amount in known directions.
+
+    ``u T`` and ``v T^-T`` predict the same. After it the users' second moment is diagonal with trace 1,
+    proportional to the items' own variances to the power ``exponent``, and the items' is diagonal.
+
+    Args:
+        factors: u_i, float64, shape (n_items, rank).
+        moment: of v, float64, shape (rank, rank), positive definite.
+        counts: released n_i, float64, shape (n_items,).
+        exponent: in [0, 1]; 0 for all directions alike.
+
+    Returns:
+        T: float64, shape (rank, rank).
+    """
+    values, vectors = np.linalg.eigh(moment)
+    whitening = (vectors * np.sqrt(values)) @ vectors.T
+    whitened = factors @ whitening
+    variances, axes = np.linalg.eigh((whitened * counts[:, None]).T @ whitened / counts.sum())
+    shares = np.maximum(variances, 1e-6 * max(float(variances.max()), 1e-300)) ** exponent
+    change: FloatArray = whitening @ axes / np.sqrt(shares / shares.sum())
+    return change
+
+
+def _ridge_step(
+    start: FloatArray, gradient: FloatArray, released: ReleasedRound, settings: ResidualConfig
+) -> FloatArray:
+    pull = settings.item_ridge * np.eye(start.shape[1])
+    left = _curvature(released) + released.unobserved[:, None, None] * released.moment + pull
+    right = gradient - settings.item_ridge * start
+    moved: FloatArray = start + settings.step * np.linalg.solve(left, right[:, :, None])[:, :, 0]
+    return moved
+
+
+def _curvature(released: ReleasedRound) -> FloatArray:
+    if released.curvature is not None:
+        return released.curvature
+    curvature: FloatArray = released.weighted_counts[:, None, None] * released.moment
+    return curvature
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """K_i^-1 of every item: one matrix divided by a number per item, or a matrix per item."""
+
+    inverse: FloatArray
+    """float64, shape (width, width) or (n_items, width, width)."""
+    scales: FloatArray
+    """float64, shape (n_items,)."""
+
+    def times(self, vectors: FloatArray) -> FloatArray:
+        """K_i^-1 times a vector per item."""
+        if self.inverse.ndim == 2:
+            shared: FloatArray = vectors @ self.inverse / self.scales[:, None]
+            return shared
+        own: FloatArray = np.einsum("iab,ib->ia", self.inverse, vectors)
+        return own
+
+
+def _step(released: ReleasedRound) -> _Step:
+    matrix: FloatArray = released.moment
+    scales: FloatArray = released.weighted_counts + released.unobserved
+    if released.curvature is not None:
+        matrix = released.curvature + released.unobserved[:, None, None] * released.moment
+        scales = np.ones_like(scales)
+    return _Step(np.linalg.inv(matrix).astype(np.float64, copy=False), scales)
+
+
+def _covariance(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
+    length = settings.step**2
+    noise, own = length * released.noise_stddev**2, length * settings.noise_variance * released.mean_weights
+
+    def shared(first: int, last: int) -> FloatArray:
+        block = slice(first, last)
+        squares = step.scales[block, None, None] ** 2
+        of_ratings = (own * released.weighted_counts)[block, None, None] * step.inverse
+        found: FloatArray = (noise * step.inverse @ step.inverse + of_ratings) / squares
+        return found
+
+    def each(first: int, last: int) -> FloatArray:
+        inverse = step.inverse[first:last]
+        middle = own[first:last, None, None] * _curvature(released)[first:last]
+        middle[:, range(middle.shape[1]), range(middle.shape[1])] += noise
+        found: FloatArray = inverse @ middle @ inverse
+        return found
+
+    return shared if step.inverse.ndim == 2 else each
+
+
+__all__ = [
+    "ReleasedRound",
+    "credible_weighted_counts",
+    "gauge",
+    "moment_matrix",
+    "new_coordinates",
+]

@@ -1,0 +1,233 @@
+"""The only door that devices see: it lets the fleet's own requests through to the SuperLink, and nothing else.
+
+Flower serves three APIs on one port, and node authentication guards only ``/v1/fleet``: whoever reaches the others
+can start a run (its code runs on the server) or take the running task's place. So the SuperLink listens on
+127.0.0.1 and this proxy forwards an exact list of paths, and only what an admitted node has signed. Everything
+else gets a fixed answer before its body is read, and is counted.
+"""
+
+import asyncio
+import json
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import httpx
+
+from fedboard.common.board import write_atomically
+from fedboard.server.fleet.door.allowance import Allowance
+from fedboard.server.fleet.door.node_signature import AdmittedNodes
+
+Event: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Event]]
+Send: TypeAlias = Callable[[Event], Awaitable[None]]
+
+FORWARDED: Final = frozenset(
+    f"/v1/fleet/{name}".encode()
+    for name in (
+        "activate-node",
+        "deactivate-node",
+        "send-node-heartbeat",
+        "pull-messages",
+        "push-messages",
+        "pull-object",
+        "push-object",
+        "confirm-message-received",
+        "get-run",
+        "get-fab",
+    )
+)
+"""What a node asks for. Registration is not among it: the server's configuration says who is admitted."""
+_REQUEST_HEADERS: Final = frozenset({b"content-type", b"accept", b"accept-encoding", b"content-length"})
+_RESPONSE_HEADERS: Final = frozenset({b"content-type", b"content-length", b"content-encoding"})
+_FLOWER: Final = b"flwr-"
+_OBJECTS: Final = b"/v1/fleet/push-object"
+_MOST_OTHER_BYTES: Final = 1_000_000
+"""Of a request that brings no part of an answer: it names parts, 64 bytes each."""
+_MOST_DIGITS: Final = 15
+_SECONDS_BETWEEN_PARTS: Final = 30.0
+_REFUSALS: Final = {
+    400: b"bad request",
+    404: b"not found",
+    401: b"not admitted",
+    413: b"too large",
+    408: b"too slow",
+    502: b"away",
+    503: b"busy",
+}
+
+
+class _TooLargeError(Exception):
+    """The body is longer than is taken."""
+
+
+class _BusyError(Exception):
+    """The node has sent as much as it may for now."""
+
+
+class FleetProxy:
+    """An ASGI application in front of one SuperLink."""
+
+    def __init__(
+        self,
+        upstream: httpx.AsyncClient,
+        *,
+        admitted: Iterable[str],
+        max_request_bytes: int,
+        max_bytes_per_minute: int,
+    ) -> None:
+        """Make ready.
+
+        Args:
+            upstream: with the SuperLink as its base address.
+            admitted: public keys of the nodes, PEM text.
+            max_request_bytes: longer requests are refused.
+            max_bytes_per_minute: of one node, in all its requests.
+        """
+        self._upstream = upstream
+        self._admitted = AdmittedNodes(admitted)
+        self._max_request_bytes = max_request_bytes
+        self._allowance = Allowance(bytes_per_minute=max_bytes_per_minute)
+        self.counts: Counter[str] = Counter()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        found = self._verdict(scope)
+        if isinstance(found, int):
+            status = found
+            await _refuse(send, status)
+        else:
+            status = await self._forward(scope, found, receive, send)
+        self.counts[str(status)] += 1
+
+    def _verdict(self, scope: MutableMapping[str, Any]) -> int | bytes:
+        """The status of a refusal, or the public key of the node whose request may go on."""
+        # The path as it was sent: nothing is decoded or resolved that could lead elsewhere.
+        if scope["method"] != "POST" or scope["raw_path"] not in FORWARDED or scope["query_string"]:
+            return 404
+        headers = _once_each(scope["headers"])
+        if headers is None:
+            return 400
+        sender = self._admitted.sender(headers)
+        if sender is None:
+            return 401
+        return 413 if int(headers.get(b"content-length", b"0")) > self._largest(scope) else sender
+
+    def _largest(self, scope: MutableMapping[str, Any]) -> int:
+        whole = self._max_request_bytes
+        return whole if scope["raw_path"] == _OBJECTS else min(whole, _MOST_OTHER_BYTES)
+
+    async def _forward(
+        self, scope: MutableMapping[str, Any], sender: bytes, receive: Receive, send: Send
+    ) -> int:
+        kept = [
+            (name, value)
+            for name, value in scope["headers"]
+            if name in _REQUEST_HEADERS or name.startswith(_FLOWER)
+        ]
+        body = self._body(receive, sender, self._largest(scope))
+        request = self._upstream.build_request(
+            "POST", scope["raw_path"].decode("ascii"), headers=kept, content=body
+        )
+        started = False
+        try:
+            response = await self._upstream.send(request, stream=True)
+            try:
+                await send(_head(response.status_code, response.headers.raw))
+                started = True
+                async for part in response.aiter_raw():
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+            finally:
+                await response.aclose()
+            return response.status_code
+        except _TooLargeError:
+            status = 413
+        except _BusyError:
+            status = 503
+        except TimeoutError:
+            status = 408
+        except (httpx.HTTPError, OSError):
+            status = 502
+        if not started:
+            await _refuse(send, status)
+        return status
+
+    async def _body(self, receive: Receive, sender: bytes, largest: int) -> AsyncIterator[bytes]:
+        taken, more = 0, True
+        while more:
+            event = await asyncio.wait_for(receive(), _SECONDS_BETWEEN_PARTS)
+            if event["type"] == "http.disconnect":
+                raise ConnectionResetError
+            part = event.get("body", b"")
+            taken += len(part)
+            if taken > largest:
+                raise _TooLargeError
+            if not self._allowance.take(sender, len(part)):
+                raise _BusyError
+            more = event.get("more_body", False)
+            yield part
+
+
+def _once_each(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | None:
+    """The headers that count; None where two readers could take them for different requests."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name not in _REQUEST_HEADERS and name != b"transfer-encoding" and not name.startswith(_FLOWER):
+            continue
+        if name in found:
+            return None
+        found[name] = value
+    length = found.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > _MOST_DIGITS:
+        return None
+    return None if b"transfer-encoding" in found and b"content-length" in found else found
+
+
+def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Event:
+    kept = [
+        (name, value)
+        for name, value in headers
+        if name.lower() in _RESPONSE_HEADERS or name.lower().startswith(_FLOWER)
+    ]
+    return {"type": "http.response.start", "status": status, "headers": kept}
+
+
+async def _refuse(send: Send, status: int) -> None:
+    body = _REFUSALS[status]
+    # The connection is closed: what is left of the request is not read.
+    headers = [
+        (b"content-type", b"text/plain"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def write_counts(proxy: FleetProxy, path: Path, *, seconds: float = 5.0) -> None:
+    """Keep a file with what was counted: ``{"responses": {status: number}}``."""
+    written: dict[str, int] | None = None
+    while True:
+        if proxy.counts != written:
+            written = dict(proxy.counts)
+            write_atomically(path, json.dumps({"responses": written}).encode())
+        await asyncio.sleep(seconds)
+
+
+def superlink_client(*, port: int, authority: Path) -> httpx.AsyncClient:
+    """A client of the SuperLink on this machine that checks its certificate."""
+    return httpx.AsyncClient(
+        base_url=f"https://127.0.0.1:{port}",
+        verify=ssl.create_default_context(cafile=str(authority)),
+        timeout=httpx.Timeout(60.0, connect=5.0),
+        limits=httpx.Limits(max_connections=256, max_keepalive_connections=64),
+        trust_env=False,
+    )
+
+
+__all__ = ["FORWARDED", "FleetProxy", "superlink_client", "write_counts"]

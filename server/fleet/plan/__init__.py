@@ -1,0 +1,1 @@
+"""What a fleet's server is told and prepares before it starts."""

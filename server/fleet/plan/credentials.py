@@ -1,0 +1,113 @@
+"""Whether the files that a fleet's server is known by go together: certificate, its key, authority, signing key."""
+
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from fedboard.common.errors import InputError
+from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.fleet.plan.settings import FleetSettings, NetworkSection
+
+_OWN_ADDRESS = "127.0.0.1"
+"""The parts of the server reach each other by it."""
+
+
+def require_credentials(settings: FleetSettings) -> None:
+    """Load all of them, and shake hands with ourselves as the proxy and the devices will.
+
+    Raises:
+        InputError: a file cannot be read or is of another kind, or one does not belong to the other.
+    """
+    network = settings.network
+    server = _server_side(network)
+    authority = network.authority
+    _content("network.authority", authority, "authority")
+    try:
+        client = ssl.create_default_context(cafile=str(authority))
+    except ssl.SSLError as error:
+        raise InputError(
+            f"network.authority: {authority} holds no certificate in PEM form; it is the authority.pem that "
+            "signed the server's certificate"
+        ) from error
+    try:
+        _shake_hands(server, client)
+    except ssl.SSLError as error:
+        raise InputError(
+            f"network.authority: {authority} does not vouch for {network.certificate} at {_OWN_ADDRESS} "
+            f"({_reason(error)}); make a new certificate with: fedboard keys server"
+        ) from error
+    if settings.board.enabled and settings.board.signing_key is not None:
+        _require_signing_key(settings.board.signing_key)
+
+
+def _server_side(network: NetworkSection) -> ssl.SSLContext:
+    content = _content("network.certificate", network.certificate, "server")
+    try:
+        x509.load_pem_x509_certificate(content)
+    except ValueError as error:
+        raise InputError(
+            f"network.certificate: {network.certificate} is no certificate in PEM form; "
+            "it is the server.pem of fedboard keys server"
+        ) from error
+    content = _content("network.key", network.key, "server")
+    try:
+        load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InputError(
+            f"network.key: {network.key} is no private key without a passphrase in PEM form; "
+            "it is the server.key of fedboard keys server"
+        ) from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(network.certificate, network.key)
+    except ssl.SSLError as error:
+        raise InputError(
+            f"network.key: {network.key} is not the key of {network.certificate} ({_reason(error)}); give the "
+            "two files that fedboard keys server made together"
+        ) from error
+    return context
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """TLS in memory.
+
+    Raises:
+        ssl.SSLError: the client does not trust the server.
+    """
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(to_client, to_server, server_hostname=_OWN_ADDRESS)
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (asking, answering, asking):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+
+
+def _reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message.rstrip(".")
+    return (error.reason or "refused by OpenSSL").replace("_", " ").lower()
+
+
+def _require_signing_key(path: Path) -> None:
+    _content("board.signing_key", path, "board")
+    try:
+        SigningKey.read(path)
+    except InputError as error:
+        raise InputError(f"board.signing_key: {error}; make one with: fedboard keys board") from error
+
+
+def _content(key: str, path: Path, made_by: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{key}: {path} cannot be read ({error.strerror}); make it with: fedboard keys {made_by}"
+        ) from error
+
+
+__all__ = ["require_credentials"]

@@ -1,0 +1,117 @@
+"""The protocol of a job: sized for its nodes, held against all that will be asked, and given its second server."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from fedboard.common.board import Board, write_atomically
+from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.registry import sized_protocol
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.task import Task
+from fedboard.server.fleet.plan.job import Job
+
+ProtocolOf = Callable[[Board], AggregationProtocol]
+"""The protocol of the round that asks about this board."""
+
+
+def drawn_noise(job: Job) -> NoiseSource:
+    """Where the server's own noise comes from."""
+    return SecureNoise() if job.noise == "secure" else SeededNoise(job.seed)
+
+
+def protocol_of(job: Job) -> AggregationProtocol:
+    """The protocol of a job, sized for its nodes.
+
+    Raises:
+        InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
+    """
+    settings = dict(job.protocol_settings)
+    if job.protocol == Trusted.NAME:
+        settings = {"form": job.form, **settings}
+    return sized_protocol(
+        job.protocol, clients=job.expected_nodes, users=job.n_users, settings=settings, backend=job.backend
+    )
+
+
+def require_carried(protocol: AggregationProtocol, task: Task, job: Job) -> None:
+    """Hold a protocol against all that a task will ask and the fewest nodes that a round may have, in advance.
+
+    Raises:
+        InputError: it cannot carry one of the rounds, or not from so few nodes.
+        PrivacyError: what it does to numbers breaks what a release relies on.
+    """
+    for asked in task.plan():
+        try:
+            protocol.open(b"plan", asked, [str(number) for number in range(job.quorum)], n_items=1)
+        except TooFewAnswersError as error:
+            raise InputError(
+                f"quorum is {job.quorum}, and protocol {protocol.name!r} needs more: {error}; raise quorum, or set "
+                "the protocol's survivors"
+            ) from None
+
+
+def require_same_protocol(folder: Path, name: str) -> None:
+    """Keep a run to the protocol that it was begun under: its certificates state one trust model for all rounds.
+
+    Args:
+        folder: of the run; exists.
+        name: of the job's protocol.
+
+    Raises:
+        InputError: the run was begun under another one.
+    """
+    place = folder / "protocol"
+    if not place.exists():
+        write_atomically(place, name.encode())
+    begun = place.read_text(encoding="utf-8")
+    if begun != name:
+        raise InputError(
+            f"{folder}: this training was begun under protocol {begun!r}; start a new one for {name!r}"
+        )
+
+
+def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> ProtocolOf:
+    """What each round opens: the protocol itself, or, where there is a second server, with a way to it.
+
+    Args:
+        protocol: of the job.
+        job: names the second server; a simulation has one in its own process.
+        stack: closes the connection.
+
+    Raises:
+        InputError: nobody is named, or its files cannot be read.
+    """
+    from fedboard.common.protocols.two_server.protocol import TwoServer
+
+    if not isinstance(protocol, TwoServer):
+        return lambda _: protocol
+    if job.helper is None:
+        if job.nodes is not None:
+            raise InputError(
+                "protocol 'two-server' needs a second server, which somebody else runs: name helper"
+            )
+        from fedboard.common.protocols.two_server.helper import LocalHelper
+
+        local = protocol.helped_by(LocalHelper(drawn_noise(job)))
+        return lambda _: local
+    from fedboard.server.helper.identity import read_identity
+    from fedboard.server.helper.link import HelperLink
+
+    token = None if job.helper.token is None else Path(job.helper.token)
+    link = HelperLink(job.helper.address, authority=Path(job.helper.authority), token=token)
+    stack.callback(link.close)
+    pinned = protocol.pinned(read_identity(job.helper.identity))
+    return lambda board: pinned.helped_by(link.about(board))
+
+
+__all__ = [
+    "ProtocolOf",
+    "drawn_noise",
+    "protocol_of",
+    "require_carried",
+    "require_same_protocol",
+    "rounds_of",
+]

@@ -1,0 +1,1 @@
+"""The processes of a fleet's server, started, watched and ended."""

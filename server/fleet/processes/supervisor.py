@@ -1,0 +1,174 @@
+"""``fedboard server``: keeps the parts of a fleet's server running, and the training going, until told to stop.
+
+Parts are processes of their own: Flower's SuperLink (with the ServerApp below it), the proxy that devices reach,
+and the board service. One that ends is started again, whatever its exit status; when the supervisor itself is
+killed they end within two seconds, and the next one goes on from what is on disk.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+
+from fedboard.common.board import write_atomically
+from fedboard.common.errors import FedboardError
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.processes.board_process import board_command
+from fedboard.server.fleet.processes.children import Child
+from fedboard.server.fleet.processes.control import Control
+from fedboard.server.fleet.processes.message_store import compact
+from fedboard.server.fleet.processes.ports import require_free_ports
+from fedboard.server.fleet.processes.proxy_process import proxy_command
+from fedboard.server.fleet.processes.superlink import superlink_command, superlink_environment
+from fedboard.server.fleet.processes.training_run import TrainingRun
+from fedboard.server.fleet.processes.work_locks import alone
+from fedboard.server.fleet.rounds.round_log import RoundLog
+
+_TICK_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
+_MOST_FAILURES = 5
+_PORT_SECONDS = 5.0
+"""How long what is left of a server that was killed may still hold its ports."""
+
+
+class TrainingFailedError(FedboardError):
+    """The training fails again and again; the message says why."""
+
+
+class Supervisor:
+    """All parts of one fleet's server."""
+
+    def __init__(self, settings: FleetSettings, config: Path, *, say: Callable[[str], None]) -> None:
+        """Make ready; nothing is started.
+
+        Args:
+            settings: what ``config`` says.
+            config: file of the settings, for the children.
+            say: takes sentences for the operator.
+        """
+        self._settings, self._say = settings, say
+        self._state = StateFolder.of(settings)
+        self._control = Control(port=settings.network.superlink_port, authority=settings.network.authority)
+        self._training = TrainingRun(self._control, self._state, say=say)
+        self._superlink = Child(
+            name="superlink",
+            command=superlink_command(settings),
+            environment=superlink_environment(settings),
+            log=self._state.log("superlink"),
+        )
+        self._others = [
+            Child(name="proxy", command=proxy_command(config), log=self._state.log("proxy")),
+        ]
+        if settings.board.enabled or settings.board.metrics_port is not None:
+            self._others.append(
+                Child(name="board", command=board_command(config), log=self._state.log("board"))
+            )
+        self._begun = False
+        self._told_rounds, self._told_end = 0, False
+        self._written: dict[str, Any] = {}
+
+    def run(self, stop: Event, *, until_trained: bool) -> None:
+        """Supervise until ``stop`` is set or this thread is interrupted.
+
+        Args:
+            stop: set from elsewhere.
+            until_trained: end as soon as the training is complete.
+
+        Raises:
+            InputError: another server works on this state folder, or a port cannot be listened on.
+            TrainingFailedError: ``until_trained``, and five runs in a row published nothing.
+        """
+        self._state.make()
+        self._told_rounds = len(self._rounds())
+        with ExitStack() as stack:
+            stack.enter_context(alone(self._state.lock))
+            require_free_ports(self._settings, patience=_PORT_SECONDS)
+            compact(self._state.database)  # the one before may have been killed
+            stack.enter_context(self._control)
+            stack.callback(self._stop)
+            next_look = 0.0
+            while not stop.is_set():
+                self._tend()
+                if time.monotonic() >= next_look:
+                    self._look()
+                    next_look = time.monotonic() + _LOOK_SECONDS
+                if until_trained and self._training.complete:
+                    return
+                if until_trained and self._training.failures >= _MOST_FAILURES:
+                    raise TrainingFailedError(f"the training fails: {self._training.problem}")
+                stop.wait(_TICK_SECONDS)
+
+    def _tend(self) -> None:
+        if self._superlink.starts and self._superlink.pid is None and not self._begun:
+            self._forget_messages()
+        for child in (self._superlink, *self._others):
+            if not child.tend():
+                continue
+            again = "" if child.starts == 1 else f" again (start {child.starts}, after {child.ended})"
+            self._say(f"{child.name} started{again}, process {child.pid}")
+            if child is self._superlink:
+                self._begun = False
+
+    def _forget_messages(self) -> None:
+        """A SuperLink that was killed while it made its database never starts again with it, so there has to be a
+        new one. Nothing is lost: who is admitted is in the settings, and the training in its own folder.
+        """
+        for path in self._state.path.glob(f"{self._state.database.name}*"):
+            path.unlink()
+
+    def _look(self) -> None:
+        try:
+            if not self._begun:
+                self._begun = self._control.ready() and self._begin()
+            elif not self._training.watch():
+                self._say("the SuperLink no longer starts runs; it is restarted")
+                self._superlink.stop()
+        except (httpx.HTTPError, ValueError):
+            pass  # it is starting, busy or ending; the next look finds out
+        self._tell_rounds()
+        self._write_counts()
+
+    def _begin(self) -> bool:
+        self._control.admit({key: node.name for key, node in self._settings.public_keys.items()})
+        self._training.begin()
+        return True
+
+    def _tell_rounds(self) -> None:
+        lines = self._rounds()
+        for line in lines[self._told_rounds :]:
+            more = "".join(f", {count} {code}" for code, count in sorted(line.get("refused", {}).items()))
+            self._say(
+                f"round {line['round']}: {line.get('answers', 0)} answers{more}, {line['seconds']:.2f} s, "
+                f"epsilon so far {line['epsilon_spent']:.3g}"
+            )
+        self._told_rounds = len(lines)
+        if self._training.complete and not self._told_end:
+            self._told_end = True
+            self._say("the training is complete")
+
+    def _rounds(self) -> list[dict[str, Any]]:
+        return RoundLog(self._state.run / "rounds.jsonl").lines()
+
+    def _write_counts(self) -> None:
+        counts: dict[str, Any] = {
+            "starts": {child.name: child.starts for child in (self._superlink, *self._others)},
+            "training_failures": self._training.failures,
+        }
+        if counts != self._written:
+            self._written = counts
+            write_atomically(self._state.counts / "supervisor.json", json.dumps(counts).encode())
+
+    def _stop(self) -> None:
+        """First the door, then what is behind it."""
+        for child in (*self._others, self._superlink):
+            child.stop()
+        compact(self._state.database)
+
+
+__all__ = ["Supervisor", "TrainingFailedError"]

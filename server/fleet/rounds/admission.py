@@ -1,0 +1,108 @@
+"""Which answers count: of a known node, to this question, once, no larger than agreed, and of sane shape."""
+
+from dataclasses import dataclass, field, replace
+
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.sums.row_bounds import asked_rows
+from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
+from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.question import Question
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey, is_sealed
+
+_SLACK_BYTES = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Admission:
+    """Which answers of one round were taken, by node."""
+
+    question: Question
+    requests: tuple[Request, ...]
+    key: ReplyKey
+    """That the question asks to seal replies to."""
+    users: dict[str, int] = field(default_factory=dict)
+    """Rows behind the answer of each node that was taken. Private."""
+
+    def take(self, node: str, content: bytes, *, max_users: int) -> Answer:
+        """Take the answer of a node.
+
+        Args:
+            node: its authenticated identity.
+            content: what it sent.
+            max_users: most users that it may host.
+
+        Returns:
+            The answer. Private.
+
+        Raises:
+            RefusedError: the answer does not count; nothing has changed.
+        """
+        if node in self.users:
+            raise RefusedError(Refusal.DUPLICATE)
+        answer = self._opened(content, limit=self.largest(max_users))
+        if answer.run != self.question.run:
+            raise RefusedError(Refusal.WRONG_RUN)
+        if answer.round != self.question.round:
+            raise RefusedError(Refusal.WRONG_ROUND)
+        if answer.board_digest != self.question.board.digest:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        if answer.n_users > max_users:
+            raise RefusedError(Refusal.TOO_MANY_USERS)
+        answer = self._fitting(answer)
+        self.users[node] = answer.n_users
+        return answer
+
+    def _opened(self, content: bytes, *, limit: int) -> Answer:
+        """The answer; only a refusal, which says nothing of anybody, may come as it is."""
+        if len(content) > limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        sealed = is_sealed(content)
+        frame = self.key.open(content, about=self.question.about) if sealed else content
+        answer = Answer.from_bytes(frame, limit=limit)
+        if not sealed:
+            raise RefusedError(Refusal.MALFORMED)
+        return answer
+
+    def _fitting(self, answer: Answer) -> Answer:
+        """The answer with what was asked for and nothing else, in the shapes that were asked for."""
+        message = answer.message
+        if isinstance(message, FactoredMessage) != (self.question.form == "factored"):
+            raise RefusedError(Refusal.WRONG_FORM)
+        if isinstance(message, DenseMessage):
+            self._require_plausible(message, answer.n_users)
+            return answer
+        if message.contribution.n_items != self.question.board.catalogue.n_items:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        try:
+            rows = asked_rows(message.contribution, self.requests)
+        except InputError:
+            raise RefusedError(Refusal.MALFORMED) from None
+        return replace(answer, message=FactoredMessage(rows))
+
+    def _require_plausible(self, message: DenseMessage, n_users: int) -> None:
+        """No sum of so many rows within their bounds is larger than this; more cannot be told of a sum."""
+        if set(message.sums) != {request.name for request in self.requests}:
+            raise RefusedError(Refusal.MALFORMED)
+        for request in self.requests:
+            sums, release = message.sums[request.name], request.release
+            if sums.shape != (release.rows, release.width):
+                raise RefusedError(Refusal.MALFORMED)
+            limit = n_users * release.l2_bound
+            if sums.size and not -limit <= int(sums.min()) <= int(sums.max()) <= limit:
+                raise RefusedError(Refusal.OUT_OF_BOUNDS)
+
+    def largest(self, max_users: int) -> int:
+        """Most bytes of an answer of so many users who rated every item."""
+        n_items = self.question.board.catalogue.n_items
+        numbers = sum(r.release.rows * r.release.width for r in self.requests)
+        if self.question.form == "dense":
+            return 8 * numbers + _SLACK_BYTES
+        per_row = (
+            16 * n_items + 8 * sum(r.release.width for r in self.requests if not r.source.per_item) + 2048
+        )
+        return max_users * per_row + _SLACK_BYTES
+
+
+__all__ = ["Admission"]

@@ -1,0 +1,84 @@
+"""Asking nodes until enough of them are settled: what is lost on the way is asked for again, what is bad counts."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.fleet.rounds.exchange import Exchange, Reply
+from fedboard.server.fleet.rounds.roster import Node, Roster
+
+_PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
+"""A node that failed in this way may do better when it is asked again."""
+_MOST_FAILURES = 10
+"""Of one question, before a node that is there is given up."""
+_LOOK_FOR_NODES_SECONDS = 2.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Asking:
+    """One question, or one step, to some nodes."""
+
+    roster: Roster
+    exchange: Exchange
+    send: Callable[[list[int], float], None]
+    """Asks these nodes; what they say is worthless after so many seconds."""
+    take: Callable[[Node, bytes], None]
+    """Takes what a node sent; raises RefusedError."""
+    complete: Callable[[set[int], set[int], float], bool]
+    """(settled nodes, nodes that are there, seconds since the start) -> whether nobody is waited for."""
+    newcomers: bool = True
+    """Whether a node that comes meanwhile is asked too."""
+    progress: Callable[[int], None] = lambda _: None
+    """Is told how many are settled."""
+    refused: Counter[Refusal] = field(default_factory=Counter)
+    """How often something was not taken, by code."""
+    declined: dict[str, Refusal] = field(default_factory=dict)
+    """What a node that is settled has refused with, by identity."""
+    _failures: Counter[str] = field(default_factory=Counter)
+
+    def run(self, nodes: dict[int, Node], *, seconds: float) -> None:
+        """Ask these nodes, until complete or the time is over; nodes may come and go meanwhile."""
+        job = self.roster.job
+        settled, known, present = set[int](), dict(nodes), set(nodes)
+        began = looked = time.monotonic()
+        self._ask(set(known), began + seconds)
+        while True:
+            for reply in self.exchange.replies():
+                settled |= self._settled(reply, known[reply.node_id])
+            self.progress(len(settled))
+            now = time.monotonic()
+            if self.complete(settled, present, now - began) or now - began >= seconds:
+                break
+            time.sleep(job.poll_seconds)
+            if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, job.resend_seconds):
+                found = self.roster.present()
+                looked, present = now, set(found)
+                known |= found if self.newcomers else {}
+                recently = self.exchange.waiting_for(since=now - job.resend_seconds)
+                self._ask((present & set(known)) - settled - recently, began + seconds)
+        self.refused[Refusal.LATE] += len(self.exchange.waiting_for() - settled)
+        self.exchange.forget()
+
+    def _ask(self, nodes: set[int], deadline: float) -> None:
+        if nodes:
+            self.send(sorted(nodes), max(1.0, deadline - time.monotonic()))
+
+    def _settled(self, reply: Reply, node: Node) -> set[int]:
+        """The node, where its reply settles it: one that counts, or a refusal that will not pass."""
+        try:
+            if reply.content is None:
+                raise RefusedError(reply.failure or Refusal.MALFORMED)
+            self.take(node, reply.content)
+        except RefusedError as refused:
+            self.refused[refused.code] += 1
+            lost = refused.code is Refusal.UNREACHABLE and self.roster.job.nodes is not None
+            self._failures[node.name] += not lost  # a device may come back; a simulated node failed
+            if refused.code in _PASSING and self._failures[node.name] < _MOST_FAILURES:
+                return set()
+            self.declined[node.name] = refused.code
+        return {reply.node_id}
+
+
+__all__ = ["Asking"]

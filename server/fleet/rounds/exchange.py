@@ -1,0 +1,130 @@
+"""Asking nodes over a Flower grid, so that one bad reply is one bad reply and nothing more."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedboard.common.rounds.flower_record import ROUND, frame_of, record_of
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.fleet.rounds.uploads import Upload, limit_look, take_unfinished
+
+_PULLED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back from a node: our bytes, or why there are none."""
+
+    node_id: int
+    content: bytes | None
+    failure: Refusal | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Messages under way. Flower's own ``send_and_receive`` waits three seconds between looks."""
+
+    grid: Grid
+    largest: int | None = None
+    """Most bytes of a reply; a larger one is not fetched to its end. None: any."""
+    _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Message id -> node and when it was asked."""
+    _uploads: dict[str, Upload] = field(default_factory=dict)
+    """Message id -> the reply to it, of which parts are missing."""
+
+    def ask(self, node_ids: list[int], question: bytes, *, group: str, seconds: float) -> None:
+        """Send one question to these nodes; its answer is worthless after so many seconds."""
+        self.send(dict.fromkeys(node_ids, record_of(question)), kind=ROUND, group=group, seconds=seconds)
+
+    def send(self, contents: Mapping[int, RecordDict], *, kind: str, group: str, seconds: float) -> None:
+        """Send each node its message; replies are worthless after so many seconds."""
+        node_ids = list(contents)
+        messages = [Message(contents[node], node, kind, ttl=seconds, group_id=group) for node in node_ids]
+        now = time.monotonic()
+        try:
+            ids = list(self.grid.push_messages(messages))
+        except (OSError, httpx.HTTPError):
+            return  # nobody was asked; whoever has not answered is asked again
+        for node, message_id in zip(node_ids, ids, strict=False):
+            if message_id:
+                self._waiting[message_id] = (node, now)
+
+    def waiting_for(self, *, since: float = 0.0) -> set[int]:
+        """Nodes that were asked at ``since`` (``time.monotonic``) or later and have not replied."""
+        return {node for node, asked in self._waiting.values() if asked >= since}
+
+    def replies(self) -> Iterator[Reply]:
+        """What has come since the last look."""
+        for message_id in list(self._uploads):
+            yield from self._uploaded(message_id)
+        ids = [message_id for message_id in self._waiting if message_id not in self._uploads]
+        for start in range(0, len(ids), _PULLED_AT_ONCE):
+            yield from self._pulled(ids[start : start + _PULLED_AT_ONCE])
+
+    def forget(self) -> None:
+        """Stop waiting; what comes later is never looked at."""
+        self._waiting.clear()
+        self._uploads.clear()
+
+    def _uploaded(self, message_id: str) -> Iterator[Reply]:
+        """The reply, if the rest of it has come."""
+        try:
+            message = self._uploads[message_id].message()
+        except (OSError, httpx.HTTPError):
+            return  # the link is down; it is looked at again
+        except Exception as error:  # too large, or something in a reply that Flower cannot read
+            code = error.code if isinstance(error, RefusedError) else Refusal.MALFORMED
+            del self._uploads[message_id]
+            yield Reply(self._waiting.pop(message_id)[0], None, code)
+            return
+        if message is not None:
+            del self._uploads[message_id]
+            yield _reply(self._waiting.pop(message_id)[0], message)
+
+    def _pulled(self, ids: list[str]) -> Iterator[Reply]:
+        take_unfinished()  # those of a look that failed are asked for again
+        limit_look(self.largest)
+        try:
+            messages = list(self.grid.pull_messages(ids))
+        except (OSError, httpx.TransportError):
+            return  # the link is down; it is looked at again
+        except Exception as error:  # something in a reply that Flower cannot read
+            if len(ids) > 1:
+                for one in ids:
+                    yield from self._pulled([one])
+                return
+            if isinstance(error, httpx.HTTPStatusError):
+                return  # the SuperLink failed, maybe not for ever
+            node, _ = self._waiting.pop(ids[0])
+            yield Reply(node, None, Refusal.MALFORMED)
+            return
+        unfinished = iter(take_unfinished())
+        for message in messages:
+            name = message.metadata.reply_to_message_id
+            if _is_unfinished(message) and (upload := next(unfinished, None)) and name in self._waiting:
+                self._uploads[name] = upload
+                continue
+            asked = self._waiting.pop(name, None)
+            if asked is not None:
+                yield _reply(asked[0], message)
+
+
+def _is_unfinished(message: Message) -> bool:
+    return message.has_error() and message.error.code == ErrorCode.MESSAGE_UNAVAILABLE
+
+
+def _reply(node_id: int, message: Message) -> Reply:
+    if message.has_error():  # its text comes from the other side and goes nowhere
+        return Reply(node_id, None, Refusal.UNREACHABLE)
+    if message.metadata.src_node_id != node_id:
+        return Reply(node_id, None, Refusal.UNKNOWN_NODE)
+    content = frame_of(message.content)
+    return Reply(node_id, content, None if content is not None else Refusal.MALFORMED)
+
+
+__all__ = ["Exchange", "Reply"]

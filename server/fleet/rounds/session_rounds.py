@@ -1,0 +1,191 @@
+"""A runtime that carries a protocol's sessions over a Flower grid, step after step."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, Final
+
+from flwr.serverapp import Grid
+
+from fedboard.common.board import Board, write_atomically
+from fedboard.common.contribution import Request
+from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
+from fedboard.common.task import ReleasedSums
+from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.protocols import ProtocolOf
+from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
+from fedboard.server.fleet.rounds.trusted_rounds import OnProgress, told_of, told_refusals
+from fedboard.server.runtime import Gathered, NoisedSums
+
+_LASTING: Final = frozenset(
+    {
+        Refusal.NOT_ALLOWED,
+        Refusal.OVER_LIMIT,
+        Refusal.NOT_PRIVATE,
+        Refusal.OTHER_ADJACENCY,
+        Refusal.SINGLES_OUT,
+        Refusal.BAD_PROTOCOL,
+        Refusal.TOO_FEW,
+        Refusal.OTHER_HELPER,
+    }
+)
+"""What a node's policy says of a run it says of all its rounds; in a later round it would only drop out again."""
+_BYTES_PER_NUMBER, _BYTES_PER_USER, _OTHER_BYTES = 16, 1 << 20, 1 << 22
+_MOST_BYTES = 1 << 31
+_TRY_AGAIN_SECONDS = 2.0
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRuntime:
+    """Runs a protocol of any number of steps. Whoever does not answer a step in time is out of the session; a reply
+    that does not count is refused alone. Whether enough are left is the protocol's to say, and the quorum's.
+
+    A session lives in this process's memory. Where one was lost after it had asked for contributions, the round is
+    asked again of whoever has not given yet, and is lost if those are too few.
+    """
+
+    grid: Grid
+    job: Job
+    run: str
+    protocol: AggregationProtocol
+    of_round: ProtocolOf
+    """What opens a round; it has the parameters of ``protocol``."""
+    on_progress: OnProgress | None = None
+    refused: Counter[Refusal] = field(default_factory=Counter)
+    """How often a reply was not taken, by code, in the last round."""
+    n_answers: int = 0
+    """Nodes whose contribution was taken in the last round."""
+    steps: list[CarriedStep] = field(default_factory=list)
+    """What each step of the last round cost."""
+    _declined: set[str] = field(default_factory=set)
+    """Nodes whose policy refuses this run."""
+
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        """Open a session with the nodes that are there, and run it to its end.
+
+        Raises:
+            PrivacyError: the requests state who takes part, which a session cannot draw.
+            TooFewAnswersError: too few nodes were there or stayed.
+        """
+        _require_everybody(requests, attendance)
+        self.refused.clear()
+        self.steps.clear()
+        self.n_answers = 0
+        begun = self._marker == self._mark(board)
+        try:
+            return self._gathered(board, requests)
+        except TooFewAnswersError as error:
+            sentence = f"round {board.version}: {error} (not taken: {told_refusals(self.refused)})"
+            raise TooFewAnswersError(sentence, given=error.given or begun) from error
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums of releases that are paid for."""
+        return NoisedSums(sums=sums, requests=requests, booked=booked)
+
+    def told(self) -> dict[str, Any]:
+        """What the log says of the last round."""
+        up, down = sum(step.bytes_up for step in self.steps), sum(step.bytes_down for step in self.steps)
+        asked = max((step.asked for step in self.steps), default=0)
+        whole = told_of(self.n_answers, self.refused, bytes_up=up, bytes_down=down // max(asked, 1))
+        return {**whole, "protocol": self.protocol.name, "steps": [asdict(step) for step in self.steps]}
+
+    def _gathered(self, board: Board, requests: Sequence[Request]) -> Gathered:
+        carrier, session = self._opened(board, requests)
+        number, more = 0, True
+        while more:
+            asks = session.asks_contributions
+            if asks:
+                write_atomically(self._marker_path, self._mark(board).encode())
+            self.steps.append(carrier.carry(session, number))
+            self._declined |= carrier.declined(_LASTING)
+            if asks:
+                self.n_answers = self.steps[-1].answered
+                self._require_quorum()
+            more, number = session.proceed(), number + 1
+        return Gathered(sums=session.sums(), traffic=carrier.traffic)
+
+    def _opened(self, board: Board, requests: Sequence[Request]) -> tuple[Carrier, ServerSession]:
+        """A session with those who are there; where they are too few, or a second server is away, it is tried again
+        until the deadline.
+        """
+        roster, began = Roster(self.grid, self.job), time.monotonic()
+        largest = _largest_reply(requests, self.job.most_users)
+        while True:
+            there = self._invited(roster.when_enough())
+            carrier = Carrier(
+                roster=roster,
+                protocol=self.protocol,
+                run=self.run,
+                board=board,
+                nodes=there,
+                largest=largest,
+                refused=self.refused,
+                on_progress=self.on_progress,
+            )
+            names = [node.name for node in there.values()]
+            try:
+                return carrier, self.of_round(board).open(
+                    carrier.about, requests, names, n_items=board.catalogue.n_items
+                )
+            except TooFewAnswersError as error:
+                if error.given or time.monotonic() - began >= self.job.deadline_seconds:
+                    raise
+            time.sleep(min(_TRY_AGAIN_SECONDS, self.job.grace_seconds))
+
+    def _invited(self, there: Mapping[int, Node]) -> dict[int, Node]:
+        """Whose policy does not refuse, by lot where more are there than the protocol was sized for."""
+        willing = [number for number, node in there.items() if node.name not in self._declined]
+        chosen = SystemRandom().sample(willing, min(len(willing), self.job.expected_nodes))
+        return {number: there[number] for number in sorted(chosen)}
+
+    def _require_quorum(self) -> None:
+        if self.n_answers < self.job.quorum:
+            raise TooFewAnswersError(
+                f"{self.n_answers} nodes gave their contribution in time and the quorum is {self.job.quorum}; "
+                "nothing was released",
+                given=True,
+            )
+
+    @property
+    def _marker_path(self) -> Path:
+        return Path(self.job.folder) / "contributions-asked.json"
+
+    @property
+    def _marker(self) -> str | None:
+        try:
+            return self._marker_path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def _mark(self, board: Board) -> str:
+        return json.dumps([self.run, board.version, board.digest])
+
+
+def _require_everybody(requests: Sequence[Request], attendance: Attendance | None) -> None:
+    require_unsampled(requests)
+    if attendance is not None and attendance.participation.event_field(attendance.name) is not None:
+        raise PrivacyError(
+            "who takes part can only be drawn by an aggregator that sees rows; use protocol 'trusted'"
+        )
+
+
+def _largest_reply(requests: Sequence[Request], most_users: int) -> int:
+    """Most bytes of a reply: of all sums, and of what users send one by one under protocols that need it."""
+    numbers = sum(request.release.rows * request.release.width for request in requests)
+    return min(_BYTES_PER_NUMBER * numbers + most_users * _BYTES_PER_USER + _OTHER_BYTES, _MOST_BYTES)
+
+
+__all__ = ["SessionRuntime"]

@@ -1,0 +1,165 @@
+"""A runtime whose clients are the nodes of a Flower grid: the question goes out, answers are checked and summed."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flwr.serverapp import Grid
+
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.privacy.events import is_disjoint
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.sums.running import RunningSums
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.rounds.question import Question
+from fedboard.common.task import ReleasedSums
+from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.sealing import ReplyKey
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.admission import Admission
+from fedboard.server.fleet.rounds.asking import Asking
+from fedboard.server.fleet.rounds.collected import Intake
+from fedboard.server.fleet.rounds.exchange import Exchange
+from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.runtime import Gathered, NoisedSums
+
+OnProgress = Callable[[str, int, int], None]
+"""(phase, nodes that have answered, nodes that are expected)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FleetRuntime:
+    """Asks the nodes of a grid. A round is complete when all expected nodes have answered or refused; it is cut at
+    its deadline, and given up below the quorum.
+
+    Memory: see ``RunningSums``; where it is drawn who takes part, all answers of a round.
+    """
+
+    grid: Grid
+    job: Job
+    run: str
+    protocol: Trusted
+    on_progress: OnProgress | None = None
+    refused: Counter[Refusal] = field(default_factory=Counter)
+    """How often an answer was not taken, by code, in the last round."""
+    n_answers: int = 0
+    """Nodes whose answer was taken in the last round."""
+    bytes_up: int = 0
+    """Of all answers that were taken in the last round."""
+    bytes_down: int = 0
+    """Of one question of the last round."""
+
+    def told(self) -> dict[str, Any]:
+        """What the log says of the last round."""
+        return told_of(self.n_answers, self.refused, bytes_up=self.bytes_up, bytes_down=self.bytes_down)
+
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        """Ask all nodes, check what they answer, sum exactly.
+
+        Raises:
+            PrivacyError: the requests state who takes part and there is no attendance that draws it, or that it
+                depends on users' numbers.
+            TooFewAnswersError: fewer nodes than the quorum, or fewer users than take part, answered in time.
+        """
+        if attendance is None:
+            require_unsampled(requests)
+        if any(is_disjoint(request.release.event()) for request in requests):
+            raise PrivacyError(
+                "disjoint cohorts need public numbers of users, and a fleet can only number those who answer"
+            )
+        key = ReplyKey()  # of this round alone: what stays on a disk cannot be opened afterwards
+        question = Question(
+            run=self.run,
+            protocol=Trusted.NAME,
+            form=self.protocol.form,
+            board=board,
+            private_noise=self.job.noise == "secure",
+            reply_key=key.public,
+        )
+        self.refused.clear()
+        admission = Admission(question=question, requests=tuple(requests), key=key)
+        running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
+        intake = Intake(running=running, attendance=attendance)
+        self._collect(question, admission, intake)
+        self.n_answers, self.bytes_up = len(admission.users), intake.bytes_up
+        if self.n_answers < self.job.quorum:
+            raise TooFewAnswersError(
+                f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
+                f"{self.job.quorum}; nothing was released (not taken: {told_refusals(self.refused)})"
+            )
+        try:
+            sums = intake.sums()
+        except InputError as error:  # fewer users than the cohort that is to be drawn
+            raise TooFewAnswersError(f"round {board.version}: {error}; nothing was released") from error
+        return Gathered(sums=sums, traffic=intake.traffic(self.bytes_down))
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums of releases that are paid for."""
+        return NoisedSums(sums=sums, requests=requests, booked=booked)
+
+    def _collect(self, question: Question, admission: Admission, intake: Intake) -> None:
+        """Ask until the round is complete or its time is over."""
+        exchange = Exchange(self.grid, largest=admission.largest(self.job.most_users))
+        roster = Roster(self.grid, self.job)
+
+        def send(nodes: list[int], seconds: float) -> None:
+            exchange.ask(nodes, question.content, group=str(question.round), seconds=seconds)
+
+        def take(node: Node, content: bytes) -> None:
+            intake.add(node.name, admission.take(node.name, content, max_users=node.max_users), len(content))
+
+        nodes = roster.when_enough()
+        self.bytes_down = len(question.content)
+        asking = Asking(
+            roster=roster,
+            exchange=exchange,
+            send=send,
+            take=take,
+            complete=lambda settled, present, seconds: self._complete(admission, settled, present, seconds),
+            progress=self._report,
+            refused=self.refused,
+        )
+        asking.run(nodes, seconds=self.job.deadline_seconds)
+
+    def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
+        """As many as are expected have answered; or nobody who is there will still answer, and either as many are
+        settled, or the quorum has answered and nobody else came for a while.
+        """
+        n_answers, expected = len(admission.users), self.job.expected_nodes
+        if n_answers >= expected:
+            return True
+        waited = n_answers >= self.job.quorum and seconds >= self.job.grace_seconds
+        return (len(settled) >= expected or waited) and settled >= present
+
+    def _report(self, done: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress("nodes", done, self.job.expected_nodes)
+
+
+def told_of(
+    n_answers: int, refused: Mapping[Refusal, int], *, bytes_up: int, bytes_down: int
+) -> dict[str, Any]:
+    """What the log says of any round over a fleet."""
+    return {
+        "answers": n_answers,
+        "refused": {code.value: count for code, count in sorted(refused.items()) if count},
+        "bytes_up": bytes_up,
+        "bytes_down": bytes_down,
+    }
+
+
+def told_refusals(refused: Mapping[Refusal, int]) -> str:
+    """The same for a sentence."""
+    return ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
+
+
+__all__ = ["FleetRuntime", "OnProgress", "told_of", "told_refusals"]

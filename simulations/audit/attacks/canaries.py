@@ -1,0 +1,113 @@
+"""Canary rows: hostile but valid contributions, at the bound of every release of a round at once."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray, ShortArray
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
+from fedboard.common.privacy.events import symmetric_rank
+
+_ITEMS_EACH = 4
+"""A power of four, so that equal weights 1 / sqrt k lie on the grid and reach the bound exactly."""
+_WITH_RESPONSES = {Source.ITEM_LINEAR, Source.ITEM_PAIRS}
+
+
+def canary_rows(
+    requests: Sequence[Request], n_canaries: int, *, n_items: int, rng: np.random.Generator
+) -> Contribution:
+    """Rows with random supports and random directions whose norm is each release's bound, all bounds at once.
+
+    With V, W and R the norms of vector, weights and the size of a response, a row gives W to ``item-count``,
+    W V^2 to ``item-quadratic``, W R V to ``item-linear``, V^2 to ``quadratic``, and with k items
+    k R^2 to ``item-pairs``; the largest within every stated ``l2_bound`` are taken, on the grid toward zero.
+
+    Args:
+        requests: what the round asks. Public.
+        n_canaries: number of rows; >= 1.
+        n_items: size of the catalogue.
+        rng: draws supports and directions.
+
+    Returns:
+        Rows that ``rows_within_bounds`` accepts.
+    """
+    sources = {request.source for request in requests}
+    per_item = any(source.per_item for source in sources)
+    size = min(_ITEMS_EACH, n_items) if per_item or Source.ITEM_PAIRS in sources else 0
+    vector_norm, weight_norm, response = _norms(requests, size)
+    items = random_supports(n_canaries, size, n_items, rng)
+    signs = rng.choice(np.array([-1, 1], dtype=np.int16), items.size)
+    rank = _rank(requests)
+    return Contribution(
+        n_items=n_items,
+        indptr=np.arange(n_canaries + 1, dtype=np.int64) * size,
+        items=items.ravel(),
+        weights=np.full(items.size, math.floor(weight_norm / math.sqrt(max(size, 1))), np.int16)
+        if per_item
+        else None,
+        vectors=None if rank is None else _directions(n_canaries, rank, vector_norm, rng),
+        responses=signs * np.int16(response) if sources & _WITH_RESPONSES else None,
+        totals={r.name: _total_rows(r, n_canaries, rng) for r in requests if r.source is Source.TOTAL},
+    )
+
+
+def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generator) -> IndexArray:
+    """Distinct items for each row, ascending, int32, shape (n_rows, size), each set equally likely."""
+    if size == 0:
+        return np.empty((n_rows, 0), dtype=np.int32)
+    # Drawn with repetition, and again where an item repeats: what remains is equally likely in every order.
+    drawn = np.sort(rng.integers(0, n_items, (n_rows, size)), axis=1)
+    while (clash := (np.diff(drawn, axis=1) == 0).any(axis=1)).any():
+        drawn[clash] = np.sort(rng.integers(0, n_items, (int(clash.sum()), size)), axis=1)
+    return drawn.astype(np.int32)
+
+
+def _norms(requests: Sequence[Request], n_items_each: int) -> tuple[int, int, int]:
+    """The largest norms of vector, weights and one response that keep every bound, grid units."""
+    bound = {request.source: request.release.l2_bound for request in requests}
+    vector = min(VECTOR_BOUND, math.isqrt(bound.get(Source.QUADRATIC, VECTOR_BOUND**2)))
+    weight = min(
+        WEIGHT_ONE,
+        bound.get(Source.ITEM_COUNT, WEIGHT_ONE),
+        bound.get(Source.ITEM_QUADRATIC, WEIGHT_ONE * vector**2) // vector**2,
+    )
+    largest = RESPONSE_BOUND
+    if Source.ITEM_LINEAR in bound:
+        largest = min(largest, bound[Source.ITEM_LINEAR] // (weight * vector))
+    if Source.ITEM_PAIRS in bound:
+        largest = min(largest, math.isqrt(bound[Source.ITEM_PAIRS] // n_items_each))
+    return vector, weight, largest
+
+
+def _rank(requests: Sequence[Request]) -> int | None:
+    """Length of a user's vector, or None where no request needs one."""
+    for request in requests:
+        if request.source is Source.ITEM_LINEAR:
+            return request.release.width
+        if request.source in (Source.ITEM_QUADRATIC, Source.QUADRATIC):
+            return symmetric_rank(request.release.width)
+    return None
+
+
+def _directions(n_rows: int, rank: int, norm: int, rng: np.random.Generator) -> ShortArray:
+    return np.trunc(norm * _unit_rows(rng.standard_normal((n_rows, rank)))).astype(np.int16)
+
+
+def _total_rows(request: Request, n_rows: int, rng: np.random.Generator) -> IntArray:
+    """A random direction at the bound; without negative numbers where the release relies on that."""
+    drawn = rng.standard_normal((n_rows, request.release.width))
+    if request.release.same_sign:
+        drawn = np.abs(drawn)
+    bound = request.release.l2_bound
+    if request.release.width == 1:
+        return bound * np.sign(drawn).astype(np.int64)
+    return np.trunc((bound - 1) * _unit_rows(drawn)).astype(np.int64)  # rounding cannot pass the bound
+
+
+def _unit_rows(values: FloatArray) -> FloatArray:
+    return np.asarray(values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float64)
+
+
+__all__ = ["canary_rows", "random_supports"]

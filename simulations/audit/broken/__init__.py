@@ -1,0 +1,1 @@
+"""Runs that are broken on purpose, which an audit must notice."""

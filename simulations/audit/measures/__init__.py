@@ -1,0 +1,1 @@
+"""From scores and draws to bounds and p-values."""

@@ -1,0 +1,1 @@
+"""Comparing protocols: bytes, seconds, accuracy and whom each asks to be trusted."""

@@ -1,0 +1,1 @@
+"""How figures, tables and pages are made."""

@@ -1,0 +1,1 @@
+"""Judging a board on held-out data. Not private: for simulations only."""

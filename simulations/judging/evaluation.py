@@ -1,0 +1,172 @@
+"""Judging a model on held-out data, in blocks of users. Every number made here is not private: simulation only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedboard.common import kernels
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.task import Task
+from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.datasets import Triples
+from fedboard.simulations.datasets.splits import HeldOut
+from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.judging import metrics
+
+_USERS_PER_JOB = 8192
+TOP_K = 100
+"""Length of the lists that are judged; the tail bucket's recall looks at all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardPredictor:
+    """What a device does with a board: solve its own vector, score, rank."""
+
+    task: Task
+    board: Board
+    backend: str
+
+    def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
+        """Predicted ratings, float64, shape (n_pairs,)."""
+        return self.task.predict(self.task.fit_local(history, self.board), self.board, users, items)
+
+    def recommend(self, history: Cohort, *, k: int) -> IndexArray:
+        """Best items outside the history, int32, shape (n_users, k)."""
+        users, items = self.task.ranking_factors(self.task.fit_local(history, self.board), self.board)
+        return kernels.top_k(
+            users,
+            items,
+            k=k,
+            exclude_indptr=history.indptr,
+            exclude_items=history.items,
+            backend=self.backend,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Metrics of one model, with the same by popularity bucket (tail to head)."""
+
+    metrics: Mapping[str, float]
+    sliced: Mapping[str, Any]
+
+
+def judge_ratings(
+    predictor: Predictor,
+    history: Cohort,
+    held_out: Triples,
+    *,
+    prefix: str,
+    pool: WorkerPool,
+    counts: IntArray,
+) -> Judgement:
+    """RMSE and MAE over all held-out ratings, and RMSE by popularity bucket.
+
+    Args:
+        predictor: the model.
+        history: the rows from which each user's vector is solved.
+        held_out: ratings to predict, sorted by user.
+        prefix: ``validation`` or ``test``.
+        pool: who computes.
+        counts: training ratings per item, int64, shape (n_items,).
+    """
+    bounds = np.searchsorted(held_out.users, np.arange(history.n_users + 1))
+    jobs = []
+    for start, stop in _blocks(history.n_users):
+        rows = slice(int(bounds[start]), int(bounds[stop]))
+        users = (held_out.users[rows] - start).astype(np.int32)
+        jobs.append(partial(_predict, predictor, history.rows(start, stop), users, held_out.items[rows]))
+    predicted = np.concatenate(pool.run(jobs))
+    actual = held_out.values.astype(np.float64)
+    buckets = _buckets(counts)
+    return Judgement(
+        metrics={
+            f"{prefix}_rmse": metrics.rmse(predicted, actual),
+            f"{prefix}_mae": metrics.mae(predicted, actual),
+        },
+        sliced={
+            "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
+            f"{prefix}_rmse": _listed(metrics.sliced_rmse(predicted, actual, held_out.items, buckets)),
+        },
+    )
+
+
+def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, counts: IntArray) -> Judgement:
+    """Recall and NDCG of top-k lists for users who took no part in training.
+
+    In a catalogue of fewer than ``TOP_K`` items the rest of each list stays empty.
+    """
+    jobs = [
+        partial(_recommend, predictor, held_out.history.rows(start, stop), TOP_K)
+        for start, stop in _blocks(held_out.history.n_users)
+    ]
+    lists = np.concatenate(pool.run(jobs))
+    buckets = _buckets(counts)
+    target = held_out.target
+    values = {f"recall@{n}": metrics.recall_at_k(lists, target, k=n) for n in (20, 50)}
+    values |= {f"ndcg@{n}": metrics.ndcg_at_k(lists, target, k=n) for n in (20, 100)}
+    return Judgement(
+        metrics=values,
+        sliced={
+            "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
+            "recall": _listed(metrics.sliced_recall(lists, target, buckets, positions=_positions(buckets))),
+        },
+    )
+
+
+def neighbour_overlap(
+    factors: FloatArray, reference: FloatArray, counts: IntArray, *, k: int = 10
+) -> list[Any]:
+    """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
+    buckets = _buckets(counts)
+    if counts.size < 2:  # an only item has no neighbours
+        return []
+    return _listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
+
+
+def item_counts(train: Cohort) -> IntArray:
+    """Exact training ratings per item, int64, shape (n_items,). Not private: for judging only."""
+    return np.bincount(train.items, minlength=train.n_items).astype(np.int64)
+
+
+def _buckets(counts: IntArray) -> IndexArray:
+    """Five popularity buckets, or one per item of a tiny catalogue."""
+    return metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
+
+
+def _positions(buckets: IndexArray) -> Sequence[int]:
+    return metrics.SLICE_POSITIONS[-(int(buckets.max()) + 1) :]
+
+
+def _blocks(n_users: int) -> Sequence[tuple[int, int]]:
+    return [(start, min(start + _USERS_PER_JOB, n_users)) for start in range(0, n_users, _USERS_PER_JOB)]
+
+
+def _predict(predictor: Predictor, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
+    predicted: FloatArray = predictor.predict(history, users, items)
+    return predicted
+
+
+def _recommend(predictor: Predictor, history: Cohort, k: int) -> IndexArray:
+    lists: IndexArray = predictor.recommend(history, k=k)
+    return lists
+
+
+def _listed(values: FloatArray) -> list[Any]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+__all__ = [
+    "TOP_K",
+    "BoardPredictor",
+    "Judgement",
+    "item_counts",
+    "judge_lists",
+    "judge_ratings",
+    "neighbour_overlap",
+]

@@ -1,0 +1,27 @@
+"""Metrics on held-out data, as the papers define them. Not private: for simulations only."""
+
+from fedboard.simulations.judging.metrics.buckets import N_BUCKETS, bucket_edges, popularity_buckets
+from fedboard.simulations.judging.metrics.neighbours import cosine_neighbours, neighbour_overlap, overlap_at_k
+from fedboard.simulations.judging.metrics.ranking import (
+    SLICE_POSITIONS,
+    ndcg_at_k,
+    recall_at_k,
+    sliced_recall,
+)
+from fedboard.simulations.judging.metrics.rating import mae, rmse, sliced_rmse
+
+__all__ = [
+    "N_BUCKETS",
+    "SLICE_POSITIONS",
+    "bucket_edges",
+    "cosine_neighbours",
+    "mae",
+    "ndcg_at_k",
+    "neighbour_overlap",
+    "overlap_at_k",
+    "popularity_buckets",
+    "recall_at_k",
+    "rmse",
+    "sliced_recall",
+    "sliced_rmse",
+]

@@ -1,0 +1,128 @@
+"""Top-k recommendation: recall, normalised discounted cumulative gain, and recall per popularity bucket."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.simulations.judging.metrics.membership import listed_in
+
+SLICE_POSITIONS = (100, 80, 60, 40, 20)
+"""List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
+
+
+def recall_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+    """Recall@k: mean over users of |first k recommended inter target| / min(k, |target|).
+
+    Users without held-out items are left out of the mean.
+
+    Args:
+        recommended: int32, shape (n_users, >= k), each user's items, best first, no item twice, history
+            excluded; a negative number is an empty place. From ``fedboard.common.kernels.top_k``. Private.
+        targets: held-out items, one row a user, in the same order; ratings are not looked at. Private.
+        k: length of the list that the user sees.
+
+    Returns:
+        In [0, 1]. Not private: simulation only.
+
+    Raises:
+        InputError: rows do not pair up, lists shorter than k, or no user has a held-out item.
+
+    Reference: Liang et al. (2018), section 4.2 (arXiv:1802.05814); Krichene et al. (2023), appendix D.1.
+    """
+    hits = _hits(recommended, targets, k)
+    return _mean_recall(hits.sum(axis=1), targets.counts, k)
+
+
+def ndcg_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+    """NDCG@k with binary relevance: mean over users of DCG / ideal DCG.
+
+    DCG = sum over places r = 1..k that hold a held-out item of 1 / log2(r + 1); the ideal list has
+    min(k, |target|) such places at its top. Arguments and errors as in ``recall_at_k``.
+
+    Returns:
+        In [0, 1]. Not private: simulation only.
+    """
+    hits = _hits(recommended, targets, k)
+    gains = 1.0 / np.log2(np.arange(2, k + 2))
+    ideal = np.concatenate([[0.0], np.cumsum(gains)])[np.minimum(targets.counts, k)]
+    asked = ideal > 0
+    return float(np.mean((hits[asked] @ gains) / ideal[asked]))
+
+
+def sliced_recall(
+    recommended: IndexArray,
+    targets: Cohort,
+    bucket_of_item: IndexArray,
+    *,
+    positions: Sequence[int] = SLICE_POSITIONS,
+) -> FloatArray:
+    """Recall per popularity bucket, with a longer list for the tail.
+
+    For bucket b with its k = positions[b]: target and list are cut down to the items of b, and the recall is
+    the mean of |first k recommended inter target inter b| / min(k, |target inter b|) over the users with a
+    held-out item in b. The list is the user's one ranking over the *whole* catalogue and only then cut down:
+    a tail item counts as found only if it beats the head items too. (Ranking inside the bucket alone would
+    ask an easier question, and is not what the authors' public code computes.)
+
+    Args:
+        recommended: int32, shape (n_users, >= max(positions)), as in ``recall_at_k``. Private.
+        targets: held-out items, one row a user. Private.
+        bucket_of_item: int32, shape (n_items,), from ``popularity_buckets``.
+        positions: k of each bucket, tail to head.
+
+    Returns:
+        float64, shape (n_buckets,), each in [0, 1]; NaN for a bucket in which no user has a held-out item.
+
+    Raises:
+        InputError: rows do not pair up, lists too short, or not one k per bucket.
+
+    Reference: Krichene et al. (2023), section 5, footnote 3, figures 4 and 8 (arXiv:2302.07975). The
+    footnote has "larger k for tail buckets, k = 20 for the first": it counts from the head, we from the tail.
+    """
+    n_buckets = int(bucket_of_item.max()) + 1
+    if len(positions) != n_buckets:
+        raise InputError(f"sliced recall needs one k per bucket: {n_buckets} buckets, {len(positions)} given")
+    longest = max(positions)
+    hits = _hits(recommended, targets, longest)
+    hit_bucket = np.where(hits, bucket_of_item[recommended[:, :longest]], -1)
+    held_out = _targets_per_bucket(targets, bucket_of_item, n_buckets)
+    found = [np.count_nonzero(hit_bucket[:, :k] == bucket, axis=1) for bucket, k in enumerate(positions)]
+    recalls = [
+        _mean_recall(found[bucket], held_out[:, bucket], k) if held_out[:, bucket].any() else np.nan
+        for bucket, k in enumerate(positions)
+    ]
+    return np.array(recalls, dtype=np.float64)
+
+
+def _targets_per_bucket(targets: Cohort, bucket_of_item: IndexArray, n_buckets: int) -> IntArray:
+    """Held-out items per user and bucket, shape (n_users, n_buckets)."""
+    cell = targets.user_of_entry().astype(np.int64) * n_buckets + bucket_of_item[_items(targets)]
+    table = np.bincount(cell, minlength=targets.n_users * n_buckets)
+    return table.reshape(targets.n_users, n_buckets)
+
+
+def _mean_recall(found: IntArray, held_out: IntArray, k: int) -> float:
+    asked = held_out > 0
+    return float(np.mean(found[asked] / np.minimum(held_out[asked], k)))
+
+
+def _hits(recommended: IndexArray, targets: Cohort, k: int) -> BoolArray:
+    """Whether each of the first k recommended items is held out, bool, shape (n_users, k)."""
+    if recommended.ndim != 2 or recommended.shape[0] != targets.n_users:
+        raise InputError("recommended and targets must have one row per user, in the same order")
+    if not 1 <= k <= recommended.shape[1]:
+        raise InputError(f"k must be in 1..{recommended.shape[1]}, the length of the lists given; got {k}")
+    if targets.n_ratings == 0:
+        raise InputError("a ranking metric needs at least one held-out item; check the split")
+    return listed_in(recommended[:, :k], targets.indptr, targets.items, n_items=targets.n_items)
+
+
+def _items(cohort: Cohort) -> IndexArray:
+    """Items of all rows, also where the cohort is a view whose first row does not start at entry 0."""
+    return cohort.items[cohort.indptr[0] : cohort.indptr[-1]]
+
+
+__all__ = ["SLICE_POSITIONS", "ndcg_at_k", "recall_at_k", "sliced_recall"]

@@ -1,0 +1,1 @@
+"""One run of a simulation: its directory, its ledger, who takes part, and what it is held against."""

@@ -1,0 +1,92 @@
+"""A run beside models without privacy: what the guarantee costs, and what it still beats."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.board import Board
+from fedboard.simulations.baselines import AlsModel, Predictor
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.judging.choosing import judge
+from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap
+from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.directory import RunDirectory
+from fedboard.simulations.runs.without_privacy import ALS, NO_PRIVACY, fit_reference, reference_names
+
+OnProgress = Callable[[str, int, int], None]
+"""(phase, parts done, parts in all)."""
+
+
+def compare_with_baselines(
+    config: SimulationConfig,
+    problem: Problem,
+    board: Board,
+    *,
+    run: RunDirectory,
+    pool: WorkerPool,
+    backend: str,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Fit the models without privacy, judge them, and compare the board's neighbours with those of ALS.
+
+    Everything is kept in the run's baselines.json; a resumed run takes it from there.
+
+    Args:
+        config: of the run.
+        problem: its data. Private.
+        board: its last board; ALS is fitted at the same rank.
+        run: its directory.
+        pool: who judges.
+        backend: which kernels compute.
+        on_progress: told after each model.
+
+    Returns:
+        ``baselines`` {name: {metric: value}}, ``baselines_sliced`` {name: {metric: [per bucket]}} and
+        ``neighbours`` {"overlap@10": [per bucket]}. Not private: simulation only.
+    """
+    report = on_progress or _ignore
+    names = reference_names(config.feedback)
+    entries = run.read_json(run.baselines) if run.baselines.exists() else {}
+    for done, name in enumerate(names):
+        report("baselines", done, len(names))
+        if name not in entries:
+            model = fit_reference(
+                name,
+                problem,
+                feedback=config.feedback,
+                backend=backend,
+                settings={"rank": int(board.arrays["item_factors"].shape[1])} if name == ALS else None,
+                seed=config.seed,
+                threads=pool.n_workers,
+            )
+            entries[name] = _entry(model, problem, board, pool)
+            run.write_json(run.baselines, entries)
+    report("baselines", len(names), len(names))
+    return _record({name: entries[name] for name in names})
+
+
+def _entry(model: Predictor, problem: Problem, board: Board, pool: WorkerPool) -> dict[str, Any]:
+    judged = judge(model, problem, part="test", pool=pool)
+    entry = {"label": NO_PRIVACY, "metrics": dict(judged.metrics), "sliced": dict(judged.sliced)}
+    if isinstance(model, AlsModel):
+        factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
+        reference = model.item_factors.astype(np.float64)
+        entry["overlap_of_run"] = neighbour_overlap(factors, reference, item_counts(problem.train))
+    return entry
+
+
+def _record(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "baselines": {name: entry["metrics"] for name, entry in entries.items()},
+        "baselines_sliced": {name: entry["sliced"] for name, entry in entries.items()},
+        "neighbours": {"overlap@10": entries[ALS]["overlap_of_run"]},
+    }
+
+
+def _ignore(phase: str, done: int, total: int) -> None:
+    """Nobody wants to know."""
+
+
+__all__ = ["compare_with_baselines"]

@@ -1,0 +1,86 @@
+"""Who takes part in a simulation and which privacy each user asks for: all public, whatever the ratings."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.errors import InputError
+from fedboard.common.per_user.participation import Participation, participation_with
+from fedboard.common.per_user.personal import plan_scale
+from fedboard.common.privacy.releases.noise import NoiseStream
+from fedboard.common.task import Task
+from fedboard.simulations.config import ParticipationConfig, PrivacyConfig
+
+
+def participation_of(config: ParticipationConfig) -> Participation:
+    """The participation that a configuration names."""
+    return participation_with(probability=config.probability, size=config.size, cohorts=config.cohorts)
+
+
+def personal_scales(privacy: PrivacyConfig, task: Task, *, n_users: int, seed: int) -> FloatArray | None:
+    """Each user's scale, where some of them ask for a smaller epsilon than the run's.
+
+    Args:
+        privacy: levels, their shares, delta. Public.
+        task: calibrated; each level holds for its whole plan.
+        n_users: number of rows.
+        seed: with the row number it decides who has which level. Public.
+
+    Returns:
+        float64, shape (n_users,), see ``fedboard.common.per_user.personal``; None where everybody has the run's
+        epsilon.
+
+    Raises:
+        PrivacyError: a level is so small that nothing could be given.
+    """
+    if not privacy.personal:
+        return None
+    releases = [request.release for requests in task.plan() for request in requests]
+    of_level = [plan_scale(releases, level.epsilon, privacy.delta) for level in privacy.personal]
+    shares = np.cumsum([level.share for level in privacy.personal])
+    key = hashlib.sha256(f"fedboard personal levels\0{seed}".encode()).digest()
+    place = NoiseStream(key=key).bits(0, n_users).astype(np.float64) / 2.0**64
+    return np.array([*of_level, 1.0])[np.searchsorted(shares, place, side="right")]
+
+
+def assumptions_of(privacy: PrivacyConfig, participation: Participation) -> Sequence[str]:
+    """What the guarantee takes for granted beyond every run's assumptions, and whom it holds for more strongly."""
+    found = [] if participation.assumption is None else [participation.assumption]
+    if privacy.personal:
+        levels = ", ".join(f"{level.share:.4g} at epsilon {level.epsilon:g}" for level in privacy.personal)
+        found.append(
+            f"Some users asked for more privacy than the claim ({levels}, as shares of all users, at delta "
+            f"{privacy.delta:g}): they give so much less that each has her own epsilon. Shares and levels were set "
+            "without looking at ratings; which user has which level is not protected."
+        )
+    return found
+
+
+def parse_participation(text: str) -> dict[str, object]:
+    """``full``, ``poisson:0.1``, ``fixed-size:500`` or ``shuffled-cohorts:4`` as a section of the configuration.
+
+    Raises:
+        InputError: not one of these.
+    """
+    kinds = {
+        "poisson": ("probability", float),
+        "fixed-size": ("size", int),
+        "shuffled-cohorts": ("cohorts", int),
+    }
+    kind, _, number = text.partition(":")
+    section: dict[str, object] = {"kind": kind, "probability": None, "size": None, "cohorts": None}
+    if text == "full":
+        return section
+    try:
+        name, read = kinds[kind]
+        return {**section, name: read(number)}
+    except (KeyError, ValueError):
+        raise InputError(
+            "participation must be full, poisson:PROBABILITY, fixed-size:USERS or shuffled-cohorts:NUMBER, "
+            f"got {text!r}"
+        ) from None
+
+
+__all__ = ["assumptions_of", "parse_participation", "participation_of", "personal_scales"]

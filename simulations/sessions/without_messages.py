@@ -1,0 +1,168 @@
+"""Large simulations of protocols whose messages cancel: the sums of their sessions, without the sessions.
+
+Masks cancel, shares of a point function add up to it, and the noise of n clients is one draw of n times the
+variance: what is left is the sum of the truncated contributions and that noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, IntArray
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.protocol import AggregationProtocol, ExactSums
+from fedboard.common.protocols.sums.exact import DenseSums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.stacking import only_rows, row_range
+from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.two_server.helper import lattice_noise
+from fedboard.common.task import ReleasedSums
+from fedboard.server.runtime import Gathered
+from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine.jobs import SharedSums
+from fedboard.simulations.engine.runtime import OnProgress
+from fedboard.simulations.sessions.choice import ProtocolRecipe
+from fedboard.simulations.sessions.client_noise import client_noise
+from fedboard.simulations.sessions.remains import remains_of
+from fedboard.simulations.sessions.runtime import SimulatedFleet, about_of
+
+_ALL_CLIENTS = -1
+"""In place of a client's number: the one draw of everybody's noise."""
+
+
+class CancelledEngine:
+    """All users of a data set as clients of a protocol whose messages are never made. Simulation only.
+
+    Guarantee: for protocols without noise of the clients the same sums, to the last bit, as ``ProtocolEngine`` over
+    the same clients, of which the same are lost; with it, sums of the same distribution.
+    """
+
+    def __init__(
+        self, rows: Engine, fleet: SimulatedFleet, *, pool: WorkerPool, on_progress: OnProgress | None = None
+    ) -> None:
+        """Make the protocol.
+
+        Args:
+            rows: where users' rows are computed; of the factored form.
+            fleet: who takes part; its noise is seeded.
+            pool: where sums are computed.
+            on_progress: told as they are.
+
+        Raises:
+            InputError: it is not known what is left of this protocol, or the noise is not seeded.
+        """
+        if fleet.noise.private:
+            raise InputError("masks are left out in simulations only: take seeded noise, or real masks")
+        self.protocol: AggregationProtocol = fleet.recipe.make()
+        self._remains = remains_of(self.protocol)
+        self._rows, self._fleet, self._pool = rows, fleet, pool
+        self._on_progress = on_progress or (lambda phase, done, total: None)
+
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        """The sums that a session would give.
+
+        Raises:
+            PrivacyError: the requests state that not everybody takes part.
+            TooFewAnswersError: too few clients are left.
+        """
+        require_unsampled(requests)
+        remains, losses = self._remains, self._fleet.losses(board.version)
+        giving = ~losses.gone(first=remains.gives_at_once, asks=True, given=False)
+        n_giving = int(np.count_nonzero(giving))
+        if n_giving < remains.fewest:
+            raise TooFewAnswersError(
+                f"{n_giving} clients gave and at least {remains.fewest} make a sum; nothing was released",
+                given=True,
+            )
+        packing = remains.packing(requests)
+        totals = self._coarse(board, tuple(requests), packing.shifts, giving)
+        for name, noise in self._noise(requests, packing, giving, board.version).items():
+            totals[name] += noise
+        sums = packing.unflatten(packing.flatten(totals))
+        found = DenseSums(
+            sums=sums,
+            noise_shares=remains.noise_shares(n_giving),
+            noise_ratio=remains.noise_ratio,
+            residue_bits=packing.residue_bits if remains.shares is None else {},
+        )
+        return Gathered(sums=found)
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums; per-item work is spread over the workers."""
+        return self._rows.open(sums, requests, booked)
+
+    def _coarse(
+        self, board: Board, requests: tuple[Request, ...], shifts: Mapping[str, int], giving: BoolArray
+    ) -> dict[str, IntArray]:
+        work = _Work(
+            recipe=self._fleet.recipe,
+            about=about_of(board),
+            requests=requests,
+            shifts=dict(shifts),
+            rows=self._rows.rows(board, requests).sums,
+        )
+        users, n_blocks = self._fleet.clients.users_of(giving), 4 * self._pool.n_workers
+        bounds = np.arange(n_blocks + 1) * users.size // n_blocks
+        jobs = [
+            partial(_coarse_block, work, users[start:stop], int(start)) for start, stop in pairwise(bounds)
+        ]
+        parts = self._pool.run(jobs, lambda done: self._on_progress("sums", done, n_blocks))
+        return dict(DenseSums.total(parts, requests).sums)
+
+    def _noise(
+        self, requests: Sequence[Request], packing: Packing, giving: BoolArray, version: int
+    ) -> dict[str, IntArray]:
+        remains, fleet = self._remains, self._fleet
+        noise: dict[str, IntArray] = {}
+        if remains.most_items is not None:  # the second server's, from the streams that it draws from
+            for request in requests:
+                stream = fleet.noise.stream(f"helper {request.name}")
+                noise[request.name] = lattice_noise(
+                    request.release, stream, shift=packing.shifts[request.name]
+                )
+        if remains.shares is not None:
+            hosts = fleet.clients.users_of(giving) if remains.shares_per_user else giving
+            drawn = client_noise(fleet.seed, version, _ALL_CLIENTS)
+            for request in requests:
+                noise[request.name] = remains.shares.draw(
+                    request.release,
+                    drawn.stream(request.name),
+                    shift=packing.shifts[request.name],
+                    shares=int(np.count_nonzero(hosts)),
+                )
+        return noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What all blocks of users share; public but for the rows."""
+
+    recipe: ProtocolRecipe
+    about: bytes
+    requests: tuple[Request, ...]
+    shifts: Mapping[str, int]
+    rows: SharedSums
+
+
+def _coarse_block(work: _Work, present: BoolArray, start: int) -> dict[str, IntArray]:
+    """Sums over a block of users that begins at ``start``."""
+    everybody = work.rows.rows.contribution(work.rows.population)
+    part = row_range(everybody, start, start + present.size)
+    if not present.all():
+        part = only_rows(part, present)
+    part = remains_of(work.recipe.make()).cut(part, work.about, work.requests)
+    return coarse_sums(part, work.requests, work.shifts, backend=work.rows.backend)
+
+
+__all__ = ["CancelledEngine"]

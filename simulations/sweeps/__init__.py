@@ -1,0 +1,1 @@
+"""Many runs as one question, and the frontier that comes out."""

@@ -1,0 +1,195 @@
+"""The cells of a sweep: each a run of its own, several at the same time, one failing without the others."""
+
+import os
+import threading
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from typing import Any
+
+import msgspec
+
+from fedboard.common.errors import FedboardError
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.engine.pool import one_blas_thread
+from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.runs.directory import RunDirectory
+from fedboard.simulations.runs.without_privacy import is_reference, run_reference
+from fedboard.simulations.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One run of the grid."""
+
+    name: str
+    """Name of its directory."""
+    config: SimulationConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellOutcome:
+    """How a cell ended."""
+
+    cell: Cell
+    final: dict[str, Any] | None = None
+    """The last record of its metrics.jsonl; None if it failed. Not private: simulation only."""
+    error: str | None = None
+    """One sentence, if it failed."""
+    trace: str = ""
+    """Where it failed."""
+    was_finished: bool = False
+    """Whether an earlier sweep had finished it."""
+
+
+def run_cell(cell: Cell, folder: Path) -> CellOutcome:
+    """Run one cell, go on with it, or find that it has run; errors become part of the outcome."""
+    try:
+        run = RunDirectory(folder / cell.name)
+        resume = run.config.exists()
+        if resume:
+            run.resume(cell.config)
+            final = _finished(run, cell)
+            if final is not None:
+                return CellOutcome(cell=cell, final=final, was_finished=True)
+        problem = shared_problem(cell.config)
+        if is_reference(cell.config.algorithm):
+            final = run_reference(cell.config, run.path, resume=resume, problem=problem)
+        else:
+            final = dict(simulate(cell.config, run.path, resume=resume, problem=problem).final)
+    except FedboardError as error:
+        return CellOutcome(cell=cell, error=str(error), trace=traceback.format_exc())
+    except Exception as error:
+        return CellOutcome(cell=cell, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+    return CellOutcome(cell=cell, final=final)
+
+
+def run_cells(cells: Sequence[Cell], folder: Path, *, jobs: int) -> Iterator[CellOutcome]:
+    """Run all cells; yields each as it ends.
+
+    Args:
+        cells: with names of their own.
+        folder: cells go to ``folder/<name>``.
+        jobs: processes; with one, cells run in this process. Ratings are loaded once in each.
+    """
+    if jobs == 1:
+        yield from (run_cell(cell, folder) for cell in cells)
+        return
+    waiting = deque(cells)
+    with one_blas_thread():
+        lanes = [Lane(folder) for _ in range(jobs)]
+    try:
+        while waiting or any(lane.cell for lane in lanes):
+            for lane in lanes:
+                if waiting and lane.cell is None:
+                    lane.give(waiting.popleft())
+            ready = wait([lane.connection for lane in lanes if lane.cell])
+            yield from [lane.take() for lane in lanes if lane.connection in ready]
+    finally:
+        for lane in lanes:
+            lane.stop()
+
+
+def _finished(run: RunDirectory, cell: Cell) -> dict[str, Any] | None:
+    """The final record of a run that is complete, report included."""
+    lines = run.lines()
+    if not lines or lines[-1]["event"] != "final":
+        return None
+    if not is_reference(cell.config.algorithm) and not (run.path / "report.html").exists():
+        return None
+    return lines[-1]
+
+
+def _data_of(config: SimulationConfig) -> bytes:
+    """The part of a configuration that decides about ratings and split, as a key."""
+    part = SimulationConfig(data=config.data, split=config.split, feedback=config.feedback)
+    return msgspec.json.encode(part, order="sorted")
+
+
+def shared_problem(config: SimulationConfig) -> Problem:
+    """``load_problem``, but once per process for all runs in a row that share ratings and split."""
+    return _loaded(_data_of(config))
+
+
+@lru_cache(maxsize=1)
+def _loaded(data: bytes) -> Problem:
+    return load_problem(msgspec.json.decode(data, type=SimulationConfig))
+
+
+class Lane:
+    """A process that runs one cell after the other; if one of them kills it, a new one takes over."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.cell: Cell | None = None
+        self._start()
+
+    def _start(self) -> None:
+        context = get_context("spawn")
+        self.connection: Connection[Any, Any]
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._folder), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process that runs the cells."""
+        return self._process.pid
+
+    def give(self, cell: Cell) -> None:
+        """Start a cell."""
+        self.cell = cell
+        self.connection.send(cell)
+
+    def take(self) -> CellOutcome:
+        """The outcome of the cell that ended."""
+        cell, self.cell = self.cell, None
+        if cell is None:
+            raise RuntimeError("a lane without a cell cannot have ended one")
+        try:
+            outcome: CellOutcome = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.stop()
+            code = self._process.exitcode or 0
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            with one_blas_thread():
+                self._start()
+            return CellOutcome(
+                cell=cell, error=f"its process {how}; go on with --resume when the cause is mended"
+            )
+        return outcome
+
+    def stop(self) -> None:
+        """End the process; a cell that it is at goes on from its last board next time."""
+        self.connection.close()
+        self._process.terminate()
+        self._process.join(timeout=5)
+
+
+def _serve(connection: "Connection[Any, Any]", folder: Path) -> None:
+    signal(SIGINT, SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            cell = connection.recv()
+        except EOFError:
+            return
+        connection.send(run_cell(cell, folder))
+
+
+def _end_with_parent() -> None:
+    """A cell must not go on when its sweep was killed: it would hold the ledger that a resumed sweep needs."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+__all__ = ["Cell", "CellOutcome", "Lane", "run_cell", "run_cells", "shared_problem"]

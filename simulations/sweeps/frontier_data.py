@@ -1,0 +1,161 @@
+"""The results of a sweep, grouped: one summary per algorithm and epsilon, over the seeds."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.drawing.json_values import number_or_none, numbers, numeric_entries, object_or_empty
+from fedboard.simulations.drawing.wording import lower_is_better, reading_order
+
+_PRIMARY = ("test_rmse", "recall@20", "ndcg@20", "test_mae")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run of a sweep. Its metrics are not private: simulation only."""
+
+    algorithm: str
+    epsilon: float | None
+    """None for a model trained without privacy."""
+    delta: float | None
+    seed: str
+    metrics: dict[str, float]
+    sliced: dict[str, list[float | None]]
+    """Metric name -> value per popularity bucket, tail to head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One algorithm at one epsilon."""
+
+    algorithm: str
+    epsilon: float | None
+    mean: float
+    spread: float | None
+    """Standard deviation over the seeds (n - 1); None for a single seed."""
+    n_seeds: int
+
+
+def read_results(results: Sequence[dict[str, Any]]) -> list[Result]:
+    """Read the results of a sweep, in the order given.
+
+    Raises:
+        InputError: nothing there, or an entry without algorithm or metrics.
+    """
+    if not results:
+        raise InputError("a frontier needs at least one result; run `fedboard sweep` first")
+    return [_result(place, entry) for place, entry in enumerate(results)]
+
+
+def primary_metric(results: Sequence[Result]) -> str:
+    """The metric a frontier is about unless told: test RMSE, else Recall@20, else the first one there is."""
+    names = metric_names(results)
+    return next((name for name in _PRIMARY if name in names), names[0])
+
+
+def metric_names(results: Sequence[Result]) -> list[str]:
+    """All metrics that any result has."""
+    return reading_order(name for result in results for name in result.metrics)
+
+
+def algorithms(results: Sequence[Result]) -> list[str]:
+    """Algorithms in order of appearance, those with a guarantee first."""
+    private = [result.algorithm for result in results if result.epsilon is not None]
+    return list(dict.fromkeys([*private, *(result.algorithm for result in results)]))
+
+
+def epsilons(results: Sequence[Result]) -> list[float]:
+    """All epsilons of the sweep, ascending."""
+    return sorted({result.epsilon for result in results if result.epsilon is not None})
+
+
+def summarise(results: Sequence[Result], metric: str) -> list[Summary]:
+    """Mean and spread of a metric per algorithm and epsilon; without those that lack the metric.
+
+    Raises:
+        InputError: no result has the metric.
+    """
+    values: dict[tuple[str, float | None], list[float]] = {}
+    for result in results:
+        if metric in result.metrics:
+            values.setdefault((result.algorithm, result.epsilon), []).append(result.metrics[metric])
+    if not values:
+        raise InputError(
+            f"no result has the metric {metric!r}; there are: {', '.join(metric_names(results))}"
+        )
+    return [
+        Summary(
+            algorithm=algorithm,
+            epsilon=epsilon,
+            mean=statistics.fmean(group),
+            spread=statistics.stdev(group) if len(group) > 1 else None,
+            n_seeds=len(group),
+        )
+        for (algorithm, epsilon), group in values.items()
+    ]
+
+
+def best_at(summaries: Sequence[Summary], metric: str, epsilon: float | None) -> Summary | None:
+    """The best summary at that epsilon; None where there is none."""
+    there = [summary for summary in summaries if summary.epsilon == epsilon]
+    choose = min if lower_is_better(metric) else max
+    return choose(there, key=lambda summary: summary.mean) if there else None
+
+
+def sliced_metric(results: Sequence[Result], metric: str) -> str | None:
+    """The per-bucket metric to show beside ``metric``: its own, else the first there is; None without any."""
+    names = list(dict.fromkeys(name for result in results for name in result.sliced))
+    return metric if metric in names else next(iter(names), None)
+
+
+def mean_slices(
+    results: Sequence[Result], metric: str, epsilon: float | None
+) -> dict[str, list[float | None]]:
+    """Mean over seeds per bucket for each algorithm at that epsilon, by algorithm, in their order."""
+    means: dict[str, list[float | None]] = {}
+    for algorithm in algorithms(results):
+        rows = [
+            result.sliced[metric]
+            for result in results
+            if result.algorithm == algorithm and result.epsilon == epsilon and metric in result.sliced
+        ]
+        if rows:
+            means[algorithm] = [_mean(list(column)) for column in zip(*rows, strict=False)]
+    return means
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _result(place: int, entry: dict[str, Any]) -> Result:
+    metrics = numeric_entries(entry.get("metrics"))
+    if not entry.get("algorithm") or not metrics:
+        raise InputError(f"result {place} of the sweep needs an algorithm and at least one metric")
+    sliced = {name: numbers(values) for name, values in object_or_empty(entry.get("sliced")).items()}
+    return Result(
+        algorithm=str(entry["algorithm"]),
+        epsilon=number_or_none(entry.get("epsilon")),
+        delta=number_or_none(entry.get("delta")),
+        seed=str(entry.get("seed", "–")),
+        metrics=metrics,
+        sliced={name: values for name, values in sliced.items() if values and name != "bucket_edges"},
+    )
+
+
+__all__ = [
+    "Result",
+    "Summary",
+    "algorithms",
+    "best_at",
+    "epsilons",
+    "mean_slices",
+    "metric_names",
+    "primary_metric",
+    "read_results",
+    "sliced_metric",
+    "summarise",
+]

@@ -1,0 +1,190 @@
+"""Many runs as one question: a grid of algorithms, epsilons and seeds, and the frontier that comes out."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fedboard.common.board import write_atomically
+from fedboard.common.errors import InputError
+from fedboard.simulations.algorithms import algorithm_names
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
+from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
+from fedboard.simulations.sweeps.frontier import write_frontier
+
+_RECORD = "sweep.json"
+FAILURES = "failures.txt"
+"""Tracebacks of the cells that failed, in the directory of the sweep."""
+
+
+class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The axes of a sweep."""
+
+    algorithms: tuple[str, ...] = ("adadpals", "als")
+    """Private ones, and references without privacy."""
+    epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
+    seeds: tuple[int, ...] = (0,)
+    """Of noise and first factors; the split stays the same."""
+
+
+class SweepRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a sweep writes down to be resumed."""
+
+    grid: Grid = Grid()
+    config: SimulationConfig = SimulationConfig()
+    """What all cells share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepResult:
+    """All outcomes in the order of the grid, and the files of the frontier (none if every cell failed)."""
+
+    outcomes: tuple[CellOutcome, ...]
+    frontier: tuple[Path, ...]
+
+    @property
+    def failed(self) -> tuple[CellOutcome, ...]:
+        """The cells that failed."""
+        return tuple(outcome for outcome in self.outcomes if outcome.error is not None)
+
+
+OnDone = Callable[[CellOutcome], None]
+
+
+def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
+    """The cells of a sweep; algorithms without privacy have one cell each.
+
+    Raises:
+        InputError: an unknown algorithm, an epsilon that is not > 0, or an empty grid.
+    """
+    grid, config = record.grid, record.config
+    known = (*algorithm_names(config.feedback), *reference_names(config.feedback))
+    unknown = [name for name in grid.algorithms if name not in known]
+    if unknown:
+        raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}")
+    if not all(0 < epsilon < math.inf for epsilon in grid.epsilons):
+        raise InputError(
+            f"epsilons must be finite and > 0, got {', '.join(f'{epsilon:g}' for epsilon in grid.epsilons)}"
+        )
+    if not all(seed >= 0 for seed in grid.seeds):
+        raise InputError(f"seeds must be >= 0, got {', '.join(map(str, grid.seeds))}")
+    if not (grid.algorithms and grid.epsilons and grid.seeds):
+        raise InputError("a sweep needs at least one algorithm, one epsilon and one seed")
+    # Baselines are cells of their own, and cells run side by side with one worker each.
+    alone = msgspec.structs.replace(config.run, workers=1, baselines=False)
+    shared = msgspec.structs.replace(config, run=alone)
+    return tuple(cell for name in grid.algorithms for cell in _cells_of(name, shared, grid))
+
+
+def sweep(
+    record: SweepRecord, out: Path, *, jobs: int = 1, resume: bool = False, on_done: OnDone | None = None
+) -> SweepResult:
+    """Run the cells, then draw the privacy-utility frontier of those that succeeded.
+
+    A failed cell does not stop the others. With ``resume``, finished cells are kept, unfinished ones go on
+    from their last board, and the grid may have grown.
+
+    Args:
+        record: grid and shared configuration.
+        out: cells go to ``out/cells/<name>``, the frontier to ``out``.
+        jobs: number of processes, >= 1; with one, cells run in this process.
+        resume: continue the sweep that is there.
+        on_done: told about each cell as it ends, in any order.
+
+    Raises:
+        InputError: the grid cannot be run, a sweep is there already and ``resume`` is not given, or jobs < 1.
+    """
+    cells = plan_cells(record)
+    if jobs < 1:
+        raise InputError(f"jobs must be a whole number >= 1, got {jobs}")
+    _prepare(record, out, resume=resume)
+    ended: dict[str, CellOutcome] = {}
+    for outcome in run_cells(cells, out / "cells", jobs=min(jobs, len(cells))):
+        ended[outcome.cell.name] = outcome
+        if on_done is not None:
+            on_done(outcome)
+    outcomes = tuple(ended[cell.name] for cell in cells)
+    _write_failures(out / FAILURES, outcomes)
+    results = [_frontier_entry(outcome) for outcome in outcomes if outcome.final is not None]
+    return SweepResult(outcomes=outcomes, frontier=tuple(write_frontier(results, out)) if results else ())
+
+
+def read_record(out: Path) -> SweepRecord:
+    """The record of the sweep in a directory.
+
+    Raises:
+        InputError: no sweep is there.
+    """
+    try:
+        return msgspec.json.decode((out / _RECORD).read_bytes(), type=SweepRecord)
+    except OSError as error:
+        raise InputError(f"{out} holds no sweep to resume; start it without --resume") from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{out / _RECORD}: not the record of a sweep ({error})") from error
+
+
+def _prepare(record: SweepRecord, out: Path, *, resume: bool) -> None:
+    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(
+            f"{out} is in use; go on with a sweep that is there with --resume, or give another --out"
+        )
+    try:
+        (out / "cells").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made ({error.strerror})") from error
+    write_atomically(out / _RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
+
+
+def _write_failures(path: Path, outcomes: Sequence[CellOutcome]) -> None:
+    failed = [f"{o.cell.name}: {o.error}\n{o.trace}" for o in outcomes if o.error is not None]
+    if failed:
+        path.write_text("\n".join(failed), encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell]:
+    if is_reference(algorithm):
+        # Of the shared settings, which are those of the private algorithms, only the rank has a meaning here.
+        settings = {
+            name: value for name, value in shared.settings.items() if name == "rank" and algorithm == ALS
+        }
+        config = msgspec.structs.replace(shared, algorithm=algorithm, settings=settings, seed=grid.seeds[0])
+        return [Cell(name=algorithm, config=config)]
+    return [_private_cell(algorithm, shared, e, s) for e in grid.epsilons for s in grid.seeds]
+
+
+def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed: int) -> Cell:
+    privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
+    config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed)
+    return Cell(name=f"{algorithm}-eps{epsilon:g}-seed{seed}", config=config)
+
+
+def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
+    config, final = outcome.cell.config, outcome.final or {}
+    private = not is_reference(config.algorithm)
+    return {
+        "algorithm": config.algorithm,
+        "epsilon": config.privacy.epsilon if private else None,
+        "delta": config.privacy.delta if private else None,
+        "seed": config.seed,
+        "metrics": final["metrics"],
+        "sliced": final.get("sliced", {}),
+    }
+
+
+__all__ = [
+    "FAILURES",
+    "CellOutcome",
+    "Grid",
+    "OnDone",
+    "SweepRecord",
+    "SweepResult",
+    "plan_cells",
+    "read_record",
+    "sweep",
+]

@@ -1,0 +1,251 @@
+"""``fedboard certificate`` accepts what is sound and names what was tampered with."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from fedboard.cli.exit_codes import ExitCode
+from fedboard.common.board import Board
+from fedboard.common.certificate import Guarantee, certify
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run, to tamper with."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def edit_certificate(run: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    path = run / "certificate.json"
+    plain = json.loads(path.read_text())
+    edit(plain)
+    path.write_text(json.dumps(plain))
+
+
+def failed_checks(result: Result) -> list[str]:
+    assert result.exit_code == 1
+    record = json.loads(result.stdout)
+    assert record["holds"] is False
+    return [entry["check"] for entry in record["failed"]]
+
+
+def test_a_sound_run_passes_with_its_board_and_ledger(fedboard: Command, secret: Path) -> None:
+    text = fedboard("certificate", "verify", secret)
+    as_json = fedboard("certificate", "verify", secret, "--json")
+
+    assert text.exit_code == as_json.exit_code == 0
+    assert "checks passed: certificate, board and ledger." in text.stdout
+    assert "\nprivate: no seed reproduces the noise" in text.stdout
+    assert json.loads(as_json.stdout) | {"checks": 0} == {
+        "holds": True,
+        "private": True,
+        "noise": "private",
+        "checks": 0,
+        "failed": [],
+    }
+
+
+def test_a_run_that_holds_but_whose_noise_is_seeded_has_an_exit_code_of_its_own(
+    fedboard: Command, finished: Path
+) -> None:
+    text = fedboard("certificate", "verify", finished)
+    as_json = fedboard("certificate", "verify", finished, "--json")
+    accepted = fedboard("certificate", "verify", finished, "--simulation", "--json")
+
+    assert text.exit_code == as_json.exit_code == ExitCode.NOT_PRIVATE
+    assert "checks passed: certificate, board and ledger." in text.stdout
+    assert "NOT PRIVATE: the noise can be reproduced from its seed" in text.stdout
+    record = json.loads(as_json.stdout)
+    assert (record["holds"], record["private"], record["noise"]) == (True, False, "simulation")
+    assert accepted.exit_code == 0
+    assert json.loads(accepted.stdout) == record
+
+
+def test_what_does_not_hold_is_not_private_either_and_no_flag_accepts_it(
+    fedboard: Command, secret: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(secret, tmp_path / "run"))
+    edit_certificate(run, lower_claim)
+
+    result = fedboard("certificate", "verify", run, "--simulation", "--json")
+
+    assert result.exit_code == ExitCode.FAILED
+    assert json.loads(result.stdout)["private"] is False
+
+
+def test_one_seeded_release_among_secret_ones_makes_the_whole_a_simulation(
+    fedboard: Command, tmp_path: Path
+) -> None:
+    """Somebody resumed with another noise source: what is published holds seeded noise."""
+    releases = [a_release("first", SecureNoise()), a_release("second", SeededNoise(3))]
+    claim = Guarantee(epsilon=20.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    mixed = certify(releases, claim=claim, trust=(), assumptions=(), dataset="made up")
+    (tmp_path / "mixed.json").write_text(mixed.to_json())
+
+    result = fedboard("certificate", "verify", tmp_path / "mixed.json", "--json")
+
+    assert result.exit_code == ExitCode.NOT_PRIVATE
+    assert json.loads(result.stdout)["private"] is False
+
+
+def a_release(name: str, noise: NoiseSource) -> dict[str, Any]:
+    release = GaussianRelease(
+        name=name,
+        rows=20,
+        width=10,
+        layout="vector",
+        grid_step=2.0**-8,
+        l2_bound=1000,
+        same_sign=False,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=5.0,
+        covers="made-up sums",
+    )
+    return {**release.event(), **noise.describe()}
+
+
+def test_a_board_and_a_certificate_can_be_verified_alone(fedboard: Command, secret: Path) -> None:
+    board = fedboard("certificate", "verify", secret / "boards" / "board-0003.board")
+    alone = fedboard("certificate", "verify", secret / "certificate.json")
+
+    assert board.exit_code == alone.exit_code == 0
+    assert "certificate and board." in board.stdout
+    assert "its digest was not checked" in alone.stdout
+
+
+def test_show_opens_with_the_plain_verdict(
+    fedboard: Command, finished: Path, secret: Path, run: Path
+) -> None:
+    edit_certificate(run, claim_secure_noise)
+
+    seeded, private, forged = (
+        fedboard("certificate", "show", place).stdout.partition("\n")[0] for place in (finished, secret, run)
+    )
+
+    assert seeded == "NOT PRIVATE: the noise can be reproduced from its seed"
+    assert private.startswith("private: ")
+    assert forged.startswith("NOT PROVEN: this certificate does not hold")
+
+
+def test_show_states_the_promise_and_json_carries_the_digest(fedboard: Command, finished: Path) -> None:
+    board = finished / "boards" / "board-0003.board"
+    text = fedboard("certificate", "show", finished).stdout
+    record = json.loads(fedboard("certificate", "show", board, "--json").stdout)
+
+    assert "-differentially private for each user" in text
+    assert "round-2/linear" in text
+    assert "Who could see what" in text
+    assert record["board_digest"] == Board.load(board).digest
+
+
+def test_an_unfinished_run_shows_the_certificate_of_its_newest_board(fedboard: Command, run: Path) -> None:
+    (run / "certificate.json").unlink()
+    (run / "boards" / "board-0003.board").unlink()
+
+    result = fedboard("certificate", "verify", run)
+
+    assert result.exit_code == ExitCode.NOT_PRIVATE, result.stdout
+    assert "round-2" not in fedboard("certificate", "show", run).stdout
+
+
+def lower_claim(plain: dict[str, Any]) -> None:
+    plain["claim"]["epsilon"] /= 2
+
+
+def less_noise(plain: dict[str, Any]) -> None:
+    plain["releases"][0]["noise_multiplier"] *= 2
+
+
+def claim_secure_noise(plain: dict[str, Any]) -> None:
+    plain["private"] = True
+
+
+def drop_release(plain: dict[str, Any]) -> None:
+    del plain["releases"][2]
+
+
+def soften_trust(plain: dict[str, Any]) -> None:
+    plain["trust"][0] = "Nobody sees anything."
+
+
+@pytest.mark.parametrize(
+    ("edit", "caught"),
+    [
+        (lower_claim, "claim"),
+        (less_noise, "release 'mean/sum'"),
+        (claim_secure_noise, "noise"),
+        (drop_release, "mu"),
+        (soften_trust, "digest"),
+    ],
+)
+def test_an_edited_certificate_is_caught(
+    fedboard: Command, run: Path, edit: Callable[[dict[str, Any]], None], caught: str
+) -> None:
+    edit_certificate(run, edit)
+
+    failed = failed_checks(fedboard("certificate", "verify", run, "--json"))
+
+    assert caught in failed
+    assert "carried certificate" in failed or "digest" in failed
+    text = fedboard("certificate", "verify", run / "certificate.json")
+    assert text.exit_code == 1
+    assert "do not rely on this certificate" in text.stdout
+
+
+def test_another_board_than_the_certified_one_is_caught(fedboard: Command, run: Path) -> None:
+    board = Board.load(run / "boards" / "board-0003.board")
+    forged = board.successor(mean=board.arrays["mean"] + 1).with_certificate(dict(board.certificate or {}))
+    forged.save(run / "boards" / "board-0003.board")
+
+    failed = failed_checks(fedboard("certificate", "verify", run, "--json"))
+
+    assert failed == ["board digest", "chain of boards"]
+
+
+def test_a_ledger_that_says_something_else_is_caught(fedboard: Command, run: Path) -> None:
+    with sqlite3.connect(run / "ledger.sqlite") as connection:
+        connection.execute("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
+    connection.close()
+
+    result = fedboard("certificate", "verify", run, "--json")
+
+    assert failed_checks(result) == ["ledger"]
+    assert "tampered" in json.loads(result.stdout)["failed"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("certificate.json", b"{}", "not a certificate"),
+        ("certificate.json", b'{"claim": ', "not a certificate"),
+        ("note.txt", b"hello", "not a complete fedboard board"),
+    ],
+)
+def test_what_is_no_certificate_is_refused(
+    fedboard: Command, tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    result = fedboard("certificate", "verify", tmp_path / name)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert fedboard("certificate", "show", tmp_path / "missing").exit_code == 2
+    assert fedboard("certificate", "show", tmp_path).exit_code == 2
+
+
+def test_a_run_directory_without_its_ledger_does_not_verify(fedboard: Command, run: Path) -> None:
+    (run / "ledger.sqlite").unlink()
+
+    assert failed_checks(fedboard("certificate", "verify", run, "--json")) == ["ledger"]

@@ -1,0 +1,74 @@
+"""Progress on stderr: bars on a terminal, lines elsewhere."""
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress, TextColumn
+
+from fedboard.cli.research import progress
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.problem import Problem, load_problem
+
+LINE = {
+    "round": 1,
+    "stage": "items",
+    "seconds": 2.04,
+    "epsilon_spent": 1.5,
+    "metrics": {"validation_mae": 0.7, "validation_rmse": 0.91},
+}
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return load_problem(parse_config({"data": {"synthetic": {"n_users": 50, "n_items": 20}}}))
+
+
+def test_a_log_gets_one_plain_line_per_round(problem: Problem, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.listening(parse_config({})) as listener:
+        listener.planned(problem, 3)
+        listener.progress("clients", 1, 2)
+        listener.round_finished(LINE)
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[1:] == [
+        "round 1 of 2: 2.0 s, epsilon 1.5 of 5 spent, validation_rmse 0.9100"
+    ]
+
+
+@pytest.fixture
+def bars() -> Iterator[Progress]:
+    columns = (
+        TextColumn("{task.description}|{task.completed}|{task.total}|{task.visible}"),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Progress(*columns, console=Console(file=io.StringIO()), auto_refresh=False) as shown:
+        yield shown
+
+
+def test_a_terminal_gets_rounds_phase_and_budget(problem: Problem, bars: Progress) -> None:
+    listener = progress.LiveListener(bars, 5.0)
+    rounds, phase = bars.tasks
+
+    listener.planned(problem, 3)
+    listener.progress("clients", 2, 4)
+    listener.progress("items", 1, 8)
+    listener.round_finished(LINE)
+
+    assert (rounds.description, rounds.completed, rounds.total) == ("synthetic", 1, 3)
+    assert rounds.fields["told"] == "epsilon 1.5 of 5 spent, validation_rmse 0.9100"
+    assert (phase.description, phase.completed, phase.total) == ("items: sum, noise and solve", 1, 8)
+    assert phase.visible
+
+
+def test_bars_are_chosen_where_stderr_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", Terminal())
+
+    with progress.listening(parse_config({})) as listener:
+        assert isinstance(listener, progress.LiveListener)

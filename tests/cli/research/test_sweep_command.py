@@ -1,0 +1,69 @@
+"""``fedboard sweep`` on the command line; what a sweep does is tested with ``fedboard.simulations.sweeps.sweep``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.sweeps import cells as sweep_cells
+
+Command = Callable[..., Result]
+
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
+
+def test_a_sweep_prints_the_frontier_and_names_what_failed(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = sweep_cells.simulate
+
+    def failing(config: SimulationConfig, *arguments: object, **keywords: object) -> object:
+        if config.privacy.epsilon == 3:
+            raise InputError("three is unlucky")
+        return original(config, *arguments, **keywords)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sweep_cells, "simulate", failing)
+    axes = ("--algorithms", "adadpals,item-mean", "--epsilon", "2,3", "--seeds", "0")
+
+    result = fedboard("sweep", *tiny, *axes, "--out", tmp_path / "sweep")
+    again = fedboard("sweep", "--out", tmp_path / "sweep", "--resume", "--json")
+
+    assert result.exit_code == again.exit_code == 1
+    assert "| adadpals |" in result.stdout
+    assert "1 of 3 cells failed:\n- adadpals-eps3-seed0: three is unlucky" in result.stdout
+    assert "cell 2: adadpals-eps3-seed0 failed" in result.stderr
+    cells = json.loads(again.stdout)["cells"]
+    assert [(cell["cell"], cell["error"]) for cell in cells] == [
+        ("adadpals-eps2-seed0", None),
+        ("adadpals-eps3-seed0", "three is unlucky"),
+        ("item-mean", None),
+    ]
+    assert "was finished" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--epsilon", "1,x"), "--epsilon must be a comma-separated list"),
+        (("--epsilon", "1,1"), "without repetitions"),
+        (("--epsilon", "1,-1"), "epsilons must be finite and > 0, got 1, -1"),
+        (("--algorithms", "adadpals,"), "--algorithms must be a comma-separated list"),
+        (("--algorithms", "magic"), "algorithms must be among adadpals"),
+        (("--seeds", "0.5"), "--seeds must be a comma-separated list"),
+        (("--set", "nonsense=1"), "unknown field `nonsense`"),
+        (("--resume",), "holds no sweep to resume"),
+    ],
+)
+def test_a_bad_grid_is_refused_and_leaves_nothing(
+    fedboard: Command, tmp_path: Path, flags: tuple[str, ...], message: str
+) -> None:
+    result = fedboard("sweep", *flags, "--out", tmp_path / "sweep")
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "sweep").exists()

@@ -1,0 +1,164 @@
+"""Questions that would cost a device much more to check than honest ones do: refused before that is spent."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.client.device.board_policy import MOST_RELEASES
+from fedboard.client.device.ledger import DeviceLedger
+from fedboard.client.device.policy import Policy
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate, Finding
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.laplace import LaplaceRelease
+from fedboard.common.rounds.question import Question
+from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.wire.refusals import Refusal
+from tests.client.certified_boards import Device, a_question, certified_boards, with_certificate
+from tests.common.tasks.conftest import a_task
+
+TASK = a_task(epsilon=5.0)
+POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
+BUDGET = Budget(epsilon=1000.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+AT_WORST = (MOST_RELEASES - 3) // 2
+"""Rounds of a run of as many releases as are taken: two each, and three before."""
+
+
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
+    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    return Device(tmp_path / "device", POLICY)
+
+
+@pytest.fixture
+def accounted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many releases the ledger was asked to account, call by call."""
+    seen: list[int] = []
+    original = DeviceLedger.cost_with
+
+    def counting(ledger: DeviceLedger, requests: Any, **how: Any) -> float:
+        seen.append(len(requests))
+        return original(ledger, requests, **how)
+
+    monkeypatch.setattr(DeviceLedger, "cost_with", counting)
+    return seen
+
+
+def first_board(task: AdaDpals, boards: list[Board]) -> Board:
+    return task.first_board(boards[0].catalogue)
+
+
+def test_a_plan_of_too_many_releases_is_refused_before_it_is_accounted(
+    device: Device, boards: list[Board], accounted: list[int]
+) -> None:
+    longest = a_task(epsilon=5.0, rounds=AT_WORST)
+    longer = a_task(epsilon=5.0, rounds=AT_WORST + 1)
+
+    assert device.code(first_board(longer, boards)) is Refusal.BAD_BOARD
+    assert device.booked() == []
+    assert accounted == []
+    assert device.code(first_board(longest, boards)) is None
+    assert set(accounted) == {2 * AT_WORST + 3}
+
+
+def test_a_description_that_is_too_long_is_not_read(device: Device, boards: list[Board]) -> None:
+    """A board in a file may have a longer one: nobody sends that unasked."""
+    stated = dict(boards[1].certificate or {})
+    padded = boards[1].with_certificate({**stated, "dataset": "x" * Question.MAX_BOARD_HEADER})
+
+    assert device.code(padded) is Refusal.BAD_BOARD
+    assert device.refusals() == {Refusal.BAD_BOARD: 1}
+    path = device.folder / "long.board"
+    padded.save(path)
+    assert Board.load(path).digest == boards[1].digest
+    assert len(a_question(boards[1]).content) < Question.MAX_BOARD_HEADER
+
+
+def test_the_description_of_the_longest_run_fits(boards: list[Board], tmp_path: Path) -> None:
+    """Configuration and certificate of a run of as many releases as are taken."""
+    task = a_task(epsilon=5.0, rounds=AT_WORST)
+    event = {**TASK.requests(boards[1])[0].release.event(), "noise": "secure", "private": True}
+    releases = [{**event, "name": f"round-{number}/quadratic"} for number in range(MOST_RELEASES)]
+    board = replace(first_board(task, boards), certificate={"releases": releases})
+    content = board.to_bytes()
+
+    length = int.from_bytes(content[:8], "little")
+    assert len(json.dumps(releases)) < length < Question.MAX_BOARD_HEADER
+
+
+def events_of(boards: list[Board], *, sampled: int = 0, plain: int = 0) -> Iterator[dict[str, Any]]:
+    """What the first round booked, and so many releases more."""
+    for request in TASK.requests(boards[0]):
+        yield request.release.event()
+    for number in range(sampled + plain):
+        coin = {"kind": "poisson", "probability": 0.01, "round": f"round {number}"}
+        more = replace(
+            TASK.requests(boards[0])[0].release,
+            name=f"more {number}",
+            noise_multiplier=50.0,
+            participation=coin if number < sampled else None,
+        )
+        yield more.event()
+
+
+def laplace() -> dict[str, Any]:
+    return LaplaceRelease(
+        name="other noise",
+        width=1,
+        grid_step=1.0,
+        l1_bound=1,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=10.0,
+        covers="a number",
+    ).event()
+
+
+def certified_by(events: Iterable[dict[str, Any]], board: Board, place: Path) -> Board:
+    with Ledger.create(place, BUDGET) as ledger:
+        ledger.book_all([{**event, "noise": "secure", "private": True} for event in events])
+        return with_certificate(replace(board, certificate=None), ledger)
+
+
+@pytest.fixture
+def verified(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many releases the certificates had that were recomputed."""
+    seen: list[int] = []
+    original = Certificate.verify
+
+    def counting(certificate: Certificate) -> list[Finding]:
+        seen.append(len(certificate.releases))
+        return original(certificate)
+
+    monkeypatch.setattr(Certificate, "verify", counting)
+    return seen
+
+
+def test_a_certificate_that_takes_long_to_recompute_is_refused_before_it_is(
+    device: Device, boards: list[Board], verified: list[int], tmp_path: Path
+) -> None:
+    own = len(TASK.requests(boards[0]))
+    costly = {
+        "many sampled rounds": events_of(boards, sampled=65),
+        "other noise": (*events_of(boards), laplace()),
+        "many releases": events_of(boards, plain=MOST_RELEASES - own + 1),
+    }
+    made = {name: certified_by(events, boards[1], tmp_path / name) for name, events in costly.items()}
+    bearable = certified_by(events_of(boards, sampled=64), boards[1], tmp_path / "bearable")
+    verified.clear()
+
+    assert {name: device.code(board) for name, board in made.items()} == dict.fromkeys(
+        costly, Refusal.BAD_BOARD
+    )
+    assert verified == []
+    assert device.booked() == []
+    assert device.code(bearable) is None
+    assert verified == [own + 64]

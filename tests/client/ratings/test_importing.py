@@ -1,0 +1,73 @@
+"""From CSV to the store and back."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedboard.client.ratings.importing import read_ratings, write_ratings
+from fedboard.client.ratings.store import OwnRating
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.adadpals.config import Feedback
+
+Write = Callable[[str], Path]
+
+
+def test_with_a_board_items_are_named_by_id_or_title(board: Board, write_csv: Write) -> None:
+    path = write_csv("item,rating,timestamp\n14,2,\nheat (1995),4.5,1700000000\n")
+
+    assert read_ratings(path, board=board) == (
+        OwnRating(item="14", rating=2.0),
+        OwnRating(item="10", rating=4.5, rated_at=1700000000),
+    )
+
+
+def test_without_a_board_ids_are_taken_as_they_are(write_csv: Write) -> None:
+    assert read_ratings(write_csv("item,rating\ntt0113277,9\n")) == (OwnRating(item="tt0113277", rating=9.0),)
+
+
+def test_implicit_feedback_needs_no_rating(make_board: Callable[..., Board], write_csv: Write) -> None:
+    found = read_ratings(write_csv("item\n10\n"), board=make_board(Feedback.IMPLICIT))
+
+    assert found == (OwnRating(item="10", rating=1.0),)
+
+
+def test_a_line_may_end_before_the_timestamp(write_csv: Write) -> None:
+    assert read_ratings(write_csv("item,rating,timestamp\n10,3\n")) == (OwnRating(item="10", rating=3.0),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item,rating\n10,3\n10,4\n", "line 3: item '10' is listed twice"),
+        ("item,rating\n10,\n", "line 2: a rating must be a number"),
+        ("item,rating\n10,inf\n", "line 2: a rating must be a finite number"),
+        ("item,rating,timestamp\n10,3,monday\n", "line 2: a timestamp must be"),
+        ("item,rating,timestamp\n10,3,-5\n", "line 2: a timestamp must be"),
+        ("item,rating,timestamp\n10,3,99999999999999999999\n", "line 2: a timestamp must be"),
+        ("item,rating\n,3\n", "line 2: an item id must be"),
+        ("item,rating\n", "no ratings in it"),
+        ("thing,rating\n10,3\n", "the header must name the columns item,rating"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(write_csv: Write, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_ratings(write_csv(text))
+
+
+def test_with_a_board_its_range_and_catalogue_count(board: Board, write_csv: Write) -> None:
+    with pytest.raises(InputError, match="line 2: a rating must be a number from 1 to 5"):
+        read_ratings(write_csv("item,rating\n10,9\n"), board=board)
+    with pytest.raises(InputError, match="line 2: '99' is not in the board's catalogue"):
+        read_ratings(write_csv("item,rating\n99,3\n"), board=board)
+    with pytest.raises(InputError, match=r"line 3: item 'Heat .1995.' is listed twice"):
+        read_ratings(write_csv("item,rating\n10,3\nHeat (1995),4\n"), board=board)
+
+
+def test_titles_are_written_where_they_are_known(board: Board) -> None:
+    stream = io.StringIO()
+    write_ratings(stream, [OwnRating(item="13", rating=4.0), OwnRating(item="99", rating=0.1)], board=board)
+
+    assert stream.getvalue() == "item,rating,timestamp,title\n13,4,,Amélie (2001)\n99,0.1,,\n"

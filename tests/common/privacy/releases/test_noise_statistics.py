@@ -1,0 +1,113 @@
+"""Many published draws against the law they should have: every cell, the tails, the lowest bits.
+
+Thresholds are such that all tests of this file together fail by chance in less than one run of 10^6, and each is
+shown to notice noise that is a little wrong.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SecureNoise
+
+FALSE_ALARM = 1e-8
+N_DRAWS = 2_000_000
+WIDTH = 100
+
+
+def published(folder: Path, stddev: int, *, wrong_by: float = 1.0) -> FloatArray:
+    """Noise of a release of this deviation in grid units, as integers; ``wrong_by`` scales what is drawn."""
+    release = GaussianRelease(
+        name="noise",
+        rows=N_DRAWS // WIDTH,
+        width=WIDTH,
+        layout="vector",
+        grid_step=1.0,
+        l2_bound=stddev,
+        same_sign=False,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=wrong_by,
+        covers="nothing",
+    )
+    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    folder.mkdir()
+    with Ledger.create(folder / "ledger", budget) as ledger:
+        booked = release.book(ledger, SecureNoise())
+    return booked.publish(np.zeros((release.rows, WIDTH), dtype=np.int64)).ravel()
+
+
+def cells(stddev: int) -> tuple[FloatArray, FloatArray]:
+    """Whole numbers within 4 deviations and their exact probabilities; the rest is in the two ends."""
+    numbers = np.arange(-4 * stddev, 4 * stddev + 1)
+    ends = np.concatenate([[-np.inf], numbers[:-1] + 0.5, [np.inf]])
+    return numbers.astype(np.float64), np.diff(ndtr(ends / stddev))
+
+
+def p_of_cells(draws: FloatArray, stddev: int) -> float:
+    numbers, expected = cells(stddev)
+    places = np.clip(draws - numbers[0], 0, numbers.size - 1).astype(np.int64)
+    counts = np.bincount(places, minlength=numbers.size)
+    return float(stats.chisquare(counts, expected * draws.size).pvalue)
+
+
+def test_every_whole_number_is_hit_as_often_as_the_rounded_normal_says(tmp_path: Path) -> None:
+    stddev = 64
+    draws = published(tmp_path / "right", stddev)
+
+    assert p_of_cells(draws, stddev) > FALSE_ALARM
+    within = np.abs(draws) <= 3 * stddev
+    assert np.unique(draws[within]).size == 6 * stddev + 1  # no holes
+    for wrong_by in (0.98, 1.02):
+        wrong = published(tmp_path / f"wrong-{wrong_by}", stddev, wrong_by=wrong_by)
+        assert p_of_cells(wrong, stddev) < FALSE_ALARM
+
+
+def test_equal_slices_are_hit_equally_often_where_cells_are_fine(tmp_path: Path) -> None:
+    stddev, slices = 2**30, 1000
+    draws = published(tmp_path / "right", stddev)
+
+    counts = np.bincount((ndtr(draws / stddev) * slices).astype(np.int64), minlength=slices)
+
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    wrong = np.bincount((ndtr(0.98 * draws / stddev) * slices).astype(np.int64), minlength=slices)
+    assert stats.chisquare(wrong).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("stddev", [2**12, 2**20, 2**40])
+def test_the_lowest_bits_that_are_published_are_even(stddev: int, tmp_path: Path) -> None:
+    draws = published(tmp_path / "right", stddev)
+    shift = max(0, stddev.bit_length() - 1 - 20)
+
+    low = (draws / 2**shift).astype(np.int64) % 256
+
+    assert stats.chisquare(np.bincount(low, minlength=256)).pvalue > FALSE_ALARM
+    # Negative control: a grid that is too coarse by one bit.
+    uneven = low // 2 * 2
+    assert stats.chisquare(np.bincount(uneven, minlength=256)).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("deviations", [3.0, 4.0, 4.5])
+def test_tails_are_as_heavy_as_the_normal_on_either_side(deviations: float, tmp_path: Path) -> None:
+    draws = published(tmp_path / "right", 2**30) / 2**30
+
+    for beyond in (draws > deviations, draws < -deviations):
+        chance = float(ndtr(-deviations))
+        assert stats.binomtest(int(beyond.sum()), N_DRAWS, chance).pvalue > FALSE_ALARM
+    assert np.abs(draws).max() < 9.2
+
+
+def test_draws_of_neighbouring_rows_columns_and_releases_are_independent(tmp_path: Path) -> None:
+    first = published(tmp_path / "first", 2**30)
+    second = published(tmp_path / "second", 2**30)
+
+    for lag in (1, 2, WIDTH, WIDTH + 1):
+        assert abs(np.corrcoef(first[lag:], first[:-lag])[0, 1]) < 6 / np.sqrt(N_DRAWS)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 6 / np.sqrt(N_DRAWS)
+    assert np.mean(first == second) < 1e-4

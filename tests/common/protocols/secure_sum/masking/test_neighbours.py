@@ -1,0 +1,122 @@
+"""Neighbourhoods: their sizes keep what is promised and are no larger than need be."""
+
+import os
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import hypergeom
+
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.secure_sum.masking.neighbours import (
+    MOST_JOINED,
+    fewest_left,
+    neighbourhood,
+    neighbours,
+    ring,
+    share_of,
+)
+
+FLEETS = [(1000, 0.3, 0.1), (1000, 0.2, 0.05), (200, 0.1, 0.1), (20_000, 0.25, 0.1), (5000, 0.1, 0.0)]
+
+
+def holds(clients: int, size: int, needed: int, most: int, dropout: float, colluding: float) -> bool:
+    """The three conditions, by another library's distribution."""
+    bad, dropped = share_of(clients, colluding), share_of(clients, dropout)
+    broken = clients * hypergeom.sf(most, clients - 1, bad, size)
+    lost = clients * hypergeom.cdf(needed - 1, clients - 1, clients - 1 - dropped, size)
+    cut = clients**2 / 2 * hypergeom.pmf(size, clients, bad + dropped, size)
+    return bool(broken <= 2.0**-40 and lost <= 2.0**-20 and cut <= 2.0**-40 and needed <= size)
+
+
+@pytest.mark.parametrize(("clients", "dropout", "colluding"), FLEETS)
+def test_the_size_is_the_smallest_that_keeps_what_is_promised(
+    clients: int, dropout: float, colluding: float
+) -> None:
+    found = neighbourhood(clients, dropout=dropout, colluding=colluding)
+
+    assert holds(clients, found.size, found.needed, found.colluding, dropout, colluding)
+    for most in range(found.colluding + 1):
+        size = found.size - 2
+        needed = (size + most) // 2 + 1
+        assert not holds(clients, size, needed, most, dropout, colluding)
+
+
+@given(
+    clients=st.integers(3, 3000), dropout=st.sampled_from([0, 0.1, 0.3]), colluding=st.sampled_from([0, 0.1])
+)
+@settings(max_examples=60, deadline=None)
+def test_two_quorums_for_one_client_never_fit_into_its_neighbourhood(
+    clients: int, dropout: float, colluding: float
+) -> None:
+    found = neighbourhood(clients, dropout=dropout, colluding=colluding)
+
+    assert 2 * found.needed > found.size + found.colluding
+    assert 2 * (found.needed - 1) <= found.size + found.colluding, "no more shares are needed than for that"
+    assert 2 <= found.needed <= found.size <= clients - 1
+    assert found.size == clients - 1 or found.size % 2 == 0
+    if clients <= MOST_JOINED:
+        assert found.size == clients - 1
+        left = found.size - share_of(clients, dropout)
+        assert left >= found.needed
+
+
+def test_sizes_grow_slowly() -> None:
+    sizes = [neighbourhood(n, dropout=0.1, colluding=0.05).size for n in (1000, 10_000, 100_000, 1_000_000)]
+
+    assert sizes == sorted(sizes)
+    assert sizes[-1] < 2 * sizes[0]
+
+
+@pytest.mark.parametrize("clients", [0, 1, 2])
+def test_fewer_than_three_clients_are_refused(clients: int) -> None:
+    with pytest.raises(InputError, match="each of two would learn"):
+        neighbourhood(clients, dropout=0.3, colluding=0.1)
+
+
+def test_shares_of_clients_are_counted_without_rounding_errors() -> None:
+    assert share_of(100, 0.29) == 29
+    assert share_of(10, 0.3) == 3
+    assert fewest_left(10, 0.3) == 7
+    assert fewest_left(1000, 0.2) == 800
+    assert fewest_left(3, 0.9) == 2
+
+
+@pytest.mark.parametrize(("clients", "size"), [(9, 4), (8, 7), (7, 6), (60, 10)])
+def test_everybody_has_as_many_neighbours_and_is_theirs(clients: int, size: int) -> None:
+    order = ring(bytes(32), [os.urandom(32) for _ in range(clients)])
+    joined = {who: neighbours(order, place, size) for place, who in enumerate(order)}
+
+    for who, others in joined.items():
+        assert len(set(others)) == size
+        assert others == sorted(others)
+        assert who not in others
+        assert all(who in joined[other] for other in others)
+
+
+def test_the_ring_depends_on_the_session_and_on_every_key_and_not_on_who_comes_first() -> None:
+    identities = [os.urandom(32) for _ in range(30)]
+    order = ring(bytes(32), identities)
+
+    assert ring(bytes(32), identities[::-1]) == order
+    assert ring(b"\1" * 32, identities) != order
+    swapped = [*identities[:-1], os.urandom(32)]
+    assert [who for who in ring(bytes(32), swapped) if who in order[:]] != [
+        who for who in order if who in swapped
+    ], "one other key moves everybody"
+
+
+def test_places_on_the_ring_are_uniform() -> None:
+    """Each pair of eight is joined equally often; a ring in the order of the keys fails this."""
+    identities = [bytes([number]) * 32 for number in range(8)]
+    hits, by_key = dict.fromkeys(combinations(identities, 2), 0), 0
+    for session in range(2000):
+        order = ring(session.to_bytes(32, "big"), identities)
+        for pair in hits:
+            hits[pair] += pair[1] in neighbours(order, order.index(pair[0]), 2)
+    by_key = sum(identities[1] in neighbours(identities, 0, 2) for _ in range(2000))
+
+    expected, deviation = 2000 * 2 / 7, (2000 * 2 / 7 * 5 / 7) ** 0.5
+    assert all(abs(count - expected) < 6 * deviation for count in hits.values())
+    assert abs(by_key - expected) > 6 * deviation

@@ -1,0 +1,140 @@
+"""Secure sums of a few plain numbers, with the server's and the clients' sides at hand."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.protocol import Given
+from fedboard.common.protocols.secure_sum.client import SecureSumClient
+from fedboard.common.protocols.secure_sum.messages import Step, reply
+from fedboard.common.protocols.secure_sum.protocol import SecureSum
+from fedboard.common.protocols.secure_sum.server import SecureSumServer
+from fedboard.common.wire.frame import pack_frame, unpack_frame
+
+ABOUT = b"run, round, board"
+BOUND = 1 << 12
+
+
+def a_request(width: int = 4) -> Request:
+    release = GaussianRelease(
+        name="numbers",
+        rows=1,
+        width=width,
+        layout="vector",
+        grid_step=1.0,
+        l2_bound=BOUND,
+        same_sign=False,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=1.0,
+        covers="numbers",
+    )
+    return Request(source=Source.TOTAL, release=release)
+
+
+def given(numbers: NDArray[np.int64]) -> Given:
+    """One user's numbers."""
+    rows = Contribution(
+        n_items=0,
+        indptr=np.zeros(2, dtype=np.int64),
+        items=np.zeros(0, dtype=np.int32),
+        totals={"numbers": numbers[np.newaxis].astype(np.int64)},
+    )
+    return Given(contribution=rows, requests=(a_request(numbers.size),))
+
+
+def some_numbers(seed: int, width: int = 4) -> NDArray[np.int64]:
+    limit = int(BOUND / width**0.5)
+    return np.random.default_rng(seed).integers(-limit, limit + 1, width)
+
+
+@dataclass
+class Summing:
+    """One session of clients that give one user's numbers each."""
+
+    protocol: SecureSum
+    numbers: dict[str, NDArray[np.int64]]
+    server: SecureSumServer
+    clients: dict[str, SecureSumClient]
+    replies: dict[Step, dict[str, bytes]] = field(default_factory=dict)
+    messages: dict[Step, dict[str, bytes]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(count: int, *, width: int = 4, about: bytes = ABOUT, **settings: Any) -> "Summing":
+        protocol = SecureSum.sized(clients=count, users=count, settings=settings)
+        numbers = {f"client-{k}": some_numbers(k, width) for k in range(count)}
+        server = protocol.open(about, [a_request(width)], tuple(numbers), n_items=0)
+        clients = {name: protocol.join(about, SecureNoise()) for name in numbers}
+        return Summing(protocol, numbers, server, clients)
+
+    def reply(self, name: str, message: bytes) -> bytes:
+        return self.clients[name].answer(message, given(self.numbers[name]))
+
+    def collect(self, *, but: set[str] = frozenset()) -> dict[str, bytes]:  # type: ignore[assignment]
+        """All replies to the step but these; not taken yet."""
+        step = self.server._step
+        self.messages[step] = dict(self.server.outgoing())
+        self.replies[step] = {
+            name: self.reply(name, message)
+            for name, message in self.messages[step].items()
+            if name not in but
+        }
+        return self.replies[step]
+
+    def step(self, *, but: set[str] = frozenset()) -> bool:  # type: ignore[assignment]
+        """One whole step, in which these are not heard of."""
+        for name, content in self.collect(but=but).items():
+            self.server.take(name, content)
+        return self.server.proceed()
+
+    def until(self, step: Step) -> "Summing":
+        """Everybody replies to all steps before this one."""
+        while self.server._step is not step:
+            self.step()
+        return self
+
+    def total(self) -> NDArray[np.int64]:
+        return self.server.sums().block([a_request(self.width)], 0, 1)["numbers"][0]
+
+    @property
+    def width(self) -> int:
+        return next(iter(self.numbers.values())).size
+
+    def expected(self, names: set[str]) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = np.sum([self.numbers[name] for name in names], axis=0)
+        return total
+
+
+def content_of(message: bytes, name: str = "content") -> NDArray[Any]:
+    """An array of any message."""
+    return _read(message).arrays[name]
+
+
+def with_content(message: bytes, array: NDArray[Any], name: str = "content", **fields: Any) -> bytes:
+    """The message with another array, or other fields."""
+    frame = _read(message)
+    return pack_frame(frame.kind, {**frame.fields, **fields}, {**frame.arrays, name: array})
+
+
+def _read(message: bytes) -> Any:
+    said = [f"secure-sum {step.name.lower()}" for step in Step]
+    return unpack_frame(message, kinds=(*said, *(f"{kind} reply" for kind in said)), limit=1 << 30)
+
+
+__all__ = [
+    "ABOUT",
+    "BOUND",
+    "Step",
+    "Summing",
+    "a_request",
+    "content_of",
+    "given",
+    "reply",
+    "some_numbers",
+    "with_content",
+]

@@ -1,0 +1,253 @@
+"""Two servers' shares of a point function add up to it, and either alone says nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedboard.common.arrays import IntArray, ResidueArray
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.two_server.dpf import evaluating
+from fedboard.common.protocols.two_server.dpf.domain import Domain
+from fedboard.common.protocols.two_server.dpf.evaluating import evaluate_all
+from fedboard.common.protocols.two_server.dpf.generating import generate
+from fedboard.common.protocols.two_server.dpf.hashing import TreeHash, block_cipher, expanded
+from fedboard.common.protocols.two_server.dpf.keys import Corrections, roots
+from fedboard.common.wire.refusals import RefusedError
+
+SEEDS = (b"first server 016", b"second server 16")
+
+
+def values_of(n_keys: int, width: int, seed: int = 0) -> ResidueArray:
+    return np.random.default_rng(seed).integers(0, 1 << 32, size=(n_keys, width), dtype=np.uint32)
+
+
+def shared(points: IntArray, domain: Domain, seed: int = 0) -> tuple[Corrections, ResidueArray]:
+    values = values_of(points.size, domain.width, seed)
+    return generate(points, values, domain, seeds=SEEDS), values
+
+
+def added_up(corrections: Corrections, domain: Domain) -> ResidueArray:
+    first, second = (evaluate_all(corrections, SEEDS[party], domain, party=party) for party in (0, 1))
+    return first + second
+
+
+def table(points: IntArray, values: ResidueArray, domain: Domain) -> ResidueArray:
+    expected = np.zeros((domain.n_points, domain.width), dtype=np.uint32)
+    np.add.at(expected, points, values)
+    return expected
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 9])
+def test_every_row_of_every_small_table_is_right(width: int) -> None:
+    for n_points in [*range(1, 18), 33]:
+        domain = Domain(n_points=n_points, width=width)
+        for point in range(n_points):
+            points = np.array([point])
+            corrections, values = shared(points, domain, seed=point)
+            np.testing.assert_array_equal(added_up(corrections, domain), table(points, values, domain))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_points=st.integers(1, 300),
+    width=st.integers(1, 12),
+    places=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20),
+)
+def test_many_functions_at_once_add_up_also_where_their_points_are_equal(
+    n_points: int, width: int, places: list[float]
+) -> None:
+    domain = Domain(n_points=n_points, width=width)
+    points = (np.array(places) * n_points).astype(np.int64)
+    corrections, values = shared(points, domain)
+
+    read = Corrections.from_bytes(corrections.to_bytes(), domain, n_keys=points.size)
+
+    np.testing.assert_array_equal(added_up(read, domain), table(points, values, domain))
+
+
+def test_large_tables_are_evaluated_in_subtrees_and_blocks_with_the_same_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    domain = Domain(n_points=1001, width=7)
+    points = np.random.default_rng(1).integers(0, 1001, 30)
+    corrections, values = shared(points, domain)
+    whole = evaluate_all(corrections, SEEDS[0], domain, party=0)
+
+    monkeypatch.setattr(evaluating, "_STATE_BYTES", 1 << 12)
+    monkeypatch.setattr(evaluating, "_BLOCK_BYTES", 1 << 11)
+
+    np.testing.assert_array_equal(evaluate_all(corrections, SEEDS[0], domain, party=0), whole)
+    np.testing.assert_array_equal(added_up(corrections, domain), table(points, values, domain))
+
+
+def test_only_leaves_that_hold_rows_are_evaluated() -> None:
+    domain = Domain(n_points=17, width=4)
+    assert (domain.levels, domain.n_leaves) == (5, 17)
+    assert [domain.nodes_at(level) for level in range(6)] == [1, 2, 3, 5, 9, 17]
+    early = Domain(n_points=17, width=1)  # four rows to a leaf
+    assert (early.levels, early.n_leaves, early.leaf_width) == (3, 5, 4)
+
+
+# What one server sees.
+
+
+def bits_of(corrections: Corrections) -> np.ndarray:
+    """All of a server's bits but the padding of control bits."""
+    parts = [np.ascontiguousarray(a).view(np.uint8).ravel() for a in (corrections.nodes, corrections.numbers)]
+    return np.concatenate([*(np.unpackbits(part) for part in parts), corrections.right.ravel()])
+
+
+def deviations_from_fair(bits: np.ndarray) -> float:
+    """How far the share of ones, and of equal neighbours, is from a half; the larger, in standard deviations."""
+    equal = bits[1:] == bits[:-1]
+    return max(2 * abs(found.mean() - 0.5) * np.sqrt(found.size) for found in (bits, equal))
+
+
+def share_bits(points: IntArray, domain: Domain, *, party: int) -> np.ndarray:
+    corrections = generate(points, np.zeros((points.size, domain.width), np.uint32), domain, seeds=SEEDS)
+    table = evaluate_all(corrections, SEEDS[party], domain, party=party)
+    return np.unpackbits(table.view(np.uint8).ravel())
+
+
+def test_what_a_server_gets_looks_like_coin_flips_and_a_plain_value_does_not() -> None:
+    domain = Domain(n_points=500, width=6)
+    zeros = np.zeros((400, 6), dtype=np.uint32)
+    at_one_place = generate(np.full(400, 7), zeros, domain, seeds=SEEDS)
+
+    assert deviations_from_fair(bits_of(at_one_place)) < 5
+    for party in (0, 1):
+        assert deviations_from_fair(share_bits(np.full(3, 7), domain, party=party)) < 5
+    uncorrected = replace(at_one_place, numbers=zeros)
+    assert deviations_from_fair(bits_of(uncorrected)) > 5  # negative control
+
+
+def test_the_same_functions_shared_again_have_nothing_in_common_with_the_first_time() -> None:
+    domain, points = Domain(n_points=100, width=3), np.arange(50)
+    first, _ = shared(points, domain)
+    second, _ = shared(points, domain)
+
+    assert first.salt != second.salt
+    equal = bits_of(first) == bits_of(second)
+    assert abs(equal.mean() - 0.5) * 2 * np.sqrt(equal.size) < 5
+
+
+def test_the_two_servers_controls_differ_along_the_path_and_nowhere_else() -> None:
+    """So that a server alone, whose control bits are coin flips, cannot tell where the path is."""
+    domain = Domain(n_points=256, width=4)
+    point = np.array([77])
+    corrections = generate(point, np.zeros((1, 4), np.uint32), domain, seeds=SEEDS)
+    large = np.array([[1, 2, 3, 4]], dtype=np.uint32)
+    shifted = replace(corrections, numbers=corrections.numbers + large)
+
+    found = added_up(shifted, domain)  # changes the sum where exactly one server's control bit is set
+
+    assert np.flatnonzero(found.any(axis=1)).tolist() == [77]
+    first = evaluate_all(shifted, SEEDS[0], domain, party=0) - evaluate_all(
+        corrections, SEEDS[0], domain, party=0
+    )
+    set_bits = first.any(axis=1)
+    assert 80 < set_bits.sum() < 176
+
+
+def test_keys_for_different_points_values_and_seeds_have_the_same_length_and_layout() -> None:
+    domain = Domain(n_points=1000, width=5)
+    sizes = set()
+    for point, value in ((0, 0), (999, 2**32 - 1), (512, 1)):
+        values = np.full((8, 5), value, dtype=np.uint32)
+        sizes.add(len(generate(np.full(8, point), values, domain, seeds=SEEDS).to_bytes()))
+    assert len(sizes) == 1
+
+
+# Damage and misuse.
+
+
+def test_a_flipped_bit_in_any_correction_changes_the_sum() -> None:
+    domain = Domain(n_points=40, width=4)
+    corrections, _ = shared(np.array([11]), domain)
+    honest = added_up(corrections, domain)
+
+    for level in range(domain.levels):
+        for word, bit in ((0, 1), (0, 0), (1, 63)):
+            nodes = corrections.nodes.copy()
+            nodes[0, level, word] ^= np.uint64(1 << bit)
+            damaged = added_up(replace(corrections, nodes=nodes), domain)
+            on_path = not (word == 0 and bit == 0 and (11 >> (domain.levels - 1 - level)) & 1)
+            if (
+                on_path
+            ):  # the left child's control bit counts only where the path goes left, or on the way there
+                assert (damaged != honest).any()
+    numbers = corrections.numbers ^ np.uint32(1 << 31)
+    assert (added_up(replace(corrections, numbers=numbers), domain) != honest).any()
+
+
+@pytest.mark.parametrize("width", [1, 9])
+def test_only_keys_of_the_right_form_are_read(width: int) -> None:
+    domain = Domain(n_points=100, width=width)
+    content = shared(np.arange(5), domain)[0].to_bytes()
+
+    for other in (Domain(n_points=1000, width=width), Domain(n_points=100, width=width + 1)):
+        with pytest.raises(RefusedError):
+            Corrections.from_bytes(content, other, n_keys=5)
+    for bad in (b"", content[:-1], content + b"\0", content[:40], b"x" * len(content)):
+        with pytest.raises(RefusedError):
+            Corrections.from_bytes(bad, domain, n_keys=5)
+    for n_keys in (4, 6):
+        with pytest.raises(RefusedError):
+            Corrections.from_bytes(content, domain, n_keys=n_keys)
+
+
+def test_points_and_values_out_of_range_are_refused() -> None:
+    domain = Domain(n_points=10, width=2)
+    values = values_of(1, 2)
+    for points, given_values in (
+        (np.array([10]), values),
+        (np.array([-1]), values),
+        (np.zeros(0, np.int64), values[:0]),
+        (np.array([1]), values.astype(np.int64)),
+        (np.array([1, 2]), values),
+    ):
+        with pytest.raises(InputError):
+            generate(points, given_values, domain, seeds=SEEDS)
+    for wrong in ({"n_points": 0, "width": 1}, {"n_points": 1, "width": 0}):
+        with pytest.raises(InputError):
+            Domain(**wrong)
+
+
+# The hash.
+
+
+def test_the_block_cipher_is_aes_128() -> None:
+    """FIPS-197, appendix C.1, twice in one buffer."""
+    key = bytes(range(16))
+    plain = bytes.fromhex("00112233445566778899aabbccddeeff")
+    sealed = bytes.fromhex("69c4e0d86a7b0430d8cdb78070b4c55a")
+
+    assert block_cipher(key).update(2 * plain) == 2 * sealed
+
+
+def test_the_hash_is_the_cipher_with_its_input_added_and_its_uses_differ() -> None:
+    hashed = TreeHash(bytes(16), blocks=2)
+    seeds = expanded(bytes(16), b"test", 8).reshape(4, 2)
+    outputs = [np.empty_like(seeds) for _ in range(2)]
+    for side in (0, 1):
+        hashed.child(seeds, side, out=outputs[side])
+    outputs += [hashed.block(seeds, block) for block in (0, 1)]
+
+    ciphers = [*hashed._sides, *hashed._leaf]
+    for found, cipher in zip(outputs, ciphers, strict=True):
+        plain = np.frombuffer(cipher.update(seeds.tobytes()), dtype=np.uint64).reshape(4, 2)
+        np.testing.assert_array_equal(found, plain ^ seeds)
+    assert len({found.tobytes() for found in outputs}) == 4
+    other = np.empty_like(seeds)
+    TreeHash(b"another salt 016", blocks=1).child(seeds, 0, out=other)
+    assert (other != outputs[0]).all()
+
+
+def test_roots_carry_the_servers_number_and_uses_of_a_seed_have_nothing_in_common() -> None:
+    for party in (0, 1):
+        assert (roots(SEEDS[0], 9, party=party)[:, 0] & np.uint64(1) == party).all()
+    assert (expanded(SEEDS[0], b"a", 4) != expanded(SEEDS[0], b"b", 4)).all()
+    assert (expanded(SEEDS[0], b"a", 9)[:4] == expanded(SEEDS[0], b"a", 4)).all()

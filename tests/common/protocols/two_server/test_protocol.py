@@ -1,0 +1,278 @@
+"""Two servers: exact shares, noise of the helper's own, padding, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.protocol import Given
+from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey, lattice_noise
+from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey
+from fedboard.simulations.sessions.driving import drive
+from tests.common.protocols.meetings import ABOUT, BOARDS, TASK, SilentNoise, rows_of
+from tests.common.tasks.conftest import N_ITEMS, N_USERS
+
+ITEMS = BOARDS["items"]
+REQUESTS = TASK.requests(ITEMS)
+
+
+def two_servers(**settings: int) -> TwoServer:
+    return TwoServer.sized(clients=3, users=N_USERS, settings=settings)
+
+
+def a_release(
+    name: str, *, rows: int, width: int, bound: int, noise_multiplier: float = 1.0
+) -> GaussianRelease:
+    return GaussianRelease(
+        name=name,
+        rows=rows,
+        width=width,
+        layout="vector",
+        grid_step=1.0,
+        l2_bound=bound,
+        same_sign=False,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=noise_multiplier,
+        covers="a test",
+    )
+
+
+def shares_of(rows: Contribution, layout: Layout) -> tuple[ShareSums, ShareSums]:
+    shared = split(rows, layout)
+    found = []
+    for party in (0, 1):
+        sums = ShareSums(layout, party=party)
+        sums.add(sums.read(shared.keys), shared.seeds[party], shared.others if party == 0 else None)
+        found.append(sums)
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS.keys())
+def test_the_shares_without_noise_add_up_to_the_coarse_sum_to_the_last_bit(board: Any) -> None:
+    requests = TASK.requests(board)
+    layout = two_servers().layout(ABOUT, requests)
+    rows = rows_of(board, 0, N_USERS)
+
+    leader, helper = shares_of(rows, layout)
+
+    exact = layout.packing.flatten(coarse_sums(rows, requests, layout.packing.shifts))
+    np.testing.assert_array_equal(leader.vector() + helper.vector(), exact)
+    assert (leader.vector() != exact).mean() > 0.99
+    assert (helper.vector() != exact).mean() > 0.99
+
+
+def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
+    requests = TASK.requests(BOARDS["preparation"])
+    rows = rows_of(BOARDS["preparation"], 0, N_USERS)
+    for chosen in (
+        tuple(r for r in requests if r.source.per_item),
+        tuple(r for r in requests if not r.source.per_item),
+    ):
+        layout = two_servers().layout(ABOUT, chosen)
+        leader, helper = shares_of(rows, layout)
+        exact = layout.packing.flatten(coarse_sums(rows, chosen, layout.packing.shifts))
+        np.testing.assert_array_equal(leader.vector() + helper.vector(), exact)
+
+
+# The helper's noise.
+
+
+def noised(helper_noise: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What the helper adds to a round, in deviations of each release's columns, and on which lattice it lies."""
+    protocol = two_servers().helped_by(LocalHelper(helper_noise))
+    given = {f"client-{k}": Given(contribution=rows_of(ITEMS, k, k + 1), requests=REQUESTS) for k in range(2)}
+    server = protocol.open(ABOUT, REQUESTS, tuple(given), n_items=N_ITEMS)
+    clients = {name: protocol.join(ABOUT, SecureNoise()) for name in given}
+    found = drive(server, clients, given)
+    shifts = protocol.packing(REQUESTS).shifts
+    off, remainders = [], []
+    for request in REQUESTS:
+        exact = sum(
+            coarse_sums(one.contribution, REQUESTS, shifts)[request.name] << shifts[request.name]
+            for one in given.values()
+        )
+        noise = found.block([request], 0, request.release.rows)[request.name] - exact
+        off.append((noise / request.release.column_stddev()).ravel())
+        remainders.append((noise % (1 << shifts[request.name])).ravel())
+    return np.concatenate(off), np.concatenate(remainders)
+
+
+def looks_standard_normal(values: np.ndarray) -> bool:
+    """Mean and deviation within five standard errors."""
+    error = 1 / np.sqrt(values.size)
+    return bool(abs(values.mean()) < 5 * error and abs(values.std() - 1) < 5 * error / np.sqrt(2))
+
+
+def test_the_helper_adds_the_whole_noise_of_each_release_on_the_lattice_of_the_sums() -> None:
+    parts = [noised(SeededNoise(seed)) for seed in range(4)]
+    off, remainders = (np.concatenate(both) for both in zip(*parts, strict=True))
+
+    assert off.size > 1000
+    assert looks_standard_normal(off)
+    assert not remainders.any()
+    for wrong in (1.25, 0.8):
+        assert not looks_standard_normal(wrong * off)  # negative control: half or double the noise would show
+    assert not noised(SilentNoise())[0].any()
+
+
+def test_noise_on_the_lattice_is_the_rounded_gaussian_of_the_release() -> None:
+    release = a_release("r", rows=30_000, width=2, bound=1 << 10)
+    stream = SeededNoise(1).stream("any")
+
+    for shift in (0, 4):
+        drawn = lattice_noise(release, stream, shift=shift)
+        exact = stream.normal(0, 60_000).reshape(-1, 2) * release.noise_stddev / 2**shift
+        np.testing.assert_array_equal(drawn, np.rint(exact))
+        assert looks_standard_normal(drawn.ravel() * 2**shift / release.noise_stddev)
+
+
+def test_helper_and_leader_draw_different_noise_from_one_seed() -> None:
+    source = SeededNoise(3)
+    names = [request.name for request in REQUESTS]
+    assert not {f"helper {name}" for name in names} & set(names)
+    assert (source.stream("helper x").bits(0, 4) != source.stream("x").bits(0, 4)).all()
+
+
+def test_the_packing_has_room_for_the_helpers_noise() -> None:
+    wide = a_release("r", rows=2, width=1, bound=1 << 20, noise_multiplier=400.0)
+    request = Request(source=Source.TOTAL, release=wide)
+    packing = two_servers().packing([request])
+    shift = packing.shifts["r"]
+
+    assert N_USERS * wide.l2_bound < 2**31  # without noise nothing would be left out
+    assert shift > 0
+    assert N_USERS * (wide.l2_bound >> shift) + 12 * wide.noise_stddev / 2**shift < 2**31
+
+
+# What a user sends.
+
+
+def counting(n_items: int) -> tuple[Request, ...]:
+    release = a_release("counts", rows=n_items, width=1, bound=1 << 14)
+    return (Request(source=Source.ITEM_COUNT, release=release),)
+
+
+def weighted(weights: list[int], n_items: int = 200) -> Contribution:
+    return Contribution(
+        n_items=n_items,
+        indptr=np.array([0, len(weights)]),
+        items=(np.arange(len(weights)) * 3).astype(np.int32),
+        weights=np.array(weights, dtype=np.int16),
+    )
+
+
+def test_of_a_user_with_more_items_than_are_sent_those_of_smallest_weight_are_left_out() -> None:
+    weights = [5, 900, 3, 800, 700, 1, 600, 2]
+    requests = counting(200)
+    layout = two_servers(most_items=4).layout(ABOUT, requests)
+    leader, helper = shares_of(weighted(weights), layout)
+
+    sums = (leader.vector() + helper.vector()).astype(np.int64)
+
+    expected = np.zeros(200, dtype=np.int64)
+    expected[[3, 9, 12, 18]] = [900, 800, 700, 600]
+    np.testing.assert_array_equal(sums, expected)
+
+
+def test_items_of_equal_weight_are_left_out_without_regard_to_their_numbers_and_always_the_same() -> None:
+    layout = two_servers(most_items=10).layout(ABOUT, counting(200))
+    kept = []
+    for first in range(30):
+        rows = replace(weighted([7] * 40), items=(first + np.arange(40) * 3).astype(np.int32))
+        places, _ = kept_entries(rows, slice(0, 40), layout)
+        assert (places == kept_entries(rows, slice(0, 40), layout)[0]).all()
+        assert np.unique(places).size == 10
+        kept.append(places)
+
+    assert 75 < np.sum(np.concatenate(kept) < 20) < 225  # half of 300, give or take 8 deviations
+
+
+def test_nothing_that_is_sent_has_another_size_for_a_user_with_other_items() -> None:
+    layout = two_servers(most_items=8).layout(ABOUT, counting(200))
+    sent = [split(weighted(weights), layout) for weights in ([], [1], [1, 2, 3], list(range(1, 30)))]
+
+    assert len({(one.keys.shape, one.others.shape) for one in sent}) == 1
+
+
+def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogue() -> None:
+    def size(most_items: int, n_items: int) -> int:
+        layout = two_servers(most_items=most_items).layout(ABOUT, counting(n_items))
+        return int(split(weighted([1, 2], n_items), layout).keys.nbytes)
+
+    assert size(16, 6400) < 3 * size(16, 200)  # five levels more for 32 times the items
+    assert size(64, 6400) > 1.8 * size(16, 6400)
+
+
+# What is refused.
+
+
+def test_sums_over_pairs_of_items_are_refused_in_one_sentence() -> None:
+    pairs = replace(counting(4)[0], source=Source.ITEM_PAIRS)
+    with pytest.raises(InputError, match="pairs of items"):
+        two_servers().layout(ABOUT, (pairs,))
+    other = replace(counting(100)[0], release=a_release("other", rows=100, width=1, bound=1 << 14))
+    with pytest.raises(InputError, match="one catalogue"):
+        two_servers().layout(ABOUT, (*counting(200), other))
+
+
+def test_parameters_out_of_range_are_refused() -> None:
+    good = {"most_users": 10, "most_items": 5, "survivors": 2}
+    for name, value in (
+        ("most_users", 0),
+        ("most_users", 1 << 25),
+        ("most_items", 0),
+        ("most_items", 1 << 17),
+        ("survivors", 0),
+        ("survivors", 11),
+        ("survivors", True),
+    ):
+        with pytest.raises(InputError):
+            TwoServer.from_parameters({**good, name: value})
+    with pytest.raises(InputError):
+        TwoServer.from_parameters(good).pinned(b"short")
+
+
+def test_with_too_few_clients_nobody_is_asked() -> None:
+    with pytest.raises(TooFewAnswersError) as few:
+        two_servers().open(ABOUT, REQUESTS, ("alone",), n_items=N_ITEMS)
+    assert not few.value.given
+
+
+def test_a_client_that_pins_the_helper_answers_no_other_and_none_that_did_not_sign() -> None:
+    helper = LocalHelper(SilentNoise())
+    protocol = two_servers().helped_by(helper)
+    server = protocol.open(ABOUT, REQUESTS, ("a", "b"), n_items=N_ITEMS)
+    message = server.outgoing()["a"]
+    given = Given(contribution=rows_of(ITEMS, 0, 1), requests=REQUESTS)
+
+    other = two_servers().pinned(bytes(32)).join(ABOUT, SecureNoise())
+    with pytest.raises(RefusedError) as refused:
+        other.answer(message, given)
+    assert refused.value.code is Refusal.OTHER_HELPER
+    assert protocol.pinned(helper.identity).join(ABOUT, SecureNoise()).answer(message, given)
+    with pytest.raises(InputError, match="pinned"):
+        protocol.pinned(bytes(32)).open(ABOUT, REQUESTS, ("a", "b"), n_items=N_ITEMS)
+
+
+def test_a_key_that_the_helper_did_not_sign_for_this_round_and_these_parameters_is_refused() -> None:
+    helper = LocalHelper(SilentNoise())
+    key = helper.begin(ABOUT, REQUESTS, two_servers())
+    bound = two_servers().bound(ABOUT)
+    key.require(bound=bound, identity=helper.identity)
+
+    for wrong in (two_servers().bound(b"elsewhere"), two_servers(most_items=3).bound(ABOUT)):
+        with pytest.raises(RefusedError):
+            key.require(bound=wrong, identity=helper.identity)
+    swapped = RoundKey(key=ReplyKey().public, identity=key.identity, signature=key.signature)
+    with pytest.raises(RefusedError):
+        swapped.require(bound=bound, identity=None)

@@ -1,0 +1,267 @@
+"""AdaDPALS against a slow, obvious version of its formulas, and its promise about single users."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.clipping import check_rows
+from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback
+from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.server.runtime import NoisedSums
+from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population, presence
+
+ALL_SCHEMES = list(WeightScheme)
+
+
+def exact_sums(task: AdaDpals, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
+    requests = task.requests(board)
+    return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
+
+
+def isometric_norm(request: Request, change: np.ndarray) -> float:
+    scale = np.ones(request.release.width)
+    if request.release.layout == "symmetric":
+        rank = int((np.sqrt(8 * request.release.width + 1) - 1) / 2)
+        rows, columns = np.triu_indices(rank)
+        scale[rows != columns] = np.sqrt(2.0)
+    return float(np.linalg.norm(change.astype(np.float64) * scale))
+
+
+def boards_of_all_stages(task: AdaDpals) -> list[Board]:
+    prepared = a_prepared_board(task)
+    return [task.first_board(prepared.catalogue), prepared]
+
+
+def obvious_round(task: AdaDpals, cohort: Cohort, board: Board, noise: SeededNoise) -> np.ndarray:
+    """SPEC 4.1 with loops and dense matrices, no grid in the sums, floating-point noise of the same deviation."""
+    s, implicit = task.settings, task.settings.feedback is Feedback.IMPLICIT
+    u = board.arrays["item_factors"].astype(np.float64)
+    rank, omega = s.rank, board.arrays["item_weights"]
+    a = np.zeros((cohort.n_items, rank, rank))
+    b = np.zeros((cohort.n_items, rank))
+    g = np.zeros((rank, rank))
+    for j in range(cohort.n_users):
+        row = cohort.rows(j, j + 1)
+        if row.n_ratings == 0:
+            continue
+        x = u[row.items]
+        y = row.ratings - (0.0 if implicit else np.float32(board.arrays["mean"][0]))
+        own = x.T @ x + s.user_ridge * row.n_ratings**s.user_ridge_exponent * np.eye(rank)
+        own += s.unobserved_weight * u.T @ u
+        v = np.linalg.solve(own, x.T @ y)
+        v *= min(1.0, s.clip_norm / np.linalg.norm(v))
+        w = omega[row.items] / np.sqrt(np.sum(omega[row.items] ** 2))
+        # The public grid that contributions live on (SPEC 9), toward zero.
+        v = np.trunc(v / s.clip_norm * 2**12) * s.clip_norm / 2**12
+        w = np.trunc(w * 2**14) / 2**14
+        y = (
+            np.trunc(np.clip(y, -s.label_bound, s.label_bound) / s.label_bound * 2**12)
+            * s.label_bound
+            / 2**12
+        )
+        g += np.outer(v, v)
+        for i, w_ij, y_ij in zip(row.items, w, y, strict=True):
+            a[i] += w_ij * np.outer(v, v)
+            b[i] += w_ij * y_ij * v
+    t, z = board.version, s.noise_multipliers
+    upper = np.triu_indices(rank)
+
+    def symmetric_noise(name: str, rows: int) -> np.ndarray:
+        draws = noise.stream(name).normal(0, rows * s.packed).reshape(rows, s.packed)
+        full = np.zeros((rows, rank, rank))
+        full[:, upper[0], upper[1]] = draws * np.where(upper[0] == upper[1], 1.0, np.sqrt(0.5))
+        return full + np.triu(full, 1).transpose(0, 2, 1)
+
+    def projected(matrix: np.ndarray) -> np.ndarray:
+        values, vectors = np.linalg.eigh(matrix)
+        return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+    a += z[f"round-{t}/quadratic"] * s.clip_norm**2 * symmetric_noise(f"round-{t}/quadratic", cohort.n_items)
+    draws = noise.stream(f"round-{t}/linear").normal(0, b.size).reshape(b.shape)
+    b += z[f"round-{t}/linear"] * s.clip_norm * s.label_bound * draws
+    extra = np.zeros((rank, rank))
+    if implicit:
+        g += z[f"round-{t}/gram"] * s.clip_norm**2 * symmetric_noise(f"round-{t}/gram", 1)[0]
+        extra = s.item_unobserved_weight * projected(g)
+    new = np.zeros_like(u)
+    for i in range(cohort.n_items):
+        left = projected(a[i]) + board.arrays["item_ridge"][i] * np.eye(rank)
+        new[i] = np.linalg.solve(left + board.arrays["item_scale"][i] * extra, b[i])
+    counts = board.arrays["item_counts"]
+    return new / np.sqrt(np.sum(counts * np.sum(new**2, axis=1)) / counts.sum())
+
+
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_one_round_is_what_a_slow_obvious_version_computes(tmp_path: Path, feedback: Feedback) -> None:
+    cohort = population(n_users=300)
+    cohort = cohort if feedback is Feedback.EXPLICIT else presence(cohort)
+    task = a_task(feedback=feedback, label_bound=4.0, clip_norm=2.0)
+    board, noise = a_prepared_board(task), SeededNoise(3)
+    requests = task.requests(board)
+    sums = FactoredSums.of(task.contribute(cohort, board, requests))
+
+    with Ledger.create(
+        tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    ) as ledger:
+        booked = {r.name: r.release.book(ledger, noise) for r in requests}
+    new = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked)).arrays["item_factors"]
+
+    expected = obvious_round(task, cohort, board, noise)
+    assert np.linalg.norm(new - expected) <= 1e-5 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme, feedback: Feedback) -> None:
+    cohort = population() if feedback is Feedback.EXPLICIT else presence(population())
+    task = a_task(weights=scheme, feedback=feedback, clip_norm=0.3)
+    largest: dict[str, float] = {}
+    for board in boards_of_all_stages(task):
+        requests = {r.name: r for r in task.requests(board)}
+        for j in range(cohort.n_users):
+            alone = exact_sums(task, cohort.rows(j, j + 1), board)
+            for name, change in alone.items():
+                part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
+                largest[name] = max(largest.get(name, 0.0), part)
+
+    assert max(largest.values()) <= 1.0
+    # The bound is not idle either: some user spends nearly all of what her weighting lets her.
+    if not scheme.samples:
+        assert min(share for name, share in largest.items() if name.endswith("quadratic")) > 0.95
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_removing_a_user_changes_the_sums_by_her_contribution_to_the_last_bit(
+    cohort: Cohort, scheme: WeightScheme
+) -> None:
+    task = a_task(weights=scheme)
+    for board in boards_of_all_stages(task):
+        everybody = exact_sums(task, cohort, board)
+        for j in (0, 1, 7, N_USERS - 1):
+            kept = np.ones(cohort.n_ratings, dtype=np.bool_)
+            kept[cohort.indptr[j] : cohort.indptr[j + 1]] = False
+            others = exact_sums(task, cohort.where(kept), board)
+            alone = exact_sums(task, cohort.rows(j, j + 1), board)
+            for name in everybody.keys() - {"users"}:
+                np.testing.assert_array_equal(everybody[name] - others[name], alone[name])
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_contributions_do_not_depend_on_how_users_are_split(cohort: Cohort, scheme: WeightScheme) -> None:
+    task = a_task(weights=scheme)
+    board = a_prepared_board(task)
+    whole = task.contribute(cohort, board, task.requests(board))
+
+    for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS]):
+        parts = [
+            task.contribute(cohort.rows(start, stop), board, task.requests(board))
+            for start, stop in itertools.pairwise(cuts)
+        ]
+        for field in ("vectors", "weights", "responses"):
+            joined = np.concatenate([getattr(part, field) for part in parts])
+            np.testing.assert_array_equal(joined, getattr(whole, field))
+
+
+def test_absurd_ratings_stay_within_the_bound(cohort: Cohort) -> None:
+    task = a_task()
+    ratings = cohort.ratings.copy()
+    ratings[:50] = 1e30
+    wild = Cohort(indptr=cohort.indptr, items=cohort.items, ratings=ratings, n_items=cohort.n_items)
+
+    for board in boards_of_all_stages(task):
+        rows = task.contribute(wild, board, task.requests(board))
+        assert not broken(rows).any()
+        for name, total in rows.totals.items():
+            bound = next(r.release.l2_bound for r in task.requests(board) if r.name == name)
+            assert np.abs(total).max() <= bound
+
+
+def test_ratings_that_are_not_numbers_never_leave_the_device(cohort: Cohort) -> None:
+    task = a_task()
+    ratings = cohort.ratings.copy()
+    ratings[3] = np.nan
+    wild = Cohort(indptr=cohort.indptr, items=cohort.items, ratings=ratings, n_items=cohort.n_items)
+    board = a_prepared_board(task)
+
+    with pytest.raises((PrivacyError, InputError)):
+        task.contribute(wild, board, task.requests(board))
+
+
+def broken(rows: Contribution) -> np.ndarray:
+    return check_rows(
+        rows.indptr,
+        rows.items,
+        n_items=rows.n_items,
+        vectors=rows.vectors,
+        weights=rows.weights,
+        responses=rows.responses,
+    )
+
+
+def test_items_outside_the_head_get_no_weight_and_no_factors(cohort: Cohort, tmp_path: Path) -> None:
+    task = a_task(head_fraction=0.4)
+    board, noise = task.first_board(a_prepared_board(task).catalogue), SeededNoise(0)
+    with Ledger.create(
+        tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    ) as ledger:
+        while requests := task.requests(board):
+            sums = FactoredSums.of(task.contribute(cohort, board, requests))
+            booked = {r.name: r.release.book(ledger, noise) for r in requests}
+            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+
+    learnt = board.arrays["learnt"] != 0
+    assert learnt.sum() == 10
+    assert np.all(board.arrays["item_factors"][~learnt] == 0.0)
+    assert np.all(np.any(board.arrays["item_factors"][learnt] != 0.0, axis=1))
+    # Unit gauge: one clip_norm means the same in every round.
+    squares = np.sum(board.arrays["item_factors"].astype(np.float64) ** 2, axis=1)
+    assert np.average(squares, weights=board.arrays["item_counts"]) == pytest.approx(1.0, rel=1e-5)
+    weights = task.weigh(cohort, board)
+    assert np.all(weights[~learnt[cohort.items]] == 0.0)
+    squares = np.bincount(cohort.user_of_entry(), weights=weights**2, minlength=N_USERS)
+    rated_head = np.bincount(cohort.user_of_entry(), weights=learnt[cohort.items], minlength=N_USERS) > 0
+    np.testing.assert_allclose(squares[rated_head], 1.0)
+
+
+def test_a_release_without_calibrated_noise_is_refused() -> None:
+    with pytest.raises(PrivacyError, match="calibrate"):
+        AdaDpals(AdaDpalsConfig()).plan()
+
+
+def test_the_plan_lists_every_release_of_the_run() -> None:
+    task = a_task(feedback=Feedback.IMPLICIT, weights=WeightScheme.ADAPTIVE_CLIPPED)
+
+    names = [request.name for requests in task.plan() for request in requests]
+
+    assert set(names) == set(task.settings.noise_multipliers)
+    assert names[:2] == ["counts", "users"]
+    sources = [request.source for request in task.plan()[1]]
+    assert sources == [Source.ITEM_QUADRATIC, Source.ITEM_LINEAR, Source.QUADRATIC]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rank": 0}, "rank"),
+        ({"clip_norm": 0.0}, "clip_norm"),
+        ({"label_bound": float("inf")}, "label_bound"),
+        ({"item_ridge": float("nan")}, "item_ridge"),
+        ({"weight_exponent": 1.5}, "weight_exponent"),
+        ({"rating_low": 5.0, "rating_high": 1.0}, "rating_high"),
+        ({"head_fraction": 0.0}, "head_fraction"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        AdaDpalsConfig(**settings)

@@ -1,0 +1,275 @@
+"""What residual alternating minimisation promises about single users, at every stage of a run."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.residual.config import Curvature, StageKind, Start, stage_of
+from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
+from fedboard.common.tasks.residual.task import Residual
+from fedboard.server.runtime import NoisedSums
+from tests.common.tasks.adadpals.test_task import isometric_norm
+from tests.common.tasks.conftest import (
+    N_ITEMS,
+    N_USERS,
+    a_residual_task,
+    population,
+    presence,
+    residual_boards,
+)
+
+STARTS, QUANTILES = list(Start), [None, 0.5]
+FEEDBACKS: dict[Feedback, dict[str, object]] = {
+    Feedback.EXPLICIT: {},
+    Feedback.IMPLICIT: {
+        "feedback": Feedback.IMPLICIT,
+        "unobserved_weight": 0.1,
+        "item_unobserved_weight": 0.05,
+        "head_fraction": 0.7,
+    },
+}
+
+
+def rated(feedback: Feedback) -> Cohort:
+    return population() if feedback is Feedback.EXPLICIT else presence(population())
+
+
+def exact_sums(task: Residual, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
+    requests = task.requests(board)
+    return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
+
+
+def without(cohort: Cohort, user: int) -> Cohort:
+    """Everybody else: her row is not empty, it is not there."""
+    first, last = cohort.rows(0, user), cohort.rows(user + 1, cohort.n_users)
+    return Cohort(
+        indptr=np.concatenate([first.indptr, last.indptr[1:] + first.indptr[-1]]),
+        items=np.concatenate([first.items, last.items]),
+        ratings=np.concatenate([first.ratings, last.ratings]),
+        n_items=cohort.n_items,
+    )
+
+
+def with_ratings(cohort: Cohort, ratings: np.ndarray) -> Cohort:
+    return replace(cohort, ratings=ratings.astype(np.float32))
+
+
+def largest_shares(task: Residual, cohort: Cohort) -> dict[str, float]:
+    """By release: the largest norm of one user's contribution, as a share of the booked bound."""
+    largest: dict[str, float] = {}
+    for board in residual_boards(task):
+        requests = {r.name: r for r in task.requests(board)}
+        for j in range(cohort.n_users):
+            for name, change in exact_sums(task, cohort.rows(j, j + 1), board).items():
+                part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
+                largest[name] = max(largest.get(name, 0.0), part)
+    return largest
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("clip_quantile", QUANTILES)
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_no_user_moves_a_sum_by_more_than_the_booked_bound(
+    start: Start, clip_quantile: float | None, feedback: Feedback
+) -> None:
+    task = a_residual_task(
+        start=start,
+        clip_quantile=clip_quantile,
+        clip_norm=0.5 if feedback is Feedback.EXPLICIT else 0.15,
+        bias_clip_norm=0.4,
+        curvature=Curvature.RELEASED,
+        **FEEDBACKS[feedback],
+    )
+
+    largest = largest_shares(task, rated(feedback))
+
+    assert largest.keys() == task.settings.noise_multipliers.keys()
+    assert max(largest.values()) <= 1.0
+    # The bounds are not idle either: somebody's whole contribution is clipped to just below them.
+    clipped = {name: share for name, share in largest.items() if name.endswith("/linear")}
+    assert len(clipped) == (4 if feedback is Feedback.EXPLICIT else 3)
+    assert min(clipped.values()) > 0.99
+    for name in ("counts", "weighted-counts", "users", *(["pairs"] if start is Start.SPECTRAL else [])):
+        assert largest[name] > 0.95
+
+
+@pytest.mark.parametrize("clip_norm", [0.01, 1.0, 4 * 1.3])
+def test_the_bound_holds_for_very_small_and_very_large_norms(clip_norm: float) -> None:
+    task = a_residual_task(clip_norm=clip_norm, bias_clip_norm=min(clip_norm, 4.0))
+
+    assert max(largest_shares(task, population()).values()) <= 1.0
+
+
+@pytest.mark.parametrize("stage", [StageKind.BIASES, StageKind.ALTERNATION])
+def test_without_the_joint_clip_the_booked_bound_would_not_hold(stage: StageKind) -> None:
+    task = a_residual_task(clip_norm=0.5, bias_clip_norm=0.5)
+    settings, cohort, boards = task.settings, population(), residual_boards(task)
+    board = boards[1] if stage is StageKind.BIASES else boards[-1]
+    requests = task.requests(board)
+    model = ItemModel(
+        mean=3.4, biases=board.arrays["item_biases"], factors=np.asarray(board.arrays["item_factors"])
+    )
+    local = fit_users(cohort, model, settings, backend="numpy")
+    vectors = np.full((cohort.n_users, 1), settings.bias_scale)
+    if stage is StageKind.ALTERNATION:
+        vectors = np.hstack([vectors, local[:, 1:]])
+    part = Unclipped.of(
+        cohort,
+        task.weigh(cohort, board),
+        residuals(cohort, local, model),
+        vectors,
+        residual_bound=settings.residual_bound,
+        vector_bound=settings.vector_bound if stage is StageKind.ALTERNATION else settings.bias_scale,
+    )
+
+    clipped, twin = part.clipped(part.norms(), 0.5), part.clipped(np.zeros(cohort.n_users), 0.5)
+
+    honest = task.contribute(cohort, board, requests)
+    np.testing.assert_array_equal(clipped.vectors, honest.vectors)
+    np.testing.assert_array_equal(clipped.responses, honest.responses)
+    assert largest_linear(honest, requests) <= 1.0
+    assert largest_linear(twin, requests) > 1.5
+    # Whoever sends that is noticed on the device and at the aggregator.
+    assert rows_within_bounds(honest, requests).all()
+    assert not rows_within_bounds(replace(twin, totals=honest.totals), requests).all()
+
+
+def largest_linear(rows: Contribution, requests: tuple[Request, ...]) -> float:
+    (linear,) = (r for r in requests if r.source is Source.ITEM_LINEAR)
+    found = 0.0
+    for j in range(rows.n_users):
+        keep = np.arange(rows.n_users) == j
+        change = FactoredSums.of(rows, keep=keep).block([linear], 0, rows.n_items)[linear.name]
+        found = max(found, isometric_norm(linear, change) / linear.release.l2_bound)
+    return found
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("clip_quantile", QUANTILES)
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_removing_a_user_changes_the_sums_by_her_row_to_the_last_bit(
+    start: Start, clip_quantile: float | None, feedback: Feedback
+) -> None:
+    cohort = rated(feedback)
+    task = a_residual_task(
+        start=start, clip_quantile=clip_quantile, curvature=Curvature.RELEASED, **FEEDBACKS[feedback]
+    )
+    for board in residual_boards(task):
+        everybody = exact_sums(task, cohort, board)
+        for j in (0, 1, 7, N_USERS - 1):
+            others = exact_sums(task, without(cohort, j), board)
+            alone = exact_sums(task, cohort.rows(j, j + 1), board)
+            for name, total in everybody.items():
+                np.testing.assert_array_equal(total - others[name], alone[name])
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_contributions_do_not_depend_on_how_users_are_split(start: Start, feedback: Feedback) -> None:
+    cohort = rated(feedback)
+    task = a_residual_task(start=start, clip_quantile=0.5, **FEEDBACKS[feedback])
+    for board in residual_boards(task):
+        requests = task.requests(board)
+        whole = task.contribute(cohort, board, requests)
+        for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS], list(range(N_USERS + 1))):
+            parts = [
+                task.contribute(cohort.rows(first, last), board, requests)
+                for first, last in itertools.pairwise(cuts)
+            ]
+            for name in ("vectors", "weights", "responses"):
+                if getattr(whole, name) is not None:
+                    joined = np.concatenate([getattr(part, name) for part in parts])
+                    np.testing.assert_array_equal(joined, getattr(whole, name))
+            for name, rows in whole.totals.items():
+                np.testing.assert_array_equal(np.concatenate([part.totals[name] for part in parts]), rows)
+
+
+@pytest.mark.parametrize("absurd", [1e30, -1e30, 3e38])
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_absurd_ratings_stay_within_the_bounds(cohort: Cohort, absurd: float, feedback: Feedback) -> None:
+    task = a_residual_task(
+        start=Start.SPECTRAL, clip_quantile=0.5, curvature=Curvature.RELEASED, **FEEDBACKS[feedback]
+    )
+    ratings = cohort.ratings.copy()
+    ratings[:50] = absurd
+    ratings[60] = absurd
+    for board in residual_boards(task):
+        requests = task.requests(board)
+        rows = task.contribute(with_ratings(cohort, ratings), board, requests)
+        assert rows_within_bounds(rows, requests).all()
+        # And they are hers alone: nobody else's row is another one.
+        last = int(np.searchsorted(cohort.indptr, 60, side="right"))
+        honest = task.contribute(cohort.rows(last, N_USERS), board, requests)
+        if rows.responses is not None and honest.responses is not None:
+            np.testing.assert_array_equal(rows.responses[cohort.indptr[last] :], honest.responses)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_ratings_that_are_not_numbers_never_leave_the_device(cohort: Cohort, wrong: float) -> None:
+    task = a_residual_task(start=Start.SPECTRAL)
+    ratings = cohort.ratings.copy()
+    ratings[3] = wrong
+    for board in residual_boards(task)[1:]:
+        with pytest.raises((PrivacyError, InputError)), np.errstate(invalid="ignore", over="ignore"):
+            task.contribute(with_ratings(cohort, ratings), board, task.requests(board))
+
+
+@pytest.mark.parametrize("clip_quantile", QUANTILES)
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_users_without_ratings_and_with_one_can_take_part(
+    clip_quantile: float | None, feedback: Feedback
+) -> None:
+    settings = {**FEEDBACKS[feedback], "head_fraction": 1.0}
+    task = a_residual_task(start=Start.SPECTRAL, clip_quantile=clip_quantile, **settings)
+    nobody_and_one = Cohort(
+        indptr=np.array([0, 0, 1]),
+        items=np.array([4], dtype=np.int32),
+        ratings=np.array([5.0], dtype=np.float32),
+        n_items=N_ITEMS,
+    )
+    for board in residual_boards(task):
+        requests = task.requests(board)
+        rows = task.contribute(nobody_and_one, board, requests)
+        assert rows_within_bounds(rows, requests).all()
+        for request in requests:
+            if request.source is Source.ITEM_LINEAR:
+                sums = FactoredSums.of(rows).block([request], 0, N_ITEMS)[request.name]
+                assert np.flatnonzero(sums.any(axis=1)).tolist() == [4]
+        if rows.weights is not None and stage_of(board.version, task.settings).kind is StageKind.BIASES:
+            assert rows.weights.tolist() == [1 << 14]
+
+
+def test_items_outside_the_head_get_no_weight_and_keep_zero_factors(tmp_path: Path) -> None:
+    task, cohort = a_residual_task(head_fraction=0.4, rounds=2), population(n_users=80)
+    board, noise = residual_boards(task)[0], SeededNoise(0)
+    budget = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with Ledger.create(tmp_path / "l", budget) as ledger:
+        while requests := task.requests(board):
+            sums = FactoredSums.of(task.contribute(cohort, board, requests))
+            booked = {r.name: r.release.book(ledger, noise) for r in requests}
+            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+
+    learnt = board.arrays["learnt"] != 0
+    assert learnt.sum() == 10
+    assert np.all(board.arrays["item_factors"][~learnt] == 0.0)
+    assert np.all(board.arrays["item_biases"][~learnt] == 0.0)
+    assert np.all(np.any(board.arrays["item_factors"][learnt] != 0.0, axis=1))
+    weights = task.weigh(cohort, board)
+    assert np.all(weights[~learnt[cohort.items]] == 0.0)
+    squares = np.bincount(cohort.user_of_entry(), weights=weights**2, minlength=80)
+    takes_part = np.bincount(cohort.user_of_entry(), weights=learnt[cohort.items], minlength=80) > 0
+    np.testing.assert_allclose(squares[takes_part], 1.0)
+    assert np.all(squares[~takes_part] == 0.0)

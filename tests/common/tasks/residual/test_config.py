@@ -1,0 +1,237 @@
+"""The residual task's public configuration: shares of the budget, stages, ranges."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+
+from fedboard.common.board import Catalogue
+from fedboard.common.contribution import Source
+from fedboard.common.errors import InputError
+from fedboard.common.per_user.clipping import LINEAR_BOUND
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.accounting.exact import compose, mu_for
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.residual.config import (
+    Curvature,
+    ResidualConfig,
+    ResidualShares,
+    Stage,
+    StageKind,
+    Start,
+    releases_curvature,
+    shares_by_release,
+    stage_of,
+)
+from fedboard.common.tasks.residual.releases import alternation, bias_round, real_stddev, spectral_start
+from fedboard.common.tasks.residual.task import Residual
+from tests.common.tasks.conftest import a_residual_task, residual_boards
+
+Options = tuple[Feedback, Curvature, Start, float | None, int]
+OPTIONS = list(itertools.product(Feedback, Curvature, Start, [None, 0.5], [1, 2, 5]))
+
+
+def named(options: Options) -> dict[str, object]:
+    return dict(zip(("feedback", "curvature", "start", "clip_quantile", "rounds"), options, strict=True))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_shares_add_to_one_and_the_plan_lists_exactly_what_they_pay_for(
+    options: Options,
+) -> None:
+    config = ResidualConfig(**named(options))
+
+    shares = shares_by_release(config, ResidualShares(clip=0.01, moment=0.05))
+    task = Residual(replace(config, noise_multipliers=noise_multipliers(2.0, 1e-5, shares)))
+
+    assert math.fsum(shares.values()) == pytest.approx(1.0, abs=1e-12)
+    assert min(shares.values()) > 0
+    planned = [request.name for requests in task.plan() for request in requests]
+    assert sorted(planned) == sorted(shares)
+    clips = [name for name in shares if name.endswith("/clip")]
+    assert len(clips) == (0 if config.clip_quantile is None else config.rounds - 1)
+    matrices = {Curvature.PRIOR: 0, Curvature.ONCE: 1, Curvature.RELEASED: config.rounds}
+    assert sum(name.endswith("/curvature") for name in shares) == matrices[config.curvature]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_stage_asks_what_the_plan_says_with_its_noise(
+    options: Options,
+) -> None:
+    task = a_residual_task(2.0, **named(options))
+
+    boards, plan = residual_boards(task), task.plan()
+
+    assert len(boards) == len(plan)
+    assert not task.requests(boards[-1].successor())
+    asked = [task.requests(board) for board in boards]
+    for requests, planned in zip(asked, plan, strict=True):
+        assert [(r.name, r.source) for r in requests] == [(r.name, r.source) for r in planned]
+        for request in requests:
+            assert request.release.noise_multiplier == task.settings.noise_multipliers[request.name]
+    spent = compose(r.release.noise_multiplier for requests in asked for r in requests)
+    assert spent == pytest.approx(mu_for(2.0, 1e-5), rel=1e-9)
+    assert spent <= mu_for(2.0, 1e-5)
+
+
+def test_shares_are_what_they_are_called() -> None:
+    config = ResidualConfig(rounds=3, clip_quantile=0.5, start=Start.SPECTRAL, curvature=Curvature.RELEASED)
+    given = ResidualShares(
+        mean=0.01, users=0.002, counts=0.03, weighted_counts=0.05, bias=0.06, spectral=0.1, moment=0.2,
+        clip=0.008, curvature=0.4, round_growth=1.0,
+    )  # fmt: skip
+
+    shares = shares_by_release(config, given)
+
+    left = 1.0 - 0.01 - 0.002 - 0.03 - 0.05 - 0.06 - 0.1 - 0.008
+    assert shares["mean/sum"] + shares["mean/number"] == pytest.approx(0.01)
+    assert shares["users"] == 0.002
+    assert shares["counts"] == 0.03
+    assert shares["weighted-counts"] == 0.05
+    assert shares["bias/moment"] == pytest.approx(0.2 * 0.06)
+    assert shares["bias/linear"] == pytest.approx(0.8 * 0.06)
+    assert shares["pairs"] == 0.1
+    assert shares["round-1/clip"] == shares["round-2/clip"] == pytest.approx(0.004)
+    for t in (1, 2, 3):
+        of_round = left * t / 6
+        assert shares[f"round-{t}/curvature"] == pytest.approx(0.4 * of_round)
+        assert shares[f"round-{t}/moment"] == pytest.approx(0.2 * 0.6 * of_round)
+        assert shares[f"round-{t}/linear"] == pytest.approx(0.8 * 0.6 * of_round)
+
+
+def test_a_run_goes_through_its_stages_in_order() -> None:
+    sketch, spectral = (ResidualConfig(rounds=2, start=start) for start in Start)
+
+    assert [stage_of(v, sketch) for v in range(5)] == [
+        Stage(StageKind.PREPARATION),
+        Stage(StageKind.BIASES),
+        Stage(StageKind.ALTERNATION, 1),
+        Stage(StageKind.ALTERNATION, 2),
+        Stage(StageKind.DONE, 3),
+    ]
+    assert [stage_of(v, spectral).kind for v in range(4)] == [
+        StageKind.PREPARATION,
+        StageKind.BIASES,
+        StageKind.PAIRS,
+        StageKind.ALTERNATION,
+    ]
+    assert stage_of(4, spectral) == Stage(StageKind.ALTERNATION, 2)
+
+
+def test_matrices_once_are_those_of_the_first_vectors_that_are_kept() -> None:
+    asked = {
+        rounds: [
+            t
+            for t in range(1, rounds + 1)
+            if releases_curvature(ResidualConfig(rounds=rounds, curvature=Curvature.ONCE), t)
+        ]
+        for rounds in (1, 2, 6)
+    }
+    assert asked == {1: [1], 2: [2], 6: [2]}
+
+
+def test_the_declared_bound_is_the_clipping_norm_in_real_units() -> None:
+    task = a_residual_task(clip_norm=0.37, bias_clip_norm=0.21, bias_scale=0.8, vector_bound=1.2)
+
+    for requests, norm in (
+        (bias_round(task.settings, n_items=5), 0.21),
+        (alternation(task.settings, 2, n_items=5), 0.37),
+        (alternation(task.settings, 2, n_items=5, clip_norm=0.11), 0.11),
+    ):
+        (linear,) = (r for r in requests if r.source is Source.ITEM_LINEAR)
+        assert linear.release.l2_bound * linear.release.grid_step == pytest.approx(norm, rel=1e-6)
+        assert linear.release.l2_bound * linear.release.grid_step <= norm
+        assert linear.release.l2_bound < LINEAR_BOUND
+        assert real_stddev(linear) == pytest.approx(norm * linear.release.noise_multiplier, rel=1e-6)
+        (moment,) = (r for r in requests if r.source is Source.QUADRATIC)
+        bound = 0.8 if norm == 0.21 else 1.2
+        assert moment.release.l2_bound * moment.release.grid_step == pytest.approx(bound**2)
+
+
+def test_a_clipping_norm_that_follows_stays_where_the_grid_can_carry_it() -> None:
+    task = a_residual_task(clip_quantile=0.5, clip_norm=0.4)
+    for norm in (0.4 / 64, 4.0 * 1.3):
+        (linear, *_) = alternation(task.settings, 1, n_items=3, clip_norm=norm)
+        assert 1000 < linear.release.l2_bound <= LINEAR_BOUND
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rank": 0}, "rank must be a whole number >= 1"),
+        ({"rounds": 0}, "rounds"),
+        ({"count_cap": 0}, "count_cap"),
+        ({"rating_low": 5.0, "rating_high": 1.0}, "rating_high must be > rating_low"),
+        ({"weight_exponent": 1.5}, "weight_exponent"),
+        ({"gauge_exponent": -0.1}, "gauge_exponent"),
+        ({"iterate_memory": 1.0}, "iterate_memory"),
+        ({"clip_norm": 0.0}, "clip_norm must be finite and > 0"),
+        ({"clip_norm": float("nan")}, "clip_norm"),
+        ({"clip_norm": 5.3}, r"clip_norm must be at most 5\.2 \(no contribution is larger\)"),
+        ({"bias_clip_norm": 1.0, "bias_scale": 0.2}, r"bias_clip_norm must be at most 0\.8"),
+        ({"clip_quantile": 0.0}, "clip_quantile"),
+        ({"clip_quantile": 1.0}, "clip_quantile"),
+        ({"clip_rate": 0.0}, "clip_rate"),
+        ({"vector_bound": float("inf")}, "vector_bound"),
+        ({"bias_scale": -1.0}, "bias_scale"),
+        ({"user_ridge": 0.0}, "user_ridge"),
+        ({"user_bias_ridge": 0.0}, "user_bias_ridge"),
+        ({"item_ridge": float("nan")}, "item_ridge"),
+        ({"prior_ridge": 0.0}, "prior_ridge"),
+        ({"noise_variance": 0.0}, "noise_variance"),
+        ({"step": float("inf")}, "step"),
+        ({"mean_cap": 0.0}, "mean_cap"),
+        ({"prior_inflation": 0.0}, "prior_inflation"),
+        ({"final_user_ridge": 0.0}, "final_user_ridge"),
+        ({"head_fraction": 0.0}, "head_fraction"),
+        ({"unobserved_weight": -0.1}, "unobserved_weight"),
+        ({"item_unobserved_weight": float("inf")}, "item_unobserved_weight"),
+        ({"feedback": Feedback.IMPLICIT, "clip_norm": 1.4}, r"clip_norm must be at most 1\.3"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ResidualConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mean",
+        "users",
+        "counts",
+        "weighted_counts",
+        "bias",
+        "spectral",
+        "moment",
+        "clip",
+        "curvature",
+    ],
+)
+@pytest.mark.parametrize("value", [0.0, 1.0, float("nan")])
+def test_shares_out_of_range_are_named(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"shares\.{name} must be in"):
+        ResidualShares(**{name: value})
+
+
+def test_shares_that_leave_nothing_for_the_rounds_are_refused() -> None:
+    with pytest.raises(InputError, match="before the first round together must be < 1"):
+        ResidualShares(bias=0.6, counts=0.4)
+
+
+def test_a_spectral_start_takes_small_catalogues_only() -> None:
+    task = a_residual_task(start=Start.SPECTRAL)
+
+    (request,) = spectral_start(task.settings, n_items=10_000)
+    assert request.release.width == 50_005_000
+    with pytest.raises(InputError, match="at most 10000 of them, got 10001; use start 'sketch'"):
+        spectral_start(task.settings, n_items=10_001)
+
+
+def test_a_catalogue_that_is_too_large_is_refused_before_anything_is_released() -> None:
+    catalogue = Catalogue(item_ids=tuple(map(str, range(10_001))))
+
+    with pytest.raises(InputError, match="use start 'sketch'"):
+        a_residual_task(start=Start.SPECTRAL).first_board(catalogue)
+    assert a_residual_task().first_board(catalogue).catalogue.n_items == 10_001

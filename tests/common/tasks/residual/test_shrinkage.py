@@ -1,0 +1,166 @@
+"""Empirical Bayes on data from its own model: the prior is found, and the posterior is as good as the oracle's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fedboard.common.tasks.residual import shrinkage
+from fedboard.common.tasks.residual.shrinkage import (
+    Estimates,
+    Prior,
+    fit_prior,
+    positive_definite,
+    posterior_means,
+)
+
+N_ITEMS, WIDTH = 6000, 3
+SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 0.3, -0.1], [0.0, -0.1, 0.2]])
+COEFFICIENTS = np.array([[0.4, -0.2, 0.1], [0.3, 0.0, -0.5]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Items as the model says they are."""
+
+    truth: np.ndarray
+    design: np.ndarray
+    noise: np.ndarray
+    estimates: Estimates
+
+
+def estimates_of(values: np.ndarray, noise: np.ndarray) -> Estimates:
+    return Estimates(values=values, covariance=lambda first, last: noise[first:last])
+
+
+def a_world(level: float = 1.0, n_items: int = N_ITEMS, seed: int = 0) -> World:
+    """Noise that differs much from item to item and has directions, as that of c_i M does."""
+    rng = np.random.default_rng(seed)
+    design = np.column_stack([np.ones(n_items), rng.standard_normal(n_items)])
+    truth = design @ COEFFICIENTS + rng.multivariate_normal(np.zeros(WIDTH), SPREAD, n_items)
+    root = np.array([[1.0, 0.0, 0.0], [0.5, 0.8, 0.0], [-0.3, 0.2, 0.6]])
+    noise = level * np.exp(rng.uniform(-4.0, 3.0, n_items))[:, None, None] * (root @ root.T)
+    draws = np.einsum("iab,ib->ia", np.linalg.cholesky(noise), rng.standard_normal((n_items, WIDTH)))
+    return World(truth=truth, design=design, noise=noise, estimates=estimates_of(truth + draws, noise))
+
+
+def squared_error(world: World, found: np.ndarray) -> float:
+    return float(np.mean(np.sum((found - world.truth) ** 2, axis=1)))
+
+
+def test_the_fitted_prior_is_near_the_true_one() -> None:
+    world = a_world()
+
+    prior = fit_prior(world.estimates, world.design, ridge=1.0)
+
+    assert np.abs(prior.covariance - SPREAD).max() < 0.06
+    assert np.abs(prior.means - world.design @ COEFFICIENTS).max() < 0.15
+    assert np.mean(np.abs(prior.means - world.design @ COEFFICIENTS)) < 0.03
+
+
+@pytest.mark.parametrize("level", [0.1, 1.0, 10.0])
+def test_the_posterior_is_better_than_the_estimates_and_as_good_as_the_oracle(level: float) -> None:
+    world = a_world(level)
+    oracle = Prior(means=world.design @ COEFFICIENTS, covariance=SPREAD)
+
+    found = posterior_means(world.estimates, fit_prior(world.estimates, world.design, ridge=1.0))
+
+    best = squared_error(world, posterior_means(world.estimates, oracle))
+    assert squared_error(world, found) < 1.02 * best
+    assert squared_error(world, found) < 0.7 * squared_error(world, world.estimates.values)
+    assert squared_error(world, found) < squared_error(world, oracle.means)
+
+
+def test_noise_that_is_stated_wrongly_makes_it_worse() -> None:
+    world = a_world()
+    told = posterior_means(world.estimates, fit_prior(world.estimates, world.design, ridge=1.0))
+    for factor in (0.1, 10.0):
+        misled = estimates_of(world.estimates.values, factor * world.noise)
+        found = posterior_means(misled, fit_prior(misled, world.design, ridge=1.0))
+        assert squared_error(world, found) > 1.05 * squared_error(world, told)
+
+
+def test_without_noise_the_estimates_are_kept() -> None:
+    world = a_world()
+    exact = estimates_of(world.truth, np.zeros_like(world.noise))
+
+    prior = fit_prior(exact, world.design, ridge=1.0)
+
+    np.testing.assert_allclose(posterior_means(exact, prior), world.truth, atol=1e-9)
+    assert np.abs(prior.covariance - SPREAD).max() < 0.03
+
+
+def test_where_noise_is_endless_the_prior_mean_is_what_remains() -> None:
+    world = a_world()
+    noise = world.noise.copy()
+    noise[:50] = 1e12 * np.eye(WIDTH)
+    lost = estimates_of(world.estimates.values, noise)
+
+    prior = fit_prior(lost, world.design, ridge=1.0)
+
+    np.testing.assert_allclose(posterior_means(lost, prior)[:50], prior.means[:50], atol=1e-8)
+
+
+def test_pure_noise_is_not_taken_for_items_that_differ() -> None:
+    rng = np.random.default_rng(3)
+    noise = np.broadcast_to(4.0 * np.eye(WIDTH), (300, WIDTH, WIDTH))
+    values = 2.0 * rng.standard_normal((300, WIDTH))
+
+    found = posterior_means(
+        estimates_of(values, noise), fit_prior(estimates_of(values, noise), None, ridge=1.0)
+    )
+
+    assert np.mean(found**2) < 0.02 * np.mean(values**2)
+
+
+def test_without_a_design_the_prior_mean_is_zero() -> None:
+    world = a_world()
+
+    prior = fit_prior(world.estimates, None, ridge=1.0)
+
+    assert not prior.means.any()
+    around_zero = SPREAD + COEFFICIENTS.T @ COEFFICIENTS
+    assert np.abs(prior.covariance - around_zero).max() < 0.1
+
+
+def test_the_ridge_pulls_coefficients_to_zero_but_not_the_constant() -> None:
+    world = a_world()
+
+    pulled = fit_prior(world.estimates, world.design, ridge=1e9).means
+
+    assert np.ptp(pulled, axis=0).max() < 1e-3
+    assert np.abs(pulled[0] - COEFFICIENTS[0]).max() < 0.1
+
+
+def test_items_can_be_taken_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world(n_items=500)
+    asked: list[tuple[int, int]] = []
+
+    def covariance(first: int, last: int) -> np.ndarray:
+        asked.append((first, last))
+        return world.noise[first:last]
+
+    def fitted() -> np.ndarray:
+        estimates = Estimates(values=world.estimates.values, covariance=covariance)
+        return posterior_means(estimates, fit_prior(estimates, world.design, ridge=1.0))
+
+    whole = fitted()
+    for size in (1, 7, 499, 500):
+        monkeypatch.setattr(shrinkage, "_ITEMS_AT_ONCE", size)
+        asked.clear()
+        np.testing.assert_allclose(fitted(), whole, atol=1e-10)
+        assert max(last - first for first, last in asked) <= size
+
+
+@pytest.mark.parametrize("make", [lambda rng: rng.standard_normal((4, 4)), lambda _: np.zeros((4, 4))])
+def test_eigenvalues_are_raised_to_the_least(make: Callable[[np.random.Generator], np.ndarray]) -> None:
+    matrix = make(np.random.default_rng(0))
+    matrix = matrix + matrix.T
+
+    found = positive_definite(matrix, least=0.3)
+
+    values = np.linalg.eigvalsh(found)
+    np.testing.assert_allclose(values, np.sort(np.maximum(np.linalg.eigvalsh(matrix), 0.3)), atol=1e-12)
+    (stacked,) = positive_definite(matrix[None], least=0.3)
+    np.testing.assert_allclose(stacked, found)

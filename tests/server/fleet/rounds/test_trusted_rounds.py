@@ -1,0 +1,269 @@
+"""Rounds in the real world: nodes come late, leave, answer twice or too late, and a round still has an end."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import Message
+
+from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.per_user.participation import PoissonParticipation
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import Question
+from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
+from fedboard.server.fleet.running import run_job
+from fedboard.server.training import FinishedRound
+from tests.server.fleet.local_fleet import (
+    FIRST_BOARD,
+    N_NODES,
+    TASK,
+    Fleet,
+    StormyGrid,
+    Weather,
+    an_app,
+    digests,
+)
+
+N_ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def of_nodes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[str]]:
+    """The boards of an undisturbed run over the first nodes."""
+    found: dict[int, list[str]] = {}
+
+    def boards(n_nodes: int) -> list[str]:
+        if n_nodes not in found:
+            folder = tmp_path_factory.mktemp("calm") / "run"
+            Fleet(folder, n_nodes=n_nodes).run()
+            found[n_nodes] = digests(folder)
+        return found[n_nodes]
+
+    return boards
+
+
+def silent(*numbers: int) -> Callable[[int], bool]:
+    """These nodes' replies never come."""
+    return lambda number: number in numbers
+
+
+def test_a_round_ends_when_everybody_has_answered(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    outcome = Fleet(tmp_path / "run", settings={"poll_seconds": 5.0, "grace_seconds": 60.0}).run()
+
+    assert digests(tmp_path / "run") == of_nodes(N_NODES)
+    assert outcome.asked == [N_ROUNDS] * N_NODES
+    assert all(line["seconds"] < 4.0 for line in outcome.rounds)  # nobody waited for a look
+
+
+def test_a_node_that_does_not_answer_is_late_when_the_deadline_has_passed(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    settings = {"deadline_seconds": 0.3, "quorum": 3}
+
+    outcome = Fleet(tmp_path / "run", weather=Weather(holds=silent(3)), settings=settings).run()
+
+    assert outcome.refused == {"late": N_ROUNDS}
+    assert [line["answers"] for line in outcome.rounds] == [3] * N_ROUNDS
+    assert digests(tmp_path / "run") == of_nodes(3)
+    assert all(line["seconds"] >= 0.3 for line in outcome.rounds)
+
+
+def test_a_round_below_the_quorum_gives_nothing(tmp_path: Path) -> None:
+    settings = {"deadline_seconds": 0.2, "quorum": 3}
+    fleet = Fleet(tmp_path / "run", weather=Weather(holds=silent(2, 3)), settings=settings)
+
+    with pytest.raises(TooFewAnswersError, match=r"2 nodes answered .* quorum is 3; nothing was released"):
+        fleet.run()
+
+
+def test_why_a_round_fell_below_the_quorum_is_said_by_code(tmp_path: Path) -> None:
+    tampers = {n: lambda question, honest: refusal(Refusal.OVER_LIMIT) for n in (1, 2, 3)}
+
+    with pytest.raises(TooFewAnswersError, match=r"not taken: over-limit 3"):
+        Fleet(tmp_path / "run", tampers=tampers, settings={"quorum": 2}).run()
+
+
+def test_replies_that_come_with_the_deadline_still_count(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    """A grid whose nodes work while they are asked, as in one process, may be past the deadline by then."""
+
+    def slow(question: Question, honest: bytes) -> bytes:
+        time.sleep(0.1)
+        return honest
+
+    outcome = Fleet(tmp_path / "run", tampers={0: slow}, settings={"deadline_seconds": 0.05}).run()
+
+    assert outcome.refused == {}
+    assert digests(tmp_path / "run") == of_nodes(N_NODES)
+
+
+def test_a_node_that_has_not_answered_is_asked_again_and_counts_once(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    """Its first reply is held back until it was asked a second time; then both come."""
+    finished: list[FinishedRound] = []
+    fleet = Fleet(tmp_path / "run", settings={"resend_seconds": 0.01})
+    grid = fleet.grid()
+    grid.weather.holds = lambda number: number == 1 and grid.asked[1] < 2 * (1 + len(finished))
+
+    with grid.running():
+        run_job(grid, fleet.job, on_round=finished.append)
+
+    lines = RoundLog(tmp_path / "run" / "rounds.jsonl").lines()
+    assert grid.asked[1] >= 2 * N_ROUNDS
+    assert sum(line["refused"].get("duplicate", 0) for line in lines) >= 1
+    assert [line["answers"] for line in lines] == [N_NODES] * N_ROUNDS
+    assert digests(tmp_path / "run") == of_nodes(N_NODES)
+
+
+def test_a_reply_that_is_delivered_twice_counts_once(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    """Flower gives each reply once; if it did not, it would find nobody waiting for it."""
+
+    class Twice(StormyGrid):
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            replies = list(super().pull_messages(message_ids))
+            return [*replies, *replies]
+
+    fleet = Fleet(tmp_path / "run")
+    grid = Twice(an_app({}), N_NODES, Weather())
+    with grid.running():
+        run_job(grid, fleet.job)
+
+    assert digests(tmp_path / "run") == of_nodes(N_NODES)
+
+
+def over_time(*stages: Iterable[int]) -> Callable[[], Iterable[int]]:
+    """Which nodes are there, look by look; the last stage stays."""
+    looks = iter(stages)
+    now: list[Iterable[int]] = [()]
+
+    def present() -> Iterable[int]:
+        now[0] = next(looks, now[0])
+        return now[0]
+
+    return present
+
+
+def test_nodes_that_register_late_are_waited_for(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    weather = Weather(present=over_time([], [2], [2, 0], [0, 1, 2], range(N_NODES)))
+
+    outcome = Fleet(tmp_path / "run", weather=weather, settings={"grace_seconds": 20.0}).run()
+
+    assert outcome.asked == [N_ROUNDS] * N_NODES
+    assert digests(tmp_path / "run") == of_nodes(N_NODES)
+
+
+def test_a_node_that_joins_in_the_middle_of_a_round_is_asked(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    """Three are there when the grace is over; the fourth comes while a held answer keeps the round open."""
+    looks = Counter[str]()
+
+    def present() -> Iterable[int]:
+        looks["nodes"] += 1
+        return range(3) if looks["nodes"] < 25 else range(N_NODES)
+
+    weather = Weather(present=present, holds=lambda number: number == 0 and looks["nodes"] < 26)
+    outcome = Fleet(tmp_path / "run", weather=weather, settings={"grace_seconds": 0.01}).run()
+
+    assert outcome.rounds[0]["answers"] == N_NODES
+    assert digests(tmp_path / "run") == of_nodes(N_NODES)
+
+
+def test_a_round_goes_on_without_a_node_that_has_left(
+    tmp_path: Path, of_nodes: Callable[[int], list[str]]
+) -> None:
+    """It was asked and is gone: with the quorum there, nobody waits for the deadline."""
+    looks = Counter[str]()
+
+    def present() -> Iterable[int]:
+        looks["nodes"] += 1
+        return range(N_NODES) if looks["nodes"] < 2 else range(3)
+
+    weather = Weather(present=present, holds=silent(3))
+    began = time.monotonic()
+    outcome = Fleet(
+        tmp_path / "run", weather=weather, settings={"quorum": 3, "deadline_seconds": 500.0}
+    ).run()
+
+    assert time.monotonic() - began < 60
+    assert [line["answers"] for line in outcome.rounds] == [3] * N_ROUNDS
+    assert outcome.refused == {"late": 1}
+    assert digests(tmp_path / "run") == of_nodes(3)
+
+
+def test_more_nodes_than_are_expected_do_not_keep_a_round_open(tmp_path: Path) -> None:
+    fleet = Fleet(
+        tmp_path / "run", weather=Weather(holds=silent(3)), settings={"expected_nodes": 3, "quorum": 3}
+    )
+
+    outcome = fleet.run()
+
+    assert [line["answers"] for line in outcome.rounds] == [3] * N_ROUNDS
+
+
+def test_a_refusal_takes_nobody_else_s_place(tmp_path: Path) -> None:
+    """Of four nodes two are expected and two refuse at once: the round waits for the two that answer late."""
+    looks = Counter[str]()
+
+    def late(nodes: list[int]) -> None:
+        looks["pull"] += 1
+
+    refusing = {n: lambda question, honest: refusal(Refusal.NOT_ALLOWED) for n in (0, 1)}
+    weather = Weather(pull_fails=late, holds=lambda number: number > 1 and looks["pull"] < 5)
+    settings = {"expected_nodes": 2, "quorum": 2}
+
+    outcome = Fleet(tmp_path / "run", tampers=refusing, weather=weather, settings=settings).run()
+
+    assert [line["answers"] for line in outcome.rounds] == [2] * N_ROUNDS
+
+
+def test_progress_counts_nodes(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    fleet = Fleet(tmp_path / "run")
+    grid = fleet.grid()
+    with grid.running():
+        run_job(grid, fleet.job, on_progress=lambda *said: told.append(said))
+
+    assert told[-1] == ("nodes", N_NODES, N_NODES)
+
+
+def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "run")
+    runtime = FleetRuntime(grid=fleet.grid(), job=fleet.job, run="run-1", protocol=Trusted())
+    stated = PoissonParticipation(0.5).event_field("round-0")
+    requests = [
+        replace(request, release=replace(request.release, participation=stated))
+        for request in TASK.requests(FIRST_BOARD)
+    ]
+
+    with pytest.raises(PrivacyError):
+        runtime.gather(FIRST_BOARD, requests)
+
+
+def test_the_log_tells_what_a_round_took(tmp_path: Path) -> None:
+    outcome = Fleet(tmp_path / "run").run()
+
+    for number, line in enumerate(outcome.rounds):
+        assert line["round"] == number
+        assert line["answers"] == N_NODES
+        assert line["bytes_down"] == line["bytes_down_per_client"] > 1000
+        per_user = line["bytes_up_per_user"]
+        assert 0 < per_user["p50"] <= per_user["p95"] <= per_user["max"]
+        assert line["bytes_up"] > 40 * per_user["mean"]  # its framing is not her rows
+        assert line["board_digest"] == digests(tmp_path / "run")[number + 1]
+    assert np.all(np.diff([line["epsilon_spent"] for line in outcome.rounds]) > 0)

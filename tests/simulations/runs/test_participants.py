@@ -1,0 +1,195 @@
+"""Who takes part in a simulation and who asks for more privacy: public, and all of it in the certificate."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import InputError
+from fedboard.common.per_user.participation import (
+    FixedSizeCohort,
+    FullParticipation,
+    PoissonParticipation,
+    ShuffledCohorts,
+)
+from fedboard.common.privacy.accounting.exact import epsilon_of
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.report.guarantee import read_statement
+from fedboard.simulations.runs.participants import (
+    assumptions_of,
+    parse_participation,
+    participation_of,
+    personal_scales,
+)
+from fedboard.simulations.simulate import RunResult, simulate
+from tests.common.tasks.conftest import a_task
+
+
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the report out: drawing takes longer than everything else in a run this small."""
+    from fedboard.simulations import simulate
+
+    monkeypatch.setattr(simulate, "write_report", lambda run: run / "report.html")
+
+
+def a_config(**privacy: Any) -> SimulationConfig:
+    return parse_config(
+        {
+            "data": {"synthetic": {"n_users": 300, "n_items": 30, "mean_ratings_per_user": 12.0}},
+            "settings": {"rank": 2, "rounds": 1},
+            "run": {"baselines": False},
+            "privacy": privacy,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("full", FullParticipation()),
+        ("poisson:0.25", PoissonParticipation(0.25)),
+        ("fixed-size:50", FixedSizeCohort(50)),
+        ("shuffled-cohorts:3", ShuffledCohorts(3)),
+    ],
+)
+def test_a_flag_names_a_participation(text: str, expected: object) -> None:
+    config = a_config(participation=parse_participation(text))
+
+    assert participation_of(config.privacy.participation) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "half", "poisson", "poisson:", "poisson:many", "full:1", "fixed-size:0.5"]
+)
+def test_a_flag_that_names_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="participation must be full, poisson:PROBABILITY"):
+        parse_participation(text)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "says"),
+    [
+        ({"participation": {"kind": "poisson"}}, "'poisson' needs probability"),
+        ({"participation": {"kind": "poisson", "probability": 1.0}}, r"in \(0, 1\)"),
+        ({"participation": {"kind": "poisson", "probability": 0.1, "size": 3}}, "'poisson' has no size"),
+        ({"participation": {"kind": "full", "cohorts": 3}}, "'full' has no cohorts"),
+        ({"participation": {"kind": "fixed-size", "size": 0}}, "whole number >= 1"),
+        (
+            {"participation": {"kind": "poisson", "probability": 0.1}, "adjacency": "replace"},
+            "'add-remove' only",
+        ),
+        (
+            {
+                "participation": {"kind": "poisson", "probability": 0.1},
+                "personal": [{"epsilon": 1.0, "share": 0.1}],
+            },
+            "together with participation 'poisson'",
+        ),
+        ({"epsilon": 1.0, "personal": [{"epsilon": 2.0, "share": 0.1}]}, "at most the run's 1, got 2"),
+        ({"personal": [{"epsilon": 0.0, "share": 0.1}]}, "> 0"),
+        ({"personal": [{"epsilon": 1.0, "share": 0.0}]}, r"share must be in \(0, 1\]"),
+        ({"personal": [{"epsilon": 1.0, "share": 0.7}, {"epsilon": 2.0, "share": 0.7}]}, "at most 1"),
+    ],
+)
+def test_what_cannot_be_accounted_is_refused_with_the_configuration(
+    privacy: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        a_config(**privacy)
+
+
+def test_levels_are_given_out_by_row_number_in_their_shares() -> None:
+    config = a_config(personal=[{"epsilon": 0.5, "share": 0.3}, {"epsilon": 2.0, "share": 0.2}])
+    task = a_task()
+    scales = personal_scales(config.privacy, task, n_users=20_000, seed=7)
+    assert scales is not None
+
+    levels, number = np.unique(scales, return_counts=True)
+    assert len(levels) == 3
+    assert levels[2] == 1.0
+    assert abs(number / scales.size - [0.3, 0.2, 0.5]).max() < 6 * np.sqrt(0.25 / scales.size)
+    fewer = personal_scales(config.privacy, task, n_users=500, seed=7)
+    assert fewer is not None
+    np.testing.assert_array_equal(fewer, scales[:500])
+    mu = np.sqrt(sum(1 / z**2 for z in task.settings.noise_multipliers.values()))
+    for scale, epsilon in zip(levels, [0.5, 2.0, 5.0], strict=True):
+        assert 0.99 * epsilon < epsilon_of(1e-5, mu=scale * mu) <= epsilon
+
+
+def test_without_levels_there_are_no_scales() -> None:
+    assert personal_scales(a_config().privacy, a_task(), n_users=10, seed=0) is None
+    assert assumptions_of(a_config().privacy, FullParticipation()) == []
+
+
+def verified(result: RunResult) -> Certificate:
+    assert [finding for finding in result.certificate.verify() if not finding.passed] == []
+    return result.certificate
+
+
+def test_a_certificate_states_the_levels_that_were_set(tmp_path: Path) -> None:
+    levels = [{"epsilon": 0.5, "share": 0.3}]
+    plain = simulate(a_config(), tmp_path / "plain")
+    result = simulate(a_config(personal=levels), tmp_path / "personal")
+
+    assert "0.3 at epsilon 0.5" in verified(result).assumptions[-1]
+    assert result.certificate.claim == plain.certificate.claim  # whoever set no level has the run's
+    assert result.board.digest != plain.board.digest
+
+
+@pytest.mark.parametrize("algorithm", ["residual", "adadpals-clipped", "dpals-uniform"])
+def test_every_algorithm_keeps_personal_levels(tmp_path: Path, algorithm: str) -> None:
+    """The engine checks each row of each round against her own bounds, exactly, before it hands it over."""
+    config = a_config(personal=[{"epsilon": 0.5, "share": 0.5}])
+
+    result = simulate(msgspec.structs.replace(config, algorithm=algorithm), tmp_path / "run")
+
+    assert "0.5 at epsilon 0.5" in verified(result).assumptions[-1]
+
+
+@pytest.mark.parametrize("kind", ["fixed-size:100", "shuffled-cohorts:2"])
+def test_cohorts_are_stated_and_accounted_in_full(tmp_path: Path, kind: str) -> None:
+    plain = simulate(a_config(), tmp_path / "plain")
+    result = simulate(a_config(participation=parse_participation(kind)), tmp_path / "cohorts")
+
+    certificate = verified(result)
+    assert certificate.claim.epsilon == pytest.approx(plain.certificate.claim.epsilon, rel=1e-12)
+    assert {event["participation"]["kind"] for event in certificate.releases} == {kind.partition(":")[0]}
+    assert "does not rely on it" in certificate.assumptions[-1]
+
+
+@pytest.mark.parametrize("kind", ["fixed-size:100", "shuffled-cohorts:2"])
+def test_a_run_that_was_cut_off_asks_the_same_users_again(tmp_path: Path, kind: str) -> None:
+    config = a_config(participation=parse_participation(kind))
+    whole = simulate(config, tmp_path / "run")
+    (tmp_path / "run" / "boards" / "board-0002.board").unlink()  # as if killed before it was published
+
+    assert simulate(config, tmp_path / "run", resume=True).board.digest == whole.board.digest
+
+
+def test_a_sampled_run_is_amplified_in_every_round(tmp_path: Path) -> None:
+    result = simulate(a_config(participation=parse_participation("poisson:0.2")), tmp_path / "run")
+    certificate = verified(result)
+
+    rounds = {event["name"]: event["participation"]["round"] for event in certificate.releases}
+    assert rounds["counts"] == "preparation"
+    assert rounds["round-1/linear"] == "round-1"
+    assert 4.99 < certificate.claim.epsilon <= 5.0
+    assert epsilon_of(1e-5, mu=np.sqrt(sum(e["noise_multiplier"] ** -2 for e in certificate.releases))) > 7
+    assert "a coin of her own" in certificate.assumptions[-1]
+
+    stated = read_statement(json.loads(certificate.to_json()))
+    assert stated.recomputed_epsilon == pytest.approx(certificate.claim.epsilon, rel=1e-6)
+    assert stated.releases[0].cumulative_epsilon is None  # its round is not complete
+
+
+def test_an_interrupted_sampled_run_is_not_resumed_with_another_sampling(tmp_path: Path) -> None:
+    simulate(a_config(participation=parse_participation("fixed-size:100")), tmp_path / "run")
+
+    with pytest.raises(InputError, match=re.escape("another 'privacy'")):
+        simulate(a_config(participation=parse_participation("fixed-size:99")), tmp_path / "run", resume=True)

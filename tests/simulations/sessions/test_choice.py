@@ -1,0 +1,68 @@
+"""Which protocol a run names, and what of it is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.secure_sum.protocol import SecureSum
+from fedboard.simulations.config import RunConfig, parse_config
+from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.sessions.setup import recipe_of
+
+HERE = "tests.simulations.sessions.own_protocol"
+FILE = Path(__file__).with_name("own_protocol.py")
+
+
+def test_a_name_a_module_and_a_file_name_a_protocol() -> None:
+    assert chosen_class("secure-sum") is SecureSum
+    assert chosen_class(f"{HERE}:Plain").from_parameters({"most_users": 3}).parameters == {"most_users": 3}
+    assert chosen_class(f"{FILE}:Plain") is chosen_class(f"{FILE}:Plain"), "a file is loaded once"
+
+
+def test_what_is_no_protocol_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    for choice, says in {
+        "secure": "must be one of trusted, secure-sum",
+        f"{HERE}:NOT_A_CLASS": "no class 'NOT_A_CLASS'",
+        f"{HERE}:NotAProtocol": "lacks sized, from_parameters, open, join, resume",
+        "no.such.module:Plain": "cannot be imported",
+        f"{tmp_path}/none.py:Plain": "no such Python file",
+        f"{broken}:Plain": "cannot be loaded: ZeroDivisionError",
+    }.items():
+        with pytest.raises(InputError, match=says):
+            chosen_class(choice)
+
+
+def test_a_recipe_makes_the_same_protocol_again() -> None:
+    run = RunConfig(protocol="secure-sum", clients=10, protocol_settings={"dropout": 0.1})
+    recipe = recipe_of(run, backend="numpy", n_users=100)
+
+    assert recipe.make().parameters == recipe.parameters
+    assert recipe.parameters["most_users"] == 100
+    assert recipe.parameters["dropout"] == 0.1
+    with pytest.raises(InputError, match="clients"):
+        recipe_of(RunConfig(protocol="secure-sum", clients=101), backend="numpy", n_users=100)
+    with pytest.raises(InputError, match="leave them out"):
+        recipe_of(RunConfig(clients=10), backend="numpy", n_users=100)
+
+
+@pytest.mark.parametrize(
+    ("run", "privacy", "says"),
+    [
+        ({"dropout": 0.2}, {}, "other than 'trusted'"),
+        ({"masks": "cancelled"}, {}, "other than 'trusted'"),
+        ({"dropout": 1.0, "protocol": "local"}, {}, r"must be in \[0, 1\)"),
+        ({"clients": 0, "protocol": "local"}, {}, "run.clients must be"),
+        ({"dropout": 0.2, "protocol": "local", "runtime": "flower"}, {}, "needs run.runtime 'engine'"),
+        ({"protocol": "a.b:C", "runtime": "in-process"}, {}, "needs run.runtime 'engine'"),
+        ({"protocol": "local"}, {"participation": {"kind": "fixed-size", "size": 9}}, "drawn among rows"),
+        ({"protocol": "local", "masks": "cancelled"}, {"noise": "secure"}, "for simulations"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    run: dict[str, object], privacy: dict[str, object], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        parse_config({"run": run, "privacy": privacy})

@@ -1,0 +1,134 @@
+"""The frontier of a sweep: means and spreads by hand, five files, nothing from outside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.sweeps.frontier import frontier_table, write_frontier
+
+
+def result(algorithm: str, epsilon: float | None, seed: int, rmse: float, **more: Any) -> dict[str, Any]:
+    return {
+        "algorithm": algorithm,
+        "epsilon": epsilon,
+        "delta": None if epsilon is None else 1e-5,
+        "seed": seed,
+        "metrics": {"test_rmse": rmse, "recall@20": 1 - rmse},
+        "sliced": {"test_rmse": [rmse + 0.2, rmse + 0.1, rmse]},
+    } | more
+
+
+SWEEP = [
+    result("AdaDPALS", 1, 0, 0.96),
+    result("AdaDPALS", 1, 1, 0.94),
+    result("AdaDPALS", 20, 0, 0.88),
+    result("residual", 1, 0, 0.89),
+    result("residual", 1, 1, 0.91),
+    result("residual", 20, 0, 0.881),
+    result("ALS", None, 0, 0.867),
+    result("item mean", None, 0, 0.98, sliced={}),
+]
+
+
+def test_the_table_gives_mean_and_spread_and_marks_the_best() -> None:
+    lines = frontier_table(SWEEP).splitlines()
+
+    assert lines[0].startswith(
+        "Test RMSE (stars), lower is better; mean ± standard deviation over up to 2 seeds"
+    )
+    assert lines[0].endswith("delta 1e-05; not private: simulation only")
+    assert lines[2:] == [
+        "| Algorithm | epsilon 1 | epsilon 20 | non-private |",
+        "| --- | ---: | ---: | ---: |",
+        "| AdaDPALS | 0.9500 ± 0.0141 | 0.8800 * | – |",
+        "| residual | 0.9000 ± 0.0141 * | 0.8810 | – |",
+        "| ALS | – | – | 0.8670 |",
+        "| item mean | – | – | 0.9800 |",
+    ]
+
+
+def test_for_recall_the_highest_is_best() -> None:
+    table = frontier_table(SWEEP, metric="recall@20")
+
+    assert "Recall@20, higher is better" in table
+    assert "| AdaDPALS | 0.0500 ± 0.0141 | 0.1200 * | – |" in table
+
+
+def test_recall_is_the_default_where_there_is_no_error() -> None:
+    ranking = [result("a", 1, 0, 0.9, metrics={"ndcg@20": 0.1, "recall@20": 0.25}, sliced={})]
+
+    assert "| a | 0.2500 * |" in frontier_table(ranking)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    paths = write_frontier(SWEEP, tmp_path_factory.mktemp("out") / "sweep")
+    return {path.name: path for path in paths}
+
+
+def test_five_files_are_written_and_need_nothing_else(files: dict[str, Path]) -> None:
+    assert sorted(files) == [
+        "frontier.html",
+        "frontier.json",
+        "frontier.md",
+        "frontier.png",
+        "frontier.svg",
+    ]
+    assert files["frontier.png"].read_bytes().startswith(b"\x89PNG")
+    html = files["frontier.html"].read_text()
+    assert "http:" not in html
+    assert "https:" not in html
+    assert "At epsilon 1 residual is best with 0.9000; at epsilon 20 AdaDPALS is best with 0.8800" in html
+    for text in ("item mean (non-private)", "epsilon 20", "0.9500 ± 0.0141", "not private: simulation only"):
+        assert text in html
+    markdown = files["frontier.md"].read_text()
+    assert "Recall@20, higher is better" in markdown
+    assert "| residual | 1 | 1.1000 | 1.0000 | 0.9000 |" in markdown
+
+
+def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path]) -> None:
+    content = json.loads(files["frontier.json"].read_text())
+
+    assert content["results"] == SWEEP
+    entry = next(
+        line
+        for line in content["summary"]
+        if (line["metric"], line["algorithm"]) == ("test_rmse", "residual")
+    )
+    assert entry["epsilon"] == 1
+    assert entry["mean"] == pytest.approx(0.9)
+    assert entry["spread"] == pytest.approx(np.std([0.89, 0.91], ddof=1))
+    assert entry["n_seeds"] == 2
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [result("only one", 5, 0, 0.9)],
+        [result("ALS", None, 0, 0.9)],
+        [result("flat", 5, 0, 0.9, sliced={}), result("ALS", None, 0, 0.9, sliced={})],
+        [result(f"a{k}", eps, 0, 0.9 + k / 100) for k in range(7) for eps in (0.5, 1, 2, 5)],
+        [result("holes", 1, 0, 0.9, sliced={"test_rmse": [None, 1.0, None]})],
+    ],
+)
+def test_unusual_sweeps_are_drawn_too(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+    assert all(path.stat().st_size > 0 for path in write_frontier(results, tmp_path))
+
+
+def test_an_empty_sweep_is_refused() -> None:
+    with pytest.raises(InputError, match="at least one result"):
+        frontier_table([])
+
+
+def test_a_result_without_metrics_is_refused() -> None:
+    with pytest.raises(InputError, match="result 0 of the sweep needs an algorithm and at least one metric"):
+        frontier_table([{"algorithm": "x", "metrics": {}}])
+
+
+def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="there are: test_rmse, recall@20"):
+        frontier_table(SWEEP, metric="auc")

@@ -1,0 +1,182 @@
+"""Sweeps: the grid, the cells as runs of their own, failures that stay alone, resumption."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.server.publication import BoardStore
+from fedboard.simulations import simulate
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.sweeps import cells as sweep_cells
+from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells, read_record, sweep
+
+TINY = {
+    "data": {"synthetic": {"n_users": 200, "n_items": 40, "mean_ratings_per_user": 12.0}},
+    "settings": {"rank": 2, "rounds": 2},
+    "run": {"kernels": "numpy", "workers": 2, "evaluate_rounds": False},
+}
+
+
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the reports of the cells empty: drawing takes longer than everything else."""
+
+    def written(run: Path) -> Path:
+        (run / "report.html").write_text("<p>left out")
+        return run / "report.html"
+
+    monkeypatch.setattr(simulate, "write_report", written)
+
+
+def record(**axes: object) -> SweepRecord:
+    grid = msgspec.structs.replace(Grid(algorithms=("adadpals",), epsilons=(2.0,)), **axes)
+    return SweepRecord(grid=grid, config=parse_config(TINY))
+
+
+def names(swept: SweepRecord) -> list[str]:
+    return [cell.name for cell in plan_cells(swept)]
+
+
+def test_every_combination_is_a_cell_and_models_without_privacy_are_one_each() -> None:
+    grid = {"algorithms": ("als", "adadpals"), "epsilons": (1.0, 0.5), "seeds": (3, 4)}
+
+    cells = plan_cells(record(**grid))
+
+    assert [cell.name for cell in cells] == [
+        "als",
+        *("adadpals-eps1-seed3", "adadpals-eps1-seed4", "adadpals-eps0.5-seed3", "adadpals-eps0.5-seed4"),
+    ]
+    assert [(cell.config.privacy.epsilon, cell.config.seed) for cell in cells[1:]] == [
+        *((1.0, 3), (1.0, 4), (0.5, 3), (0.5, 4))
+    ]
+    assert {cell.config.run.workers for cell in cells} == {1}
+    assert cells[0].config.settings == {"rank": 2}
+    assert len({msgspec.json.encode(cell.config.split) for cell in cells}) == 1
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"algorithms": ("magic",)}, "algorithms must be among adadpals, .*, got 'magic'"),
+        ({"algorithms": ("popularity",)}, "got 'popularity'"),
+        ({"epsilons": (1.0, 0.0)}, "epsilons must be finite and > 0, got 1, 0"),
+        ({"epsilons": (float("inf"),)}, "epsilons must be finite and > 0, got inf"),
+        ({"seeds": ()}, "at least one algorithm, one epsilon and one seed"),
+        ({"seeds": (-1,)}, "seeds must be >= 0"),
+    ],
+)
+def test_a_grid_that_cannot_be_run_is_refused(axes: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        sweep(record(**axes), tmp_path / "sweep")
+
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_sweep_writes_cells_and_a_frontier(tmp_path: Path) -> None:
+    swept = record(algorithms=("adadpals", "item-mean"), seeds=(0, 1))
+
+    result = sweep(swept, tmp_path / "sweep")
+
+    assert not result.failed
+    assert {path.name for path in result.frontier} >= {"frontier.md", "frontier.json", "frontier.svg"}
+    frontier = json.loads((tmp_path / "sweep" / "frontier.json").read_text())
+    assert [(entry["algorithm"], entry["epsilon"]) for entry in frontier["results"]] == [
+        *(("adadpals", 2.0), ("adadpals", 2.0), ("item-mean", None))
+    ]
+    for name in names(swept):
+        assert (tmp_path / "sweep" / "cells" / name / "metrics.jsonl").exists()
+    assert read_record(tmp_path / "sweep") == swept
+
+
+def test_a_cell_is_the_same_run_in_its_own_process(tmp_path: Path) -> None:
+    swept = record(seeds=(0, 1))
+
+    sweep(swept, tmp_path / "here")
+    sweep(swept, tmp_path / "spread", jobs=2)
+
+    for name in names(swept):
+        here, spread = (
+            BoardStore(tmp_path / place / "cells" / name / "boards").latest() for place in ("here", "spread")
+        )
+        assert here.digest == spread.digest
+
+
+def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = sweep_cells.simulate
+
+    def failing(config: SimulationConfig, *arguments: object, **keywords: object) -> object:
+        if config.seed == 1:
+            raise ZeroDivisionError("a bug")
+        return original(config, *arguments, **keywords)  # type: ignore[arg-type]
+
+    swept = record(seeds=(0, 1, 2))
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_cells, "simulate", failing)
+        result = sweep(swept, tmp_path / "sweep")
+    traces = (tmp_path / "sweep" / "failures.txt").read_text()
+    again = sweep(swept, tmp_path / "sweep", resume=True)
+
+    assert [(outcome.cell.name, outcome.error) for outcome in result.failed] == [
+        ("adadpals-eps2-seed1", "ZeroDivisionError: a bug")
+    ]
+    assert "in failing" in traces
+    assert (tmp_path / "sweep" / "frontier.md").exists()
+    assert [outcome.was_finished for outcome in again.outcomes] == [True, False, True]
+    assert not again.failed
+    assert not (tmp_path / "sweep" / "failures.txt").exists()
+
+
+def test_a_grid_may_grow_but_its_cells_may_not_change(tmp_path: Path) -> None:
+    sweep(record(), tmp_path / "sweep")
+    grown = record(epsilons=(2.0, 4.0))
+    changed = msgspec.structs.replace(
+        grown, config=parse_config({**TINY, "settings": {"rank": 3, "rounds": 1}})
+    )
+
+    first = sweep(grown, tmp_path / "sweep", resume=True)
+    second = sweep(changed, tmp_path / "sweep", resume=True)
+
+    assert [outcome.was_finished for outcome in first.outcomes] == [True, False]
+    assert "was started with another 'settings'" in str(second.failed[0].error)
+
+
+def test_directories_in_use_and_missing_sweeps_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    with pytest.raises(InputError, match="is in use"):
+        sweep(record(), tmp_path)
+    with pytest.raises(InputError, match="holds no sweep to resume"):
+        read_record(tmp_path)
+    with pytest.raises(InputError, match="jobs must be a whole number >= 1"):
+        sweep(record(), tmp_path / "sweep", jobs=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_killed_process_fails_its_cell_alone(tmp_path: Path) -> None:
+    cells = plan_cells(record(seeds=(0, 1)))
+    lane = sweep_cells.Lane(tmp_path)
+
+    lane.give(cells[0])
+    os.kill(lane.process_id or 0, signal.SIGKILL)
+    failed = lane.take()
+    lane.give(cells[1])
+    recovered = lane.take()
+    lane.stop()
+
+    assert failed.error == "its process was ended by signal 9; go on with --resume when the cause is mended"
+    assert recovered.error is None
+
+
+def test_implicit_feedback_has_references_of_its_own() -> None:
+    config = parse_config({**TINY, "feedback": "implicit"})
+
+    cells = plan_cells(SweepRecord(grid=Grid(algorithms=("popularity", "als")), config=config))
+
+    assert config.feedback is Feedback.IMPLICIT
+    assert [cell.name for cell in cells] == ["popularity", "als"]
