@@ -1,4 +1,4 @@
-"""A Flower app that answers rounds: bytes in, bytes out; everything else is ``fedboard.client.answering.rounds``."""
+"""A Flower app that answers rounds: bytes in, bytes out; all else is ``fedboard.client.answering``."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

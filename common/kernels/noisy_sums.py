@@ -13,7 +13,8 @@ def noisy_sums(
     """Add rounded Gaussian noise to integers and drop the low bits of the result.
 
     floor((S + rint(stddev N)) / 2^shift), N the draw that ``standard_normal`` makes of the number's own word.
-    The arithmetic alone: whoever publishes the result has paid for it (``fedboard.common.privacy.releases.gaussian``).
+    The arithmetic alone: whoever publishes the result has paid for it, see
+    ``fedboard.common.privacy.releases.gaussian``.
 
     Args:
         sums: int64, shape (k, width), S, with room for the noise in 64 bits. Private.

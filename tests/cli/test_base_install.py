@@ -96,7 +96,8 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
 def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
     """They would double its memory and its start."""
     script = (
-        "import sys; import fedboard.client.device.own_ratings, fedboard.client.recommending.recommend, fedboard.client.device.config\n"
+        "import sys, fedboard.client.device.config, fedboard.client.device.own_ratings\n"
+        "import fedboard.client.recommending.recommend\n"
         "heavy = {'scipy', 'grpc', 'cryptography', 'flwr'}\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"
     )

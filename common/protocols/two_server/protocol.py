@@ -1,8 +1,9 @@
 """Two servers that do not collude: each gets a share of what a user gives; neither learns which items she rated.
 
-What a user says of her items travels as point functions (``fedboard.common.protocols.two_server.dpf``), so that a message's
-size goes by the most items that a user may have and hardly by the catalogue. The first server, the leader, asks and
-publishes; the second, the helper, adds up its shares, adds noise of its own and hands the leader one total a round.
+What a user says of her items travels as point functions (``fedboard.common.protocols.two_server.dpf``), so that a
+message's size goes by the most items that a user may have and hardly by the catalogue. The first server, the
+leader, asks and publishes; the second, the helper, adds up its shares, adds noise of its own and hands the leader
+one total a round.
 
 Reference: Boyle, Gilboa and Ishai (2016), "Function secret sharing: improvements and extensions"; PREAMBLE (2025),
 arXiv:2503.11897; SecEmb (ICML 2025), arXiv:2505.12453.

@@ -1,4 +1,4 @@
-"""``fedboard sweep`` on the command line; what a sweep does is tested with ``fedboard.simulations.sweeps.sweep``."""
+"""``fedboard sweep`` on the command line; what a sweep does is tested with ``fedboard.simulations.sweeps``."""
 
 import json
 from collections.abc import Callable

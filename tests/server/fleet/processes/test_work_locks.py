@@ -20,7 +20,8 @@ def test_nobody_is_at_work_before_the_first_and_after_the_last(tmp_path: Path) -
 
 def test_a_process_that_was_killed_is_not_at_work(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom fedboard.server.fleet.processes.work_locks import at_work\n"
+        "import sys, time\nfrom pathlib import Path\n"
+        "from fedboard.server.fleet.processes.work_locks import at_work\n"
         "with at_work(Path(sys.argv[1])):\n    print('there', flush=True)\n    time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
