@@ -32,15 +32,17 @@ class StorageError(FedboardError):
 class TooFewAnswersError(FedboardError):
     """Fewer clients than the quorum answered in time; nothing was released."""
 
-    def __init__(self, text: str, *, given: bool = False) -> None:
+    def __init__(self, text: str, *, given: bool = False, asked: bool = True) -> None:
         """Say it.
 
         Args:
             text: one sentence.
             given: whether clients may have given their part already, so that the round is paid for.
+            asked: whether anybody was asked for a part; if not, the round costs nobody anything and can begin
+                again at any time.
         """
         super().__init__(text)
-        self.given = given
+        self.given, self.asked = given, asked
 
 
 class WorkerDiedError(FedboardError):

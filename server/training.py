@@ -34,6 +34,11 @@ class FinishedRound:
     spent: Guarantee
     """By this run so far."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether it was paid for and nothing came of it."""
+        return not self.releases
+
 
 @dataclass(slots=True, kw_only=True)
 class Training:
@@ -78,7 +83,8 @@ class Training:
 
         Raises:
             PrivacyError: the preparation round was paid for but never published; its noise cannot be drawn again.
-            TooFewAnswersError: too few clients answered the preparation round; nothing was booked.
+            TooFewAnswersError: too few clients answered the preparation round, or were there to be asked in any
+                round; nothing was booked, and whoever goes on asks this round again.
         """
         while self.task.requests(board):
             began = time.monotonic()
@@ -130,6 +136,8 @@ class Training:
                 reissue=not self.noise.private,
             )
         except TooFewAnswersError as lost:
+            if not lost.asked:
+                raise  # nobody gave anything: whoever goes on begins this round
             first = (
                 board.version == 0
             )  # nothing can be learnt without it, so whoever resumes asks again, if that is safe

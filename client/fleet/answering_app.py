@@ -55,6 +55,11 @@ def make_client_app(
         refused(Refusal.MALFORMED)
         return refusal(Refusal.MALFORMED)
 
+    @app.query("hello")
+    def greet(message: Message, context: Context) -> Message:
+        """It is there: nothing of the device is opened, and nothing else is said."""
+        return Message(record_of(b""), reply_to=message)
+
     @app.query("round")
     def answer_round(message: Message, context: Context) -> Message:
         question = frame_of(message.content)

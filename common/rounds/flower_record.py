@@ -6,6 +6,8 @@ ROUND = "query.round"
 """The message type of a round that is one question."""
 STEP = "query.step"
 """The message type of one step of a session."""
+HELLO = "query.hello"
+"""The message type of a greeting: empty, and so is what comes back."""
 _RECORD = "fedboard"
 _FRAME, _BOARD = "frame", "board"
 _STORED_AS = "fedboard.frame"
@@ -42,4 +44,4 @@ def frames_of(record: RecordDict) -> tuple[bytes, bytes | None] | None:
     return arrays[_FRAME].data, arrays[_BOARD].data if _BOARD in arrays else None
 
 
-__all__ = ["ROUND", "STEP", "frame_of", "frames_of", "record_of"]
+__all__ = ["HELLO", "ROUND", "STEP", "frame_of", "frames_of", "record_of"]

@@ -17,6 +17,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.common.tasks.registry import rebuild_task
+from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import (
     drawn_noise,
@@ -61,7 +62,7 @@ def run_job(
     (folder / "boards").mkdir(parents=True, exist_ok=True)
     first = _first_board(Path(job.first_board))
     task = rebuild_task(first, backend=job.backend, features=_features(job))
-    log = RoundLog(folder / "rounds.jsonl")
+    log = _log(job)
     with ExitStack() as stack:
         training, runtime = _training(grid, job, task, stack, on_progress)
         board = training.start(first)
@@ -92,7 +93,13 @@ def _training(
     protocol = protocol_of(job)
     require_carried(protocol, task, job)
     require_same_protocol(Path(job.folder), job.protocol)
-    of_run: dict[str, Any] = {"grid": grid, "job": job, "run": run_name(ledger), "on_progress": on_progress}
+    of_run: dict[str, Any] = {
+        "grid": grid,
+        "job": job,
+        "run": run_name(ledger),
+        "pace": Pace.of(job, _log(job).lines()),
+        "on_progress": on_progress,
+    }
     runtime: FleetRuntime | SessionRuntime
     if isinstance(protocol, Trusted):
         runtime = FleetRuntime(**of_run, protocol=protocol)
@@ -111,6 +118,10 @@ def _training(
         participation=participation,
     )
     return training, runtime
+
+
+def _log(job: Job) -> RoundLog:
+    return RoundLog(Path(job.folder) / "rounds.jsonl")
 
 
 def _first_board(path: Path) -> Board:

@@ -11,6 +11,10 @@ from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
+MOST_ATTEMPTS = 100
+_LONGER = 4.0
+"""The longest deadline is so many times the usual one, where nothing else is set."""
+_MOST_SECONDS = 999_999.0
 
 
 class HelperServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +78,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     quorum: int
     """Fewest nodes whose answers make a round."""
     deadline_seconds: float = 600.0
-    """Of a round, from the moment when enough nodes are there."""
+    """Of a round, from the moment when enough nodes are there; more where nodes took long so far."""
+    longest_deadline_seconds: float | None = None
+    """To which a deadline may grow; None: four times ``deadline_seconds``."""
+    attempts: int = 3
+    """How often a round without its quorum is asked, with the same question, before it is given up."""
     grace_seconds: float = 30.0
     """How long a round that has its quorum waits for expected nodes that are not there."""
     resend_seconds: float = 30.0
@@ -96,6 +104,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in ("deadline_seconds", "grace_seconds", "resend_seconds", "poll_seconds"):
             if not 0 < getattr(self, name) < 1e6:
                 raise ValueError(f"{name} must be in (0, 1000000), got {getattr(self, name)}")
+        if not self.deadline_seconds <= self.longest_seconds < 1e6:
+            raise ValueError(
+                f"longest_deadline_seconds must be in [{self.deadline_seconds:g}, 1000000) (from deadline_seconds "
+                f"on), got {self.longest_seconds:g}"
+            )
+        if not 1 <= self.attempts <= MOST_ATTEMPTS:
+            raise ValueError(f"attempts must be in 1..{MOST_ATTEMPTS}, got {self.attempts}")
         if self.adjacency not in OF_TRAININGS:
             raise ValueError(
                 f"adjacency must be {' or '.join(OF_TRAININGS)} for a training, got '{self.adjacency}'"
@@ -146,6 +161,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return MOST_USERS if self.nodes is None else sum(self.nodes.values())
 
     @property
+    def longest_seconds(self) -> float:
+        """To which a deadline may grow."""
+        if self.longest_deadline_seconds is not None:
+            return self.longest_deadline_seconds
+        return max(self.deadline_seconds, min(_LONGER * self.deadline_seconds, _MOST_SECONDS))
+
+    @property
     def seconds_of_step(self) -> float:
         """How long one step waits for replies."""
         return self.deadline_seconds / 4 if self.step_seconds is None else self.step_seconds
@@ -169,4 +191,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise InputError(f"{path}: {error}") from error
 
 
-__all__ = ["MOST_USERS", "HelperServer", "Job"]
+__all__ = ["MOST_ATTEMPTS", "MOST_USERS", "HelperServer", "Job"]

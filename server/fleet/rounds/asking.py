@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.rounds.exchange import Exchange, Reply
 from fedboard.server.fleet.rounds.roster import Node, Roster
 
@@ -28,6 +29,12 @@ class Asking:
     """Takes what a node sent; raises RefusedError."""
     complete: Callable[[set[int], set[int], float], bool]
     """(settled nodes, nodes that are there, seconds since the start) -> whether nobody is waited for."""
+    pace: Pace
+    """Is told how long answers took; says how long they are waited for."""
+    again: Callable[[], bool]
+    """Whether, once the time is over, whoever has not answered is to be asked again: it is needed and may help."""
+    attempts: int = 1
+    """How often they are asked at most, with a time of its own each time."""
     newcomers: bool = True
     """Whether a node that comes meanwhile is asked too."""
     progress: Callable[[int], None] = lambda _: None
@@ -36,41 +43,62 @@ class Asking:
     """How often something was not taken, by code."""
     declined: dict[str, Refusal] = field(default_factory=dict)
     """What a node that is settled has refused with, by identity."""
+    attempt: int = 1
+    """Which one is under way."""
     _failures: Counter[str] = field(default_factory=Counter)
+    _first_asked: dict[int, float] = field(default_factory=dict)
 
     def run(self, nodes: dict[int, Node], *, seconds: float) -> None:
-        """Ask these nodes, until complete or the time is over; nodes may come and go meanwhile."""
+        """Ask these nodes, until complete or the time is over; nodes may come and go meanwhile.
+
+        Args:
+            nodes: by Flower's number.
+            seconds: how long answers are waited for, at least; ``Pace.patience`` may give them more.
+        """
         job = self.roster.job
         settled, known, present = set[int](), dict(nodes), set(nodes)
         began = looked = time.monotonic()
-        self._ask(set(known), began + seconds)
+        until = began + self.pace.patience(seconds)
+        self._ask(set(known), until)
         while True:
             for reply in self.exchange.replies():
                 settled |= self._settled(reply, known[reply.node_id])
             self.progress(len(settled))
             now = time.monotonic()
-            if self.complete(settled, present, now - began) or now - began >= seconds:
+            if self.complete(settled, present, now - began):
                 break
+            if now >= until:
+                if self.attempt >= self.attempts or not self.again():
+                    break
+                self.attempt += 1
+                until = now + self.pace.patience(seconds, attempt=self.attempt)
+                self._ask((present & set(known)) - settled, until)
             time.sleep(job.poll_seconds)
             if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, job.resend_seconds):
                 found = self.roster.present()
                 looked, present = now, set(found)
                 known |= found if self.newcomers else {}
                 recently = self.exchange.waiting_for(since=now - job.resend_seconds)
-                self._ask((present & set(known)) - settled - recently, began + seconds)
+                self._ask((present & set(known)) - settled - recently, until)
         self.refused[Refusal.LATE] += len(self.exchange.waiting_for() - settled)
         self.exchange.forget()
 
     def _ask(self, nodes: set[int], deadline: float) -> None:
+        now = time.monotonic()
+        for number in nodes:
+            self._first_asked.setdefault(number, now)
         if nodes:
             self.send(sorted(nodes), max(1.0, deadline - time.monotonic()))
 
     def _settled(self, reply: Reply, node: Node) -> set[int]:
         """The node, where its reply settles it: one that counts, or a refusal that will not pass."""
+        if reply.heard:
+            self.roster.hear(node.name)
         try:
             if reply.content is None:
                 raise RefusedError(reply.failure or Refusal.MALFORMED)
             self.take(node, reply.content)
+            self.pace.took(time.monotonic() - self._first_asked[reply.node_id])
         except RefusedError as refused:
             self.refused[refused.code] += 1
             lost = refused.code is Refusal.UNREACHABLE and self.roster.job.nodes is not None

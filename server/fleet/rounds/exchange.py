@@ -23,6 +23,8 @@ class Reply:
     node_id: int
     content: bytes | None
     failure: Refusal | None = None
+    heard: bool = False
+    """Whether the node itself has sent it, and not somebody who speaks of the node."""
 
 
 @dataclass(slots=True)
@@ -119,12 +121,13 @@ def _is_unfinished(message: Message) -> bool:
 
 
 def _reply(node_id: int, message: Message) -> Reply:
+    of_node = message.metadata.src_node_id == node_id
     if message.has_error():  # its text comes from the other side and goes nowhere
-        return Reply(node_id, None, Refusal.UNREACHABLE)
-    if message.metadata.src_node_id != node_id:
+        return Reply(node_id, None, Refusal.UNREACHABLE, heard=of_node)
+    if not of_node:
         return Reply(node_id, None, Refusal.UNKNOWN_NODE)
     content = frame_of(message.content)
-    return Reply(node_id, content, None if content is not None else Refusal.MALFORMED)
+    return Reply(node_id, content, None if content is not None else Refusal.MALFORMED, heard=True)
 
 
 __all__ = ["Exchange", "Reply"]

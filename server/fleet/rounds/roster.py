@@ -1,12 +1,19 @@
-"""Which nodes are there, of those that may be."""
+"""Which nodes are there, of those that may be: listed by Flower, and heard from just now."""
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import httpx
 from flwr.serverapp import Grid
 
+from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.rounds.flower_record import HELLO, record_of
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.exchange import Exchange
+
+_LARGEST_GREETING = 1 << 12
 
 
 class Node(NamedTuple):
@@ -20,31 +27,81 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The nodes of a grid that a job admits."""
+    """The nodes of a grid that a job admits.
+
+    Flower lists a node for as long as two of its heartbeats may be missing, so one that is listed may be gone, or
+    too busy to answer. Before a round asks anybody to give something, nodes that were not heard from for a while
+    are greeted: whoever replies, with whatever, is there.
+    """
 
     grid: Grid
     job: Job
+    _listed: dict[int, Node] = field(default_factory=dict)
+    _heard: dict[str, float] = field(default_factory=dict)
+    """When a node last sent something (``time.monotonic``), by identity."""
 
     def present(self) -> dict[int, Node]:
-        """The nodes that are there, by Flower's number. Nodes that were not admitted are not asked."""
+        """The nodes that are listed, by Flower's number; those listed last where the link is down. Nodes that were
+        not admitted are not asked.
+        """
+        try:
+            found = self._now_listed()
+        except (OSError, httpx.HTTPError):
+            return dict(self._listed)
+        self._listed.clear()
+        self._listed.update(found)
+        return found
+
+    def hear(self, name: str) -> None:
+        """Take note that this node has sent something."""
+        self._heard[name] = time.monotonic()
+
+    def when_enough(self) -> dict[int, Node]:
+        """The nodes that were heard from, once the expected number was, or the quorum and nobody more for a while:
+        nodes still register when a run starts, and some come late. In a simulation whoever is listed is there.
+
+        Raises:
+            TooFewAnswersError: fewer than the quorum were heard from until the deadline. Nobody was asked for
+                anything, so nothing is spent.
+        """
+        job, began, greetings = self.job, time.monotonic(), Exchange(self.grid, largest=_LARGEST_GREETING)
+        since = began - job.grace_seconds
+        while True:
+            there = self._heard_from(greetings, since)
+            waited = time.monotonic() - began
+            enough = len(there) >= job.quorum and waited >= min(job.grace_seconds, job.deadline_seconds)
+            if len(there) >= job.expected_nodes or enough:
+                return there
+            if waited >= job.deadline_seconds:
+                raise TooFewAnswersError(
+                    f"{len(there)} nodes are there and the quorum is {job.quorum}; nobody was asked, and nothing "
+                    "was spent",
+                    asked=False,
+                )
+            time.sleep(job.poll_seconds)
+
+    def _heard_from(self, greetings: Exchange, since: float) -> dict[int, Node]:
+        """Those of the listed nodes that were heard from after ``since``; the others are greeted."""
+        nodes = self.present()
+        if self.job.nodes is None:
+            return nodes
+        silent = {number for number, node in nodes.items() if self._heard.get(node.name, -math.inf) < since}
+        waiting = greetings.waiting_for(since=time.monotonic() - self.job.resend_seconds)
+        if silent - waiting:
+            contents = dict.fromkeys(sorted(silent - waiting), record_of(b""))
+            greetings.send(contents, kind=HELLO, group="hello", seconds=max(1.0, self.job.resend_seconds))
+        for reply in greetings.replies():
+            if reply.heard and reply.node_id in nodes:
+                self.hear(nodes[reply.node_id].name)
+                silent.discard(reply.node_id)
+        return {number: node for number, node in nodes.items() if number not in silent}
+
+    def _now_listed(self) -> dict[int, Node]:
         admitted = self.job.nodes
         if admitted is None:
             return {node: Node(f"{node:020d}", self.job.largest_cohort) for node in self.grid.get_node_ids()}
         keys = {node.node_id: node.public_key.decode(errors="replace") for node in self.grid.get_nodes()}
         return {node: Node(key, admitted[key]) for node, key in keys.items() if key in admitted}
-
-    def when_enough(self) -> dict[int, Node]:
-        """The nodes, once the expected number is there, or the quorum and nobody more for a while: nodes still
-        register when a run starts, and some come late.
-        """
-        began = time.monotonic()
-        while len(nodes := self.present()) < self.job.expected_nodes:
-            waited = time.monotonic() - began
-            enough = len(nodes) >= self.job.quorum and waited >= self.job.grace_seconds
-            if enough or waited >= self.job.deadline_seconds:
-                break
-            time.sleep(self.job.poll_seconds)
-        return nodes
 
 
 __all__ = ["Node", "Roster"]

@@ -23,6 +23,7 @@ class RoundLog:
             "round": finished.board.version - 1,
             "board_digest": finished.board.digest,
             "releases": list(finished.releases),
+            "lost": finished.lost,
             "rejected_rows": finished.rejected_rows,
             "seconds": finished.seconds,
             "epsilon_spent": finished.spent.epsilon,

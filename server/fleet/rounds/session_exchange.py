@@ -15,6 +15,7 @@ from fedboard.common.rounds.flower_record import STEP, record_of
 from fedboard.common.rounds.step import SESSION_BYTES, Step, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
+from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.roster import Node, Roster
@@ -45,6 +46,7 @@ class Carrier:
     """Carries one session. Its name and the key that replies are sealed to are fresh, and in memory only."""
 
     roster: Roster
+    pace: Pace
     protocol: AggregationProtocol
     """Its name and parameters are told to clients."""
     run: str
@@ -102,6 +104,9 @@ class Carrier:
                 send=send,
                 take=take,
                 complete=partial(self._complete, set(asked)),
+                pace=self.pace,
+                again=lambda: taken.total() < min(self.roster.job.quorum, len(asked)),
+                attempts=self.roster.job.attempts,
                 newcomers=False,
                 progress=self._report,
                 refused=self.refused,

@@ -19,6 +19,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.pace import TOLD, Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import ProtocolOf
 from fedboard.server.fleet.rounds.roster import Node, Roster
@@ -49,8 +50,9 @@ class SessionRuntime:
     """Runs a protocol of any number of steps. Whoever does not answer a step in time is out of the session; a reply
     that does not count is refused alone. Whether enough are left is the protocol's to say, and the quorum's.
 
-    A session lives in this process's memory. Where one was lost after it had asked for contributions, the round is
-    asked again of whoever has not given yet, and is lost if those are too few.
+    A session that ends before it asked for contributions has cost nobody anything, and another one is opened. One
+    lives in this process's memory: where it was lost after it had asked for contributions, the round is asked again
+    of whoever has not given yet, and is lost if those are too few.
     """
 
     grid: Grid
@@ -59,6 +61,8 @@ class SessionRuntime:
     protocol: AggregationProtocol
     of_round: ProtocolOf
     """What opens a round; it has the parameters of ``protocol``."""
+    pace: Pace
+    """Of the run's nodes so far."""
     on_progress: OnProgress | None = None
     refused: Counter[Refusal] = field(default_factory=Counter)
     """How often a reply was not taken, by code, in the last round."""
@@ -66,8 +70,17 @@ class SessionRuntime:
     """Nodes whose contribution was taken in the last round."""
     steps: list[CarriedStep] = field(default_factory=list)
     """What each step of the last round cost."""
+    sessions: int = 0
+    """That the last round has opened."""
     _declined: set[str] = field(default_factory=set)
     """Nodes whose policy refuses this run."""
+    _asked: bool = False
+    """Whether the last round has asked for contributions."""
+    _roster: Roster = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One roster for the whole run: it remembers who was heard from."""
+        self._roster = Roster(self.grid, self.job)
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -81,13 +94,18 @@ class SessionRuntime:
         _require_everybody(requests, attendance)
         self.refused.clear()
         self.steps.clear()
-        self.n_answers = 0
-        begun = self._marker == self._mark(board)
-        try:
-            return self._gathered(board, requests)
-        except TooFewAnswersError as error:
-            sentence = f"round {board.version}: {error} (not taken: {told_refusals(self.refused)})"
-            raise TooFewAnswersError(sentence, given=error.given or begun) from error
+        self.n_answers = self.sessions = 0
+        begun = self._asked = self._marker == self._mark(board)
+        while True:
+            self.sessions += 1
+            try:
+                return self._gathered(board, requests)
+            except TooFewAnswersError as error:
+                if self._asked or self.sessions >= self.job.attempts:
+                    sentence = f"round {board.version}: {error} (not taken: {told_refusals(self.refused)})"
+                    given = error.given or begun
+                    raise TooFewAnswersError(sentence, given=given, asked=self._asked) from error
+            time.sleep(min(_TRY_AGAIN_SECONDS, self.job.grace_seconds))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -100,7 +118,9 @@ class SessionRuntime:
         up, down = sum(step.bytes_up for step in self.steps), sum(step.bytes_down for step in self.steps)
         asked = max((step.asked for step in self.steps), default=0)
         whole = told_of(self.n_answers, self.refused, bytes_up=up, bytes_down=down // max(asked, 1))
-        return {**whole, "protocol": self.protocol.name, "steps": [asdict(step) for step in self.steps]}
+        steps = [asdict(step) for step in self.steps]
+        of_all = {"attempts": self.sessions, TOLD: self.pace.slowest}
+        return {**whole, **of_all, "protocol": self.protocol.name, "steps": steps}
 
     def _gathered(self, board: Board, requests: Sequence[Request]) -> Gathered:
         carrier, session = self._opened(board, requests)
@@ -109,6 +129,7 @@ class SessionRuntime:
             asks = session.asks_contributions
             if asks:
                 write_atomically(self._marker_path, self._mark(board).encode())
+                self._asked = True
             self.steps.append(carrier.carry(session, number))
             self._declined |= carrier.declined(_LASTING)
             if asks:
@@ -121,12 +142,13 @@ class SessionRuntime:
         """A session with those who are there; where they are too few, or a second server is away, it is tried again
         until the deadline.
         """
-        roster, began = Roster(self.grid, self.job), time.monotonic()
+        began = time.monotonic()
         largest = _largest_reply(requests, self.job.most_users)
         while True:
-            there = self._invited(roster.when_enough())
+            there = self._invited(self._roster.when_enough())
             carrier = Carrier(
-                roster=roster,
+                roster=self._roster,
+                pace=self.pace,
                 protocol=self.protocol,
                 run=self.run,
                 board=board,

@@ -20,6 +20,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.sealing import ReplyKey
+from fedboard.server.fleet.pace import TOLD, Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admission import Admission
 from fedboard.server.fleet.rounds.asking import Asking
@@ -34,8 +35,9 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(slots=True, kw_only=True)
 class FleetRuntime:
-    """Asks the nodes of a grid. A round is complete when all expected nodes have answered or refused; it is cut at
-    its deadline, and given up below the quorum.
+    """Asks the nodes of a grid, once a quorum of them was heard from. A round is complete when all expected nodes
+    have answered or refused; it is cut at its deadline. Below the quorum the same question is asked again, so that
+    devices send the answers that they kept; what has come stays. After ``job.attempts`` times it is given up.
 
     Memory: see ``RunningSums``; where it is drawn who takes part, all answers of a round.
     """
@@ -44,6 +46,8 @@ class FleetRuntime:
     job: Job
     run: str
     protocol: Trusted
+    pace: Pace
+    """Of the run's nodes so far."""
     on_progress: OnProgress | None = None
     refused: Counter[Refusal] = field(default_factory=Counter)
     """How often an answer was not taken, by code, in the last round."""
@@ -53,10 +57,18 @@ class FleetRuntime:
     """Of all answers that were taken in the last round."""
     bytes_down: int = 0
     """Of one question of the last round."""
+    attempts: int = 0
+    """How often the last round was asked."""
+    _roster: Roster = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One roster for the whole run: it remembers who was heard from."""
+        self._roster = Roster(self.grid, self.job)
 
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
-        return told_of(self.n_answers, self.refused, bytes_up=self.bytes_up, bytes_down=self.bytes_down)
+        told = told_of(self.n_answers, self.refused, bytes_up=self.bytes_up, bytes_down=self.bytes_down)
+        return {**told, "attempts": self.attempts, TOLD: self.pace.slowest}
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -66,8 +78,11 @@ class FleetRuntime:
         Raises:
             PrivacyError: the requests state who takes part and there is no attendance that draws it, or that it
                 depends on users' numbers.
-            TooFewAnswersError: fewer nodes than the quorum, or fewer users than take part, answered in time.
+            TooFewAnswersError: fewer nodes than the quorum, or fewer users than take part, answered in time; or
+                fewer than the quorum were there, so that nobody was asked.
         """
+        self.refused.clear()
+        self.n_answers = self.bytes_up = self.bytes_down = self.attempts = 0
         if attendance is None:
             require_unsampled(requests)
         if any(is_disjoint(request.release.event()) for request in requests):
@@ -83,7 +98,6 @@ class FleetRuntime:
             private_noise=self.job.noise == "secure",
             reply_key=key.public,
         )
-        self.refused.clear()
         admission = Admission(question=question, requests=tuple(requests), key=key)
         running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
         intake = Intake(running=running, attendance=attendance)
@@ -92,7 +106,8 @@ class FleetRuntime:
         if self.n_answers < self.job.quorum:
             raise TooFewAnswersError(
                 f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
-                f"{self.job.quorum}; nothing was released (not taken: {told_refusals(self.refused)})"
+                f"{self.job.quorum}; nothing was released (asked {told_times(self.attempts)}, not taken: "
+                f"{told_refusals(self.refused)})"
             )
         try:
             sums = intake.sums()
@@ -107,9 +122,9 @@ class FleetRuntime:
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
     def _collect(self, question: Question, admission: Admission, intake: Intake) -> None:
-        """Ask until the round is complete or its time is over."""
+        """Ask until the round is complete, or its time is over and asking again would not help."""
+        nodes = self._roster.when_enough()
         exchange = Exchange(self.grid, largest=admission.largest(self.job.most_users))
-        roster = Roster(self.grid, self.job)
 
         def send(nodes: list[int], seconds: float) -> None:
             exchange.ask(nodes, question.content, group=str(question.round), seconds=seconds)
@@ -117,18 +132,29 @@ class FleetRuntime:
         def take(node: Node, content: bytes) -> None:
             intake.add(node.name, admission.take(node.name, content, max_users=node.max_users), len(content))
 
-        nodes = roster.when_enough()
         self.bytes_down = len(question.content)
+        declined: dict[str, Refusal] = {}
         asking = Asking(
-            roster=roster,
+            roster=self._roster,
             exchange=exchange,
             send=send,
             take=take,
             complete=lambda settled, present, seconds: self._complete(admission, settled, present, seconds),
+            pace=self.pace,
+            again=lambda: self._again(admission, declined),
+            attempts=self.job.attempts,
             progress=self._report,
             refused=self.refused,
+            declined=declined,
         )
         asking.run(nodes, seconds=self.job.deadline_seconds)
+        self.attempts = asking.attempt
+
+    def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
+        """Whether the quorum is missing and can still come; no look at what is in the answers."""
+        quorum, lost = self.job.quorum, len(declined.keys() - admission.users.keys())
+        admitted = self.job.expected_nodes if self.job.nodes is None else len(self.job.nodes)
+        return len(admission.users) < quorum <= admitted - lost
 
     def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
         """As many as are expected have answered; or nobody who is there will still answer, and either as many are
@@ -162,4 +188,9 @@ def told_refusals(refused: Mapping[Refusal, int]) -> str:
     return ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
 
 
-__all__ = ["FleetRuntime", "OnProgress", "told_of", "told_refusals"]
+def told_times(number: int) -> str:
+    """How often, for a sentence."""
+    return "once" if number == 1 else f"{number} times"
+
+
+__all__ = ["FleetRuntime", "OnProgress", "told_of", "told_refusals", "told_times"]

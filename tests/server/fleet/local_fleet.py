@@ -20,7 +20,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
 from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.flower_record import frame_of, record_of
+from fedboard.common.rounds.flower_record import HELLO, frame_of, record_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import Step
 from fedboard.common.wire.refusals import Refusal
@@ -86,6 +86,10 @@ def an_app(tampers: Mapping[int, Tamper]) -> ClientApp:
     """Honest nodes, but for those that tamper with their answers."""
     app = ClientApp()
 
+    @app.query("hello")
+    def greet(message: Message, context: Context) -> Message:
+        return Message(record_of(b""), reply_to=message)
+
     @app.query("round")
     def answer_round(message: Message, context: Context) -> Message:
         content = frame_of(message.content)
@@ -109,6 +113,8 @@ class Weather:
     present: Callable[[], Iterable[int]] | None = None
     holds: Callable[[int], bool] = lambda _: False
     """Whether the reply of this node is held back for now."""
+    mute: Callable[[int], bool] = lambda _: False
+    """Whether this node does not reply to greetings for now."""
     push_fails: Callable[[], None] = lambda: None
     pull_fails: Callable[[list[int]], None] = lambda _: None
     changes: Callable[[Message], Message] = lambda reply: reply
@@ -121,6 +127,7 @@ class StormyGrid(LocalGrid):
         super().__init__(app, n_nodes, {})
         self.weather, self.asked = weather, [0] * n_nodes
         self._node_of: dict[str, int] = {}
+        self._greeted: set[str] = set()
 
     def get_node_ids(self) -> Iterable[int]:
         present = self.weather.present
@@ -135,12 +142,18 @@ class StormyGrid(LocalGrid):
         ids = list(super().push_messages(asked))
         for message, name in zip(asked, ids, strict=True):
             number = message.metadata.dst_node_id - 1
-            self.asked[number] += 1
+            if message.metadata.message_type == HELLO:
+                self._greeted.add(name)
+            else:
+                self.asked[number] += 1
             self._node_of[name] = number
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         ids = list(message_ids)
+        if greetings := [name for name in ids if name in self._greeted]:
+            replying = [name for name in greetings if not self.weather.mute(self._node_of[name])]
+            return super().pull_messages(replying)
         self.weather.pull_fails([self._node_of[name] for name in ids])
         there = [name for name in ids if not self.weather.holds(self._node_of[name])]
         return [self.weather.changes(reply) for reply in super().pull_messages(there)]

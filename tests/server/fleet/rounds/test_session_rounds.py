@@ -17,10 +17,11 @@ from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance, PoissonParticipation
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.flower_record import STEP, frames_of, record_of
+from fedboard.common.rounds.flower_record import HELLO, STEP, frames_of, record_of
 from fedboard.common.rounds.step import Step, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
+from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
@@ -95,6 +96,8 @@ class SteppingGrid(StormyGrid):
         asked = list(messages)
         ids = list(super().push_messages(asked))
         for message, name in zip(asked, ids, strict=True):
+            if message.metadata.message_type == HELLO:
+                continue
             found = frames_of(message.content)
             assert found is not None
             step = Step.from_bytes(found[0])
@@ -240,8 +243,7 @@ def test_what_comes_twice_or_late_counts_once(tmp_path: Path, of_nodes: Callable
     class Slow(SteppingGrid):
         def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
             again = {key for key in nodes.asked if nodes.asked.count(key) > 1}
-            last = nodes.asked[-1][1:]
-            held = (1, *last) not in again
+            held = bool(nodes.asked) and (1, *nodes.asked[-1][1:]) not in again
             return super().pull_messages(
                 [name for name in message_ids if not (held and self._node_of[name] == 1)]
             )
@@ -400,7 +402,9 @@ def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) 
 
     job = Fleet(tmp_path / "run", settings=SECURE).job
     grid, protocol = SteppingGrid(Nodes(), N_NODES, never, Weather()), protocol_of(job)
-    runtime = SessionRuntime(grid=grid, job=job, run="r", protocol=protocol, of_round=lambda _: protocol)
+    runtime = SessionRuntime(
+        grid=grid, job=job, run="r", protocol=protocol, of_round=lambda _: protocol, pace=Pace(job=job)
+    )
     board = Board.load(Path(job.first_board))
     coins = PoissonParticipation(0.5)
     attendance = Attendance(participation=coins, name="preparation", noise=SeededNoise(0))

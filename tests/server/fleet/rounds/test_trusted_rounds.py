@@ -16,6 +16,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.fleet.running import run_job
@@ -244,7 +245,9 @@ def test_progress_counts_nodes(tmp_path: Path) -> None:
 
 def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "run")
-    runtime = FleetRuntime(grid=fleet.grid(), job=fleet.job, run="run-1", protocol=Trusted())
+    runtime = FleetRuntime(
+        grid=fleet.grid(), job=fleet.job, run="run-1", protocol=Trusted(), pace=Pace(job=fleet.job)
+    )
     stated = PoissonParticipation(0.5).event_field("round-0")
     requests = [
         replace(request, release=replace(request.release, participation=stated))
