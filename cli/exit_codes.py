@@ -18,6 +18,8 @@ class ExitCode(IntEnum):
     """A worker process ended; the run stopped at its last checkpoint and can be resumed."""
     NOT_PRIVATE = 5
     """Everything that was checked holds, and the noise is a simulation's: whoever has the seed subtracts it."""
+    ROUNDS_LOST = 6
+    """The training is over, and lost a larger share of its rounds than ``rounds.most_lost`` allows."""
     BUG = 70
     """Not foreseen: a bug (EX_SOFTWARE)."""
     INTERRUPTED = 130
@@ -31,6 +33,7 @@ MEANINGS = {
     ExitCode.REFUSED: "refused: it would break or blur a privacy guarantee",
     ExitCode.WORKER_DIED: "a worker process died; go on with --resume",
     ExitCode.NOT_PRIVATE: "everything checked holds, but the noise is a simulation's: not private",
+    ExitCode.ROUNDS_LOST: "the training is over, and lost more of its rounds than it may",
     ExitCode.BUG: "a bug in fedboard",
     ExitCode.INTERRUPTED: "interrupted",
 }

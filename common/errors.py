@@ -51,11 +51,18 @@ class WorkerDiedError(FedboardError):
     exit_code: ClassVar[int] = 4
 
 
+class RoundsLostError(FedboardError):
+    """A training is over, and lost a larger share of its rounds than it may."""
+
+    exit_code: ClassVar[int] = 6
+
+
 __all__ = [
     "BudgetExceededError",
     "FedboardError",
     "InputError",
     "PrivacyError",
+    "RoundsLostError",
     "StorageError",
     "TooFewAnswersError",
     "WorkerDiedError",

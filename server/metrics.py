@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedboard.common.errors import InputError
 from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
+from fedboard.server.health import failures_of, health
+from fedboard.server.run_fares import Fares
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -56,6 +58,7 @@ def start_metrics(
     *,
     service: ServiceCounters | None = None,
     problem: Callable[[], str | None] = lambda: None,
+    most_lost: float = 1.0,
 ) -> RunningMetrics:
     """Serve ``/metrics`` and ``/healthz``.
 
@@ -65,6 +68,7 @@ def start_metrics(
         folder: of a run; its ``rounds.jsonl`` and ``counts/*.json`` are read on each request.
         service: counters of a board service in this process.
         problem: a sentence where something is wrong; ``/healthz`` then answers 503 with it.
+        most_lost: share of the run's rounds above which it answers 503 too.
 
     Raises:
         InputError: the address cannot be used.
@@ -79,9 +83,9 @@ def start_metrics(
             if self.path == "/metrics":
                 self._answer(200, _TEXT, generate_latest(registry))
             elif self.path == "/healthz":
-                wrong = problem()
-                health = {"status": "ok"} if wrong is None else {"status": "failing", "problem": wrong}
-                self._answer(200 if wrong is None else 503, "application/json", json.dumps(health).encode())
+                lines, failures = (None, 0.0) if folder is None else (_lines(folder), failures_of(folder))
+                status, told = health(problem(), lines, failures=failures, most_lost=most_lost)
+                self._answer(status, "application/json", json.dumps(told).encode())
             else:
                 self._answer(404, _TEXT, b"/metrics and /healthz are here\n")
 
@@ -136,6 +140,8 @@ def _round_metrics(lines: list[dict[str, Any]]) -> "Iterator[Metric]":
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     yield CounterMetricFamily("fedboard_rounds", "Rounds that ended with a board.", value=len(lines))
+    lost = Fares.of(lines).lost
+    yield CounterMetricFamily("fedboard_rounds_lost", "Rounds that were paid for and lost.", value=lost)
     for name, sentence in _TOTALS.items():
         total = sum(_number(line.get(name)) for line in lines)
         yield CounterMetricFamily(f"fedboard_round_{name}", sentence, value=total)

@@ -109,6 +109,8 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         expected_nodes=rounds.expected_nodes,
         quorum=rounds.quorum,
         deadline_seconds=rounds.deadline_seconds,
+        longest_deadline_seconds=rounds.longest_deadline_seconds,
+        attempts=rounds.attempts,
         grace_seconds=rounds.grace_seconds,
         resend_seconds=rounds.resend_seconds,
         poll_seconds=rounds.poll_seconds,

@@ -1,11 +1,14 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
+import json
 from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 import click
+
+from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.server.fleet.plan.settings import FleetSettings
@@ -33,16 +36,26 @@ Examples:
     help="Read everything, make board 0, say what it promises, try the ports, and end.",
 )
 @click.option("--until-trained", is_flag=True, help="End when the training is complete, or cannot be.")
-def server(config: Path, check: bool, until_trained: bool) -> None:
+@click.option(
+    "--status", is_flag=True, help="Say how the training fares: rounds made and lost, epsilon spent; and end."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --status: one JSON object on stdout.")
+def server(config: Path, check: bool, until_trained: bool, status: bool, as_json: bool) -> None:
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
 
     It stays until Ctrl-C or SIGTERM, starts again whatever ends, and goes on from its state folder after a crash.
+    A training that is over and lost more of its rounds than rounds.most_lost ends with exit code 6.
     """
     from fedboard.cli.fleet.fleet_job import prepare
     from fedboard.server.fleet.plan.credentials import require_credentials
     from fedboard.server.fleet.plan.settings import read_settings
 
     settings = read_settings(config)
+    if status:
+        _tell_status(settings, as_json=as_json)
+        return
+    if as_json:
+        raise InputError("--json goes with --status")
     require_credentials(settings)
     board = prepare(settings)
     privacy = settings.privacy
@@ -57,10 +70,34 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
     from fedboard.server.fleet.processes.supervisor import Supervisor
 
     _say(f"devices connect to {settings.network.listen}:{settings.network.port}")
+    supervisor = Supervisor(settings, config.absolute(), say=_say)
     try:
-        Supervisor(settings, config.absolute(), say=_say).run(Event(), until_trained=until_trained)
+        supervisor.run(Event(), until_trained=until_trained)
     except KeyboardInterrupt:
         _say("stopped; start it again to go on")
+    supervisor.require_few_lost()
+
+
+def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
+    """From the files alone, whether the server is running or not."""
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.fleet.processes.work_locks import is_locked
+    from fedboard.server.fleet.rounds.round_log import RoundLog
+    from fedboard.server.run_fares import Fares, require_few_lost
+
+    state = StateFolder.of(settings)
+    fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())
+    running, epsilon = state.lock.exists() and is_locked(state.lock), settings.privacy.epsilon
+    rounds = {"planned": fares.planned, "made": fares.made, "lost": fares.lost}
+    budget = {"spent": fares.spent, "limit": epsilon, "left": max(epsilon - fares.spent, 0.0)}
+    if as_json:
+        record = {"name": settings.name, "running": running, "rounds": rounds, "epsilon": budget}
+        click.echo(json.dumps(record))
+    else:
+        click.echo(
+            f"{settings.name}: {fares.sentence} of {epsilon:g}; a server is {'' if running else 'not '}running here"
+        )
+    require_few_lost(fares, most_lost=settings.rounds.most_lost)
 
 
 def _require_ports(settings: "FleetSettings") -> None:

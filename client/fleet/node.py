@@ -34,6 +34,8 @@ ClientCallable: TypeAlias = Callable[[Message, Context], Message]
 _log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
+_TIMES_A_REQUEST: Final = 4.0
+"""The least pause between two requests for work, counted in the time that one takes."""
 _JITTER: Final = (0.8, 1.2)
 APP_FAILED: Final = "app-failed"
 """All that a server learns of an exception."""
@@ -153,8 +155,9 @@ class WarmNode:
                         self._connection.activate()
                         _log.info("connected to %s", self.settings.server)
                     admitted = True
+                    began = time.monotonic()
                     if not self._work():
-                        stop.wait(self.settings.poll_seconds * random.uniform(*_JITTER))
+                        stop.wait(self._pause(time.monotonic() - began) * random.uniform(*_JITTER))
                     wait, trouble = _FIRST_WAIT, None
                 except Exception as error:
                     found = _trouble(error, admitted=admitted)
@@ -165,6 +168,12 @@ class WarmNode:
                     stop.wait(wait * random.uniform(*_JITTER))
                     wait = min(2 * wait, _LONGEST_WAIT)
         return self.tally
+
+    def _pause(self, took: float) -> float:
+        """Until the next request for work, where the last one took so long: a server that is slow is asked less, or
+        the requests of all devices would leave it no time for anything else, their heartbeats among it.
+        """
+        return max(self.settings.poll_seconds, min(_TIMES_A_REQUEST * took, _LONGEST_WAIT))
 
     def _work(self) -> bool:
         """Send the answer that waits, or make the next one. False where there is nothing to do."""

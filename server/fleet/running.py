@@ -30,6 +30,7 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
 from fedboard.server.publication import BoardStore
+from fedboard.server.run_fares import PLANNED
 from fedboard.server.run_ledger import open_run_ledger, plan_of
 from fedboard.server.training import FinishedRound, Training
 
@@ -69,7 +70,7 @@ def run_job(
         for finished in training.rounds(board):
             board = finished.board
             _write_certificate(folder, board)
-            log.append(finished, runtime.told())
+            log.append(finished, {**runtime.told(), PLANNED: len(task.plan())})
             if on_round is not None:
                 on_round(finished)
         _write_certificate(folder, board)

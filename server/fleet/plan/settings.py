@@ -11,7 +11,7 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import public_key_pem
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.server.fleet.plan.job import MOST_USERS
+from fedboard.server.fleet.plan.job import MOST_ATTEMPTS, MOST_USERS
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -69,9 +69,19 @@ class RoundsSection(_Section, frozen=True, kw_only=True):
     expected_nodes: int
     """A round begins when as many nodes are there; >= 1."""
     quorum: int
-    """A round with fewer answers is given up, its budget spent; in [1, expected_nodes]."""
+    """Fewest answers that make a round; nobody is asked before as many nodes were heard from. In [1,
+    expected_nodes]."""
     deadline_seconds: float = 600.0
-    """How long a round waits for answers; > 0."""
+    """How long a round waits for answers, at least; > 0. Where nodes took long so far it is four times what the
+    slowest took, and it doubles each time a round is asked again."""
+    longest_deadline_seconds: float | None = None
+    """To which it may grow; >= deadline_seconds. Four times deadline_seconds if not given."""
+    attempts: int = 3
+    """How often a round that lacks its quorum is asked, with the same question, before it is given up and its
+    budget is lost; in [1, 100]."""
+    most_lost: float = 0.2
+    """A training that lost a larger share of its rounds ends with exit code 6, and ``/healthz`` fails; in [0,
+    1]."""
     poll_seconds: float = 0.2
     """How often the server looks for answers; in [0.01, 60]."""
     grace_seconds: float = 30.0
@@ -194,6 +204,12 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
             <= len(self.nodes),
             "rounds.quorum must be in [1, expected_nodes]": 1 <= rounds.quorum <= rounds.expected_nodes,
             "rounds.deadline_seconds must be in (0, 1000000)": 0 < rounds.deadline_seconds < _MOST_SECONDS,
+            "rounds.longest_deadline_seconds must be in [rounds.deadline_seconds, 1000000)": (
+                rounds.longest_deadline_seconds is None
+                or rounds.deadline_seconds <= rounds.longest_deadline_seconds < _MOST_SECONDS
+            ),
+            f"rounds.attempts must be in [1, {MOST_ATTEMPTS}]": 1 <= rounds.attempts <= MOST_ATTEMPTS,
+            "rounds.most_lost must be in [0, 1]": 0 <= rounds.most_lost <= 1,
             "rounds.grace_seconds must be in (0, 1000000)": 0 < rounds.grace_seconds < _MOST_SECONDS,
             "rounds.resend_seconds must be in (0, 1000000)": 0 < rounds.resend_seconds < _MOST_SECONDS,
             "rounds.poll_seconds must be in [0.01, 60]": 0.01 <= rounds.poll_seconds <= 60,

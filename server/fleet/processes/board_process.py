@@ -36,6 +36,7 @@ def main() -> None:
                     StateFolder.of(settings).run,
                     service=None if service is None else service.counters,
                     problem=lambda: None if service is None else service.problem,
+                    most_lost=settings.rounds.most_lost,
                 )
             )
         while service is None or not service.wait(1.0):

@@ -29,6 +29,7 @@ from fedboard.server.fleet.processes.superlink import superlink_command, superli
 from fedboard.server.fleet.processes.training_run import TrainingRun
 from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.run_fares import LOST, Fares, require_few_lost
 
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
@@ -104,6 +105,20 @@ class Supervisor:
                     raise TrainingFailedError(f"the training fails: {self._training.problem}")
                 stop.wait(_TICK_SECONDS)
 
+    @property
+    def fares(self) -> Fares:
+        """How the training fares so far."""
+        return Fares.of(self._rounds())
+
+    def require_few_lost(self) -> None:
+        """Hold a training that is over against the share of rounds that it may lose.
+
+        Raises:
+            RoundsLostError: it lost more.
+        """
+        if self._training.complete:
+            require_few_lost(self.fares, most_lost=self._settings.rounds.most_lost)
+
     def _tend(self) -> None:
         if self._superlink.starts and self._superlink.pid is None and not self._begun:
             self._forget_messages()
@@ -143,14 +158,17 @@ class Supervisor:
         lines = self._rounds()
         for line in lines[self._told_rounds :]:
             more = "".join(f", {count} {code}" for code, count in sorted(line.get("refused", {}).items()))
+            times = line.get("attempts", 1)
+            again = f", asked {times} times" if times > 1 else ""
+            lost = ", LOST: its budget is spent and nothing came of it" if line.get(LOST) else ""
             self._say(
-                f"round {line['round']}: {line.get('answers', 0)} answers{more}, {line['seconds']:.2f} s, "
-                f"epsilon so far {line['epsilon_spent']:.3g}"
+                f"round {line['round']}: {line.get('answers', 0)} answers{more}{again}{lost}, "
+                f"{line['seconds']:.2f} s, epsilon so far {line['epsilon_spent']:.3g}"
             )
         self._told_rounds = len(lines)
         if self._training.complete and not self._told_end:
             self._told_end = True
-            self._say("the training is complete")
+            self._say(f"the training is {'over' if self.fares.lost else 'complete'}: {self.fares.sentence}")
 
     def _rounds(self) -> list[dict[str, Any]]:
         return RoundLog(self._state.run / "rounds.jsonl").lines()

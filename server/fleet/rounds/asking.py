@@ -15,6 +15,8 @@ _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 _MOST_FAILURES = 10
 """Of one question, before a node that is there is given up."""
 _LOOK_FOR_NODES_SECONDS = 2.0
+_TIMES_A_LOOK, _LONGEST_PAUSE = 2.0, 5.0
+"""A SuperLink that is slow is asked less: the least pause between two looks, in the time that one takes; in s."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class Asking:
         until = began + self.pace.patience(seconds)
         self._ask(set(known), until)
         while True:
+            looked_at = time.monotonic()
             for reply in self.exchange.replies():
                 settled |= self._settled(reply, known[reply.node_id])
             self.progress(len(settled))
@@ -73,7 +76,8 @@ class Asking:
                 self.attempt += 1
                 until = now + self.pace.patience(seconds, attempt=self.attempt)
                 self._ask((present & set(known)) - settled, until)
-            time.sleep(job.poll_seconds)
+            took = time.monotonic() - looked_at
+            time.sleep(max(job.poll_seconds, min(_TIMES_A_LOOK * took, _LONGEST_PAUSE)))
             if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, job.resend_seconds):
                 found = self.roster.present()
                 looked, present = now, set(found)

@@ -14,6 +14,8 @@ from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.exchange import Exchange
 
 _LARGEST_GREETING = 1 << 12
+_LONGEST_PAUSE = 5.0
+"""Between two looks at a SuperLink that is slow, seconds."""
 
 
 class Node(NamedTuple):
@@ -67,8 +69,9 @@ class Roster:
         job, began, greetings = self.job, time.monotonic(), Exchange(self.grid, largest=_LARGEST_GREETING)
         since = began - job.grace_seconds
         while True:
+            looked = time.monotonic()
             there = self._heard_from(greetings, since)
-            waited = time.monotonic() - began
+            waited, took = time.monotonic() - began, time.monotonic() - looked
             enough = len(there) >= job.quorum and waited >= min(job.grace_seconds, job.deadline_seconds)
             if len(there) >= job.expected_nodes or enough:
                 return there
@@ -78,7 +81,7 @@ class Roster:
                     "was spent",
                     asked=False,
                 )
-            time.sleep(job.poll_seconds)
+            time.sleep(max(job.poll_seconds, min(2.0 * took, _LONGEST_PAUSE)))
 
     def _heard_from(self, greetings: Exchange, since: float) -> dict[int, Node]:
         """Those of the listed nodes that were heard from after ``since``; the others are greeted."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedboard.server.run_fares import LOST
 from fedboard.server.training import FinishedRound
 
 
@@ -23,7 +24,7 @@ class RoundLog:
             "round": finished.board.version - 1,
             "board_digest": finished.board.digest,
             "releases": list(finished.releases),
-            "lost": finished.lost,
+            LOST: finished.lost,
             "rejected_rows": finished.rejected_rows,
             "seconds": finished.seconds,
             "epsilon_spent": finished.spent.epsilon,

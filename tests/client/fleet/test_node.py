@@ -150,3 +150,11 @@ def test_the_files_of_a_device_are_checked_at_the_start(settings: NodeSettings, 
     settings.root_certificate.write_text("no certificate")
     with pytest.raises(InputError, match=r"authority\.pem: .* ca_certificate .* this file is none"):
         WarmNode(settings, lambda message, context: message)
+
+
+def test_a_server_that_is_slow_is_asked_for_work_less_often(settings: NodeSettings) -> None:
+    node = WarmNode(settings, lambda message, context: message)
+
+    assert node._pause(0.001) == settings.poll_seconds
+    assert node._pause(1.0) == 4.0
+    assert node._pause(1000.0) == 10.0  # and not for ever
