@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, Float32Array, IndexArray, IntArray
+from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
 
 
@@ -25,7 +25,10 @@ class Cohort:
     n_items: int
     """Size of the public catalogue."""
     first_row: int = 0
-    """Number of the first row in the population, so that per-user seeds do not depend on the split."""
+    """Number of the first row in the population."""
+    user_keys: BitArray | None = None
+    """uint64, shape (n_users,): a number of each user's own that follows from her id alone, so that what is drawn
+    by it does not depend on who else is there; None where rows have numbers that never shift. Private."""
 
     def __post_init__(self) -> None:
         """Check shapes, not values: readers check values where they can name file and line.
@@ -37,6 +40,8 @@ class Cohort:
             raise InputError(
                 "a cohort needs indptr of shape (n_users + 1,) and items and ratings of one shape"
             )
+        if self.user_keys is not None and self.user_keys.shape != (self.n_users,):
+            raise InputError("a cohort needs one user key for each row, or none at all")
 
     @property
     def n_users(self) -> int:
@@ -53,6 +58,13 @@ class Cohort:
         """Ratings per user, int64, shape (n_users,). Private."""
         return np.diff(self.indptr)
 
+    @property
+    def keys(self) -> BitArray:
+        """What coins of a user are thrown by, uint64, shape (n_users,): her key, or her row's number. Private."""
+        if self.user_keys is not None:
+            return self.user_keys
+        return np.arange(self.first_row, self.first_row + self.n_users, dtype=np.uint64)
+
     def user_of_entry(self) -> IndexArray:
         """Row number of each rating, int32, shape (n_ratings,)."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.counts)
@@ -66,6 +78,7 @@ class Cohort:
             ratings=self.ratings[first:last],
             n_items=self.n_items,
             first_row=self.first_row + start,
+            user_keys=None if self.user_keys is None else self.user_keys[start:stop],
         )
 
     def where(self, keep: BoolArray) -> "Cohort":
@@ -81,6 +94,7 @@ class Cohort:
             ratings=self.ratings[keep],
             n_items=self.n_items,
             first_row=self.first_row,
+            user_keys=self.user_keys,
         )
 
 

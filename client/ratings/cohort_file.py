@@ -1,7 +1,8 @@
 """The ratings of many users on one machine: what a gateway (a hospital, a household, a test node) answers from.
 
 A folder of plain arrays, memory-mapped: ``indptr.npy`` (int64), ``items.npy`` (int32), ``ratings.npy`` (float32)
-as in ``fedboard.common.cohort.Cohort``, and ``cohort.json`` with the item ids that the item numbers stand for.
+as in ``fedboard.common.cohort.Cohort``, ``user_keys.npy`` (uint64) where the cohort has keys of its users, and
+``cohort.json`` with the item ids that the item numbers stand for.
 """
 
 from dataclasses import replace
@@ -24,12 +25,14 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "items": np.dtype(np.int32),
     "ratings": np.dtype(np.float32),
 }
+_KEYS = "user_keys"
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: int
     item_ids: tuple[str, ...]
     first_row: int = 0
+    user_keys: bool = False
 
 
 class CohortFile:
@@ -52,7 +55,8 @@ class CohortFile:
             InputError: a file is missing, damaged, or its numbers make no sense.
         """
         header = _read_header(folder)
-        indptr, items, ratings = (_read_array(folder, name) for name in _DTYPES)
+        indptr, items, ratings = (_read_array(folder, name, dtype) for name, dtype in _DTYPES.items())
+        keys = _read_array(folder, _KEYS, np.dtype(np.uint64)) if header.user_keys else None
         try:
             cohort = Cohort(
                 indptr=indptr,
@@ -60,6 +64,7 @@ class CohortFile:
                 ratings=ratings,
                 n_items=len(header.item_ids),
                 first_row=header.first_row if first_row is None else first_row,
+                user_keys=keys,
             )
             _require_sound(cohort)
         except InputError as error:
@@ -92,7 +97,8 @@ class CohortFile:
             n_users=self._cohort.n_users,
             n_items=len(item_ids),
         )
-        return replace(renumbered, first_row=self._cohort.first_row)
+        own = self._cohort
+        return replace(renumbered, first_row=own.first_row, user_keys=own.user_keys)
 
 
 def write_cohort(folder: Path, cohort: Cohort, item_ids: tuple[str, ...]) -> None:
@@ -101,7 +107,7 @@ def write_cohort(folder: Path, cohort: Cohort, item_ids: tuple[str, ...]) -> Non
     Args:
         folder: made if it is missing; it and its files are readable by their owner alone, also if they were
             not before.
-        cohort: its ``first_row`` is kept. Private.
+        cohort: its ``first_row`` and the keys of its users are kept. Private.
         item_ids: the id of each item number. Public.
 
     Raises:
@@ -115,7 +121,15 @@ def write_cohort(folder: Path, cohort: Cohort, item_ids: tuple[str, ...]) -> Non
     for name, dtype in _DTYPES.items():
         with open_private(folder / f"{name}.npy") as stream:
             np.save(stream, np.ascontiguousarray(getattr(whole, name), dtype=dtype))
-    header = _Header(format=_FORMAT, item_ids=tuple(item_ids), first_row=cohort.first_row)
+    if whole.user_keys is not None:
+        with open_private(folder / f"{_KEYS}.npy") as stream:
+            np.save(stream, np.ascontiguousarray(whole.user_keys, dtype=np.uint64))
+    header = _Header(
+        format=_FORMAT,
+        item_ids=tuple(item_ids),
+        first_row=cohort.first_row,
+        user_keys=whole.user_keys is not None,
+    )
     write_private(folder / "cohort.json", msgspec.json.encode(header))
 
 
@@ -135,14 +149,14 @@ def _read_header(folder: Path) -> _Header:
     return header
 
 
-def _read_array(folder: Path, name: str) -> NDArray[Any]:
+def _read_array(folder: Path, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
     place = folder / f"{name}.npy"
     try:
         array: NDArray[Any] = np.load(place, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{place}: cannot be read; write the folder again") from error
-    if array.ndim != 1 or array.dtype != _DTYPES[name]:
-        raise InputError(f"{place}: must be one column of {_DTYPES[name]}; write the folder again")
+    if array.ndim != 1 or array.dtype != dtype:
+        raise InputError(f"{place}: must be one column of {dtype}; write the folder again")
     return array
 
 

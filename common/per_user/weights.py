@@ -9,6 +9,7 @@ from fedboard.common.arrays import BitArray, BoolArray, FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.kernels import unit_rows
+from fedboard.common.mixing import mix64
 
 _KEY_BITS = 48
 _KEY_MASK = np.uint64((1 << _KEY_BITS) - 1)
@@ -100,15 +101,15 @@ def entry_weights(
     """Weight w_ij of each rating of a cohort. Private.
 
     Guarantee: the squares of a user's weights add to at most 1 (within rounding; truncation to the grid and
-    ``check_rows`` make it exact), and her weights depend on her own row, omega and the seed alone, however
-    the users are split into cohorts.
+    ``check_rows`` make it exact), and her weights depend on her own row and key, omega and the seed
+    alone, however the users are split into cohorts.
 
     Args:
         scheme: one of ``WeightScheme``.
         cohort: the users. Private.
         omega: float64, shape (n_items,), from ``item_weights`` of the same scheme. Public.
         items_per_user: k >= 1, for uniform and tail; users with fewer items get 1 / sqrt k on each. Public.
-        seed: 0 <= seed < 2^64, for uniform: draws the sample from seed, user row and item.
+        seed: 0 <= seed < 2^64, for uniform: draws the sample from seed, user key and item.
         backend: which kernels compute; never changes what is computed.
 
     Returns:
@@ -161,26 +162,16 @@ def _smallest_in_row(cohort: Cohort, keys: BitArray, number: int) -> BoolArray:
 
 
 def _random_keys(cohort: Cohort, seed: int) -> BitArray:
-    """Keys below 2^48 that order each row at random: a function of seed, row number in the population and
-    item.
+    """Keys below 2^48 that order each row at random: a function of seed, the user's key and the item.
 
     Items of one row get distinct keys, since adding a row constant and mixing are both one to one.
     """
-    rows = np.arange(cohort.first_row, cohort.first_row + cohort.n_users, dtype=np.uint64)
-    row_keys = _mix64(_mix64(np.array([seed], dtype=np.uint64)) + rows) & _KEY_MASK
+    row_keys = mix64(mix64(np.array([seed], dtype=np.uint64)) + cohort.keys) & _KEY_MASK
     return _mix48(np.repeat(row_keys, cohort.counts) + cohort.items.astype(np.uint64))
 
 
-def _mix64(words: BitArray) -> BitArray:
-    """The output function of splitmix64 (Steele, Lea and Flood 2014, doi:10.1145/2714064.2660195)."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
-
-
 def _mix48(words: BitArray) -> BitArray:
-    """A one to one mix of 48-bit words: odd multipliers and right shifts, as in ``_mix64``. Works in
+    """A one to one mix of 48-bit words: odd multipliers and right shifts, as in ``mix64``. Works in
     place.
     """
     for multiplier in (0xBF58476D1CE5, 0x94D049BB1331, 0x9E3779B97F4B):

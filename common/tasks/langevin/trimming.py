@@ -21,7 +21,7 @@ def kept_ratings(cohort: Cohort, *, most: int, seed: int) -> BoolArray:
     Args:
         cohort: private.
         most: tau >= 1. Public.
-        seed: of the draw, which depends on it, the user's row and the item alone.
+        seed: of the draw, which depends on it, the user's key and the item alone.
     """
     equal = np.ones(cohort.n_items)
     return entry_weights(WeightScheme.UNIFORM, cohort, equal, items_per_user=most, seed=seed) > 0

@@ -47,6 +47,18 @@ def test_it_is_read_as_it_was_written(folder: Path, board: Board) -> None:
     assert CohortFile.open(folder).n_users == COHORT.n_users
 
 
+def test_keys_of_users_stay_with_their_rows(tmp_path: Path, board: Board) -> None:
+    keys = np.random.default_rng(0).integers(0, 2**64, COHORT.n_users, dtype=np.uint64)
+    write_cohort(tmp_path / "keyed", replace(COHORT, user_keys=keys).rows(3, 9), IDS)
+    other = replace(board, catalogue=Catalogue(item_ids=IDS[::-1]), _digest=[])
+
+    stored = CohortFile.open(tmp_path / "keyed")
+    for own in (stored.cohort(board), stored.cohort(other), stored.cohort(board).rows(0, 6)):
+        np.testing.assert_array_equal(own.keys, keys[3:9])
+        np.testing.assert_array_equal(own.where(own.ratings > 3).keys, keys[3:9])
+    assert COHORT.keys.tolist() == list(range(100, 100 + COHORT.n_users))  # where there are none: row numbers
+
+
 def test_a_part_of_a_cohort_is_written_whole(tmp_path: Path, board: Board) -> None:
     part = Cohort(
         indptr=COHORT.indptr[3:9], items=COHORT.items, ratings=COHORT.ratings, n_items=N_ITEMS, first_row=3
