@@ -35,8 +35,8 @@ class DataConfig(_Section, frozen=True, kw_only=True):
     ``fedboard.simulations.datasets.features``. For algorithms that use them."""
     catalogue: Literal["rated", "listed", "declared"] = "rated"
     """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
-    file; ``declared``: the rated ones, and you vouch that this list is public anyway. Secure noise needs one of
-    the last two."""
+    file; ``declared``: the list that an npz file brings of its own, and you vouch that it is public. Secure noise
+    needs one of the last two, and a list that stands apart from the ratings."""
     synthetic: dict[str, Any] = {}
     """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
 
@@ -47,11 +47,13 @@ class SplitConfig(_Section, frozen=True, kw_only=True):
     kind: Literal["auto", "ratings", "users"] = "auto"
     """``ratings``: a share of all ratings; ``users``: whole users (top-k); ``auto`` follows the feedback."""
     seed: int = 0
+    """Of the coins; with its id and hers alone it decides about a rating."""
     validation: float | None = None
-    """Share of the ratings; default 0.1, or none where the data set has its own test part."""
+    """Share of the ratings that is expected; default 0.1, or none where the data set has its own test part."""
     test: float = 0.1
+    """Share of the ratings that is expected (``ratings``)."""
     held_out_users: float = 0.1
-    """Share of the users in each of validation and test (``users``)."""
+    """Probability that a user is held out, for each of validation and test; in (0, 0.5) (``users``)."""
     positive_above: float = 3.5
     """Ratings above this count as positive (``users``)."""
 
@@ -93,7 +95,7 @@ class PersonalLevel(_Section, frozen=True, kw_only=True):
     epsilon: float
     """Theirs; > 0, at most the run's."""
     share: float
-    """Of all users; in (0, 1]. Who they are is drawn by row number, whatever the ratings. Public."""
+    """Of all users; in (0, 1]. Who they are is drawn by a coin of each user's id, whatever the ratings. Public."""
 
 
 class PrivacyConfig(_Section, frozen=True, kw_only=True):
@@ -216,7 +218,7 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
         ):
             raise ValueError(
                 "secure noise needs a catalogue that does not depend on the ratings: set data.catalogue to "
-                "'listed' (every item of the titles file), or to 'declared' if the list of rated items is public"
+                "'listed' (every item of the titles file), or to 'declared' if an npz file brings a public list"
             )
         present = self.privacy.participation.kind
         if present != "full" and self.run.protocol != "trusted":

@@ -37,6 +37,8 @@ class Problem:
     split: RatingSplit | UserSplit
     catalogue_origin: str
     """Where the list of items comes from, for the certificate."""
+    catalogue_listed: bool = False
+    """Whether that list stands apart from the ratings; secret noise needs it."""
     item_features: ItemFeatures | None = None
     """What is publicly known about the items, in the order of the catalogue."""
 
@@ -74,15 +76,30 @@ def load_problem(config: SimulationConfig) -> Problem:
             "implicit feedback on held-out users (split.kind 'users')"
         )
     split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
+    if (
+        config.privacy.noise == "seeded"
+    ):  # a private run must not say so: it goes on, and gives what nobody gives
+        _require_something_to_learn(split, config)
     return Problem(
         name=ratings.name,
         catalogue=Catalogue(item_ids=tuple(str(i) for i in ratings.item_ids), titles=ratings.titles),
         rating_range=ratings.rating_range,
         train=split.train,
         split=split,
-        catalogue_origin=_origin(config.data),
+        catalogue_origin=_origin(config.data, listed=ratings.items_listed),
+        catalogue_listed=ratings.items_listed,
         item_features=_item_features(config.data, ratings),
     )
+
+
+def _require_something_to_learn(split: RatingSplit | UserSplit, config: SimulationConfig) -> None:
+    if split.train.n_ratings == 0:
+        part = f"of users with enough ratings above {config.split.positive_above:g}, " * (
+            config.split_kind == "users"
+        )
+        raise InputError(
+            f"the split leaves no rating {part}to learn from: give more ratings, or smaller shares to hold out."
+        )
 
 
 def _item_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
@@ -93,12 +110,12 @@ def _item_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
     return load_item_features(find_data(config.features), ratings.item_ids.tolist())
 
 
-def _origin(config: DataConfig) -> str:
-    if config.source == "synthetic" or config.catalogue == "declared":
-        return "declared public"
-    if config.catalogue == "listed":
+def _origin(config: DataConfig, *, listed: bool) -> str:
+    if not listed:
+        return "read off the ratings: which items are listed is not covered by the guarantee"
+    if config.source != "synthetic" and config.catalogue == "listed":
         return "all that the titles file lists"
-    return "read off the ratings: which items are listed is not covered by the guarantee"
+    return "declared public"
 
 
 def load_data(config: DataConfig) -> Ratings:
@@ -129,12 +146,11 @@ def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
 
 
 def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
-    held_out = round(config.split.held_out_users * ratings.n_users)
     return split_users(
         ratings,
         seed=config.split.seed,
-        held_out_validation=held_out,
-        held_out_test=held_out,
+        validation=config.split.held_out_users,
+        test=config.split.held_out_users,
         positive_above=config.split.positive_above,
     )
 

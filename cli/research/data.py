@@ -52,18 +52,14 @@ def cohort(path: str, folder: Path, users: str, data_format: str | None, rating_
     readable by its owner alone.
     """
     from fedboard.client.ratings.cohort_file import write_cohort
-    from fedboard.common.cohort import cohort_from_triples
     from fedboard.simulations.datasets import find_data, load_ratings
 
     if (folder / "cohort.json").exists():
         raise InputError(f"{folder}: there is a cohort already; delete that folder, or choose another one")
     scale = None if rating_range is None else parse_range(rating_range)
     ratings = load_ratings(find_data(path), format=data_format, rating_range=scale)
-    everybody = cohort_from_triples(
-        ratings.users, ratings.items, ratings.values, n_users=ratings.n_users, n_items=ratings.n_items
-    )
     first, last = _slice(users, ratings.n_users)
-    rows = everybody.rows(first, last)
+    rows = ratings.cohort().rows(first, last)
     write_cohort(folder, rows, tuple(ratings.item_ids.tolist()))
     click.echo(f"{last - first:,} users with {rows.n_ratings:,} ratings in {folder}")
 

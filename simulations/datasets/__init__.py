@@ -1,6 +1,7 @@
 """Data sets: one reader per format, the synthetic set, and a summary for their owner."""
 
 from fedboard.simulations.datasets.columns import ColumnMapping
+from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.loading import load_ratings
 from fedboard.simulations.datasets.named import find_data
 from fedboard.simulations.datasets.ratings import Ratings, Triples
@@ -11,11 +12,13 @@ from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_r
 __all__ = [
     "FORMATS",
     "ColumnMapping",
+    "Kind",
     "Ratings",
     "SyntheticConfig",
     "Triples",
     "describe",
     "find_data",
+    "id_keys",
     "load_ratings",
     "synthetic_ratings",
 ]

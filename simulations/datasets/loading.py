@@ -159,6 +159,7 @@ def _assemble(
         titles=titles,
         rating_range=rating_range,
         name=name,
+        items_listed=catalogue is not None and not catalogue.rated_only,
     )
 
 

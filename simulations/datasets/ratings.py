@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import Float32Array, IndexArray
+from fedboard.common.arrays import BitArray, Float32Array, IndexArray
 from fedboard.common.cohort import Cohort
+from fedboard.simulations.datasets.id_keys import Kind, id_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -51,6 +52,8 @@ class Ratings:
     """Lowest and highest rating that the scale allows, both inclusive. Public, never read off the data."""
     name: str
     """Short name for reports, such as ``ml-1m``."""
+    items_listed: bool = False
+    """Whether the list of items stands apart from the ratings, so that it is the same whoever rated what."""
     test: Triples | None = None
     """The test part that the data set itself brings; not contained in the ratings above."""
 
@@ -69,13 +72,19 @@ class Ratings:
         """Number of ratings, without those of ``test``."""
         return int(self.users.size)
 
+    def user_keys(self) -> BitArray:
+        """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""
+        return id_keys(self.user_ids.tolist(), Kind.USER)
+
     def cohort(self) -> Cohort:
         """All ratings as a cohort; items and ratings are shared, not copied."""
-        return sorted_cohort(self.users, self.items, self.values, n_users=self.n_users, n_items=self.n_items)
+        return sorted_cohort(
+            self.users, self.items, self.values, user_keys=self.user_keys(), n_items=self.n_items
+        )
 
 
 def sorted_cohort(
-    users: IndexArray, items: IndexArray, values: Float32Array, *, n_users: int, n_items: int
+    users: IndexArray, items: IndexArray, values: Float32Array, *, user_keys: BitArray, n_items: int
 ) -> Cohort:
     """Make a cohort of triples that are already sorted by user and item; nothing is copied.
 
@@ -83,12 +92,12 @@ def sorted_cohort(
         users: int32, shape (n_ratings,), ascending.
         items: int32, shape (n_ratings,), ascending and unique within a user.
         values: float32, shape (n_ratings,).
-        n_users: number of rows; users without ratings get an empty row.
+        user_keys: uint64, shape (n_users,), see ``id_keys``; users without ratings get an empty row.
         n_items: size of the public catalogue.
     """
-    indptr = np.zeros(n_users + 1, dtype=np.int64)
-    np.cumsum(np.bincount(users, minlength=n_users), out=indptr[1:])
-    return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items)
+    indptr = np.zeros(user_keys.size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(users, minlength=user_keys.size), out=indptr[1:])
+    return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items, user_keys=user_keys)
 
 
 __all__ = ["Ratings", "Triples", "sorted_cohort"]

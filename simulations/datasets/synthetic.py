@@ -119,6 +119,7 @@ def synthetic_ratings(config: SyntheticConfig) -> Ratings:
         titles=made_up_titles(items.genres, rng=np.random.default_rng([config.seed, 3])),
         rating_range=RATING_RANGE,
         name="synthetic",
+        items_listed=True,
     )
 
 

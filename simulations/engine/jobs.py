@@ -40,6 +40,7 @@ class SharedCohort:
     indptr: SharedArray
     items: SharedArray
     ratings: SharedArray
+    user_keys: SharedArray
     n_items: int
 
     @staticmethod
@@ -49,13 +50,18 @@ class SharedCohort:
             indptr=shared.copy_of(cohort.indptr),
             items=shared.copy_of(cohort.items),
             ratings=shared.copy_of(cohort.ratings),
+            user_keys=shared.copy_of(cohort.keys),
             n_items=cohort.n_items,
         )
 
     def cohort(self) -> Cohort:
         """The cohort, without copying."""
         return Cohort(
-            indptr=self.indptr.array, items=self.items.array, ratings=self.ratings.array, n_items=self.n_items
+            indptr=self.indptr.array,
+            items=self.items.array,
+            ratings=self.ratings.array,
+            n_items=self.n_items,
+            user_keys=self.user_keys.array,
         )
 
 

@@ -42,6 +42,7 @@ def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArra
         np.save(place / "indptr.npy", rows.indptr)
         np.save(place / "items.npy", rows.items)
         np.save(place / "ratings.npy", rows.ratings)
+        np.save(place / "user_keys.npy", rows.keys)
         np.save(place / "numbers.npy", np.array([rows.n_items, rows.first_row], dtype=np.int64))
         if scales is not None:
             np.save(place / "scales.npy", scales[start:stop])
@@ -71,6 +72,7 @@ class StoredCohort:
             ratings=np.load(self.place / "ratings.npy", mmap_mode="r"),
             n_items=n_items,
             first_row=first_row,
+            user_keys=np.load(self.place / "user_keys.npy"),
         )
 
     def recall(self, question: Question) -> bytes | None:

@@ -37,7 +37,7 @@ class FleetFiles:
         config, problem, task = simulated.config, simulated.problem, simulated.task
         self.n_nodes, self.cohorts, self.kernels = _n_nodes(simulated), folder / "cohorts", simulated.backend
         self.workers, self.job_path, self.simulated = config.run.workers, folder / "job.json", simulated
-        scales = personal_scales(config.privacy, task, n_users=problem.train.n_users, seed=config.seed)
+        scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
         write_cohorts(self.cohorts, problem.train, self.n_nodes, scales)
         first = folder / "first.board"
         task.first_board(problem.catalogue).save(first)

@@ -26,11 +26,13 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool
     """Judge any model: ratings by error, held-out users by their lists.
 
     Users' vectors are solved on the training rows for validation, on training and validation rows for test.
-    Where a data set brings no validation part, there are no validation metrics.
+    Where nothing was held out there are no metrics: by its coins a part of a small data set may come out empty.
     """
     split, counts = problem.split, item_counts(problem.train)
     if not isinstance(split, RatingSplit):
         held_out = split.validation if part == "validation" else split.test
+        if held_out.users.size == 0:
+            return Judgement(metrics={}, sliced={})
         return judge_lists(predictor, held_out, pool=pool, counts=counts)
     held_out_ratings = split.validation if part == "validation" else split.test
     history = split.train if part == "validation" else split.train_and_validation

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedboard.common.arrays import FloatArray
+from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import InputError
+from fedboard.common.mixing import mix64
 from fedboard.common.per_user.participation import Participation, participation_with
 from fedboard.common.per_user.personal import plan_scale
-from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.common.task import Task
 from fedboard.simulations.config import ParticipationConfig, PrivacyConfig
 
@@ -19,14 +19,16 @@ def participation_of(config: ParticipationConfig) -> Participation:
     return participation_with(probability=config.probability, size=config.size, cohorts=config.cohorts)
 
 
-def personal_scales(privacy: PrivacyConfig, task: Task, *, n_users: int, seed: int) -> FloatArray | None:
+def personal_scales(
+    privacy: PrivacyConfig, task: Task, *, user_keys: BitArray, seed: int
+) -> FloatArray | None:
     """Each user's scale, where some of them ask for a smaller epsilon than the run's.
 
     Args:
         privacy: levels, their shares, delta. Public.
         task: calibrated; each level holds for its whole plan.
-        n_users: number of rows.
-        seed: with the row number it decides who has which level. Public.
+        user_keys: uint64, shape (n_users,), see ``Cohort.keys``. Private.
+        seed: with her key it decides which level a user has, whoever else is there. Public.
 
     Returns:
         float64, shape (n_users,), see ``fedboard.common.per_user.personal``; None where everybody has the run's
@@ -40,8 +42,9 @@ def personal_scales(privacy: PrivacyConfig, task: Task, *, n_users: int, seed: i
     releases = [request.release for requests in task.plan() for request in requests]
     of_level = [plan_scale(releases, level.epsilon, privacy.delta) for level in privacy.personal]
     shares = np.cumsum([level.share for level in privacy.personal])
-    key = hashlib.sha256(f"fedboard personal levels\0{seed}".encode()).digest()
-    place = NoiseStream(key=key).bits(0, n_users).astype(np.float64) / 2.0**64
+    secret = hashlib.sha256(f"fedboard personal levels\0{seed}".encode()).digest()
+    coin = mix64(mix64(user_keys ^ np.uint64(int.from_bytes(secret[:8], "little"))))
+    place = coin.astype(np.float64) / 2.0**64
     return np.array([*of_level, 1.0])[np.searchsorted(shares, place, side="right")]
 
 

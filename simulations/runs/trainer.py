@@ -15,6 +15,7 @@ from fedboard.simulations.algorithms import PrivateTask
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.public_parts import require_own_parts
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import open_ledger
 from fedboard.simulations.runs.participants import assumptions_of, participation_of, personal_scales
@@ -63,6 +64,15 @@ class Simulated:
     backend: str
     listener: Listener
 
+    def __post_init__(self) -> None:
+        """See that split and catalogue do not depend on who is in the data, where noise is secret.
+
+        Raises:
+            PrivacyError: they may.
+        """
+        if self.config.privacy.noise == "secure":
+            require_own_parts(self.problem)
+
     @property
     def assumptions(self) -> list[str]:
         """What the guarantee takes for granted beyond every run's."""
@@ -89,7 +99,7 @@ class EngineTrainer:
         protocol = recipe.make()
         rows = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
         ledger = open_ledger(simulated.run, config, plan_of(task, participation), stack)
-        scales = personal_scales(config.privacy, task, n_users=problem.train.n_users, seed=config.seed)
+        scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
         engine = stack.enter_context(
             Engine(
                 task,

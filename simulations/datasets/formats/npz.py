@@ -52,6 +52,7 @@ def read_npz(path: Path, *, rating_range: tuple[float, float], titles: dict[str,
         titles=None if listed is None else listed.titles,
         rating_range=rating_range,
         name=path.stem,
+        items_listed=True,
         test=test,
     )
 

@@ -29,8 +29,9 @@ from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
 NEAREST = "ml-1m"
 METRICS = {Feedback.EXPLICIT: "test_rmse", Feedback.IMPLICIT: "recall@20"}
 _DELTA = 1e-5
-_HELD_OUT_OF_MANY = ((400_000, 50_000), (100_000, 10_000))
-"""As in the published protocols: 50 000 of MSD's users in each held-out part, 10 000 of ML-20M's; else a tenth."""
+_HELD_OUT_OF_MANY = ((400_000, 50_000 / 571_355), (100_000, 10_000 / 136_677))
+"""As in the published protocols: about 50 000 of MSD's users in each held-out part, 10 000 of ML-20M's; else a
+tenth. The shares are those of the published sets, so that they do not move with the number of users at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Benchmark:
         if self.feedback is Feedback.EXPLICIT:
             return config
         n_users = shared_problem(config).train.n_users
-        held_out = next((number / n_users for least, number in _HELD_OUT_OF_MANY if n_users >= least), 0.1)
+        held_out = next((share for least, share in _HELD_OUT_OF_MANY if n_users >= least), 0.1)
         return msgspec.structs.replace(
             config,
             split=SplitConfig(held_out_users=held_out),

@@ -27,7 +27,7 @@ def test_implicit_als_finds_twice_as_many_held_out_items_as_popularity():
     folder = Path(str(DATA)) / "ml-1m"
     if not folder.is_dir():
         pytest.skip("FEDBOARD_DATA holds no ml-1m")
-    split = split_users(load_ratings(folder), seed=0, held_out_validation=603, held_out_test=603)
+    split = split_users(load_ratings(folder), seed=0, validation=0.1, test=0.1)
 
     als = fit_als(split.train, default_als(Feedback.IMPLICIT, rank=32, backend="plain"))
 

@@ -19,6 +19,7 @@ from fedboard.common.per_user.participation import (
 )
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.datasets import Kind, id_keys
 from fedboard.simulations.report.guarantee import read_statement
 from fedboard.simulations.runs.participants import (
     assumptions_of,
@@ -104,26 +105,30 @@ def test_what_cannot_be_accounted_is_refused_with_the_configuration(
         a_config(**privacy)
 
 
-def test_levels_are_given_out_by_row_number_in_their_shares() -> None:
+def test_levels_are_given_out_by_coins_of_each_user_in_their_shares() -> None:
     config = a_config(personal=[{"epsilon": 0.5, "share": 0.3}, {"epsilon": 2.0, "share": 0.2}])
     task = a_task()
-    scales = personal_scales(config.privacy, task, n_users=20_000, seed=7)
+    keys = id_keys(range(20_000), Kind.USER)
+    scales = personal_scales(config.privacy, task, user_keys=keys, seed=7)
     assert scales is not None
 
     levels, number = np.unique(scales, return_counts=True)
     assert len(levels) == 3
     assert levels[2] == 1.0
     assert abs(number / scales.size - [0.3, 0.2, 0.5]).max() < 6 * np.sqrt(0.25 / scales.size)
-    fewer = personal_scales(config.privacy, task, n_users=500, seed=7)
+    others = np.arange(19_999, 500, -3)  # with some of them gone and in another order, hers is what it was
+    fewer = personal_scales(config.privacy, task, user_keys=keys[others], seed=7)
     assert fewer is not None
-    np.testing.assert_array_equal(fewer, scales[:500])
+    np.testing.assert_array_equal(fewer, scales[others])
     mu = np.sqrt(sum(1 / z**2 for z in task.settings.noise_multipliers.values()))
     for scale, epsilon in zip(levels, [0.5, 2.0, 5.0], strict=True):
         assert 0.99 * epsilon < epsilon_of(1e-5, mu=scale * mu) <= epsilon
 
 
 def test_without_levels_there_are_no_scales() -> None:
-    assert personal_scales(a_config().privacy, a_task(), n_users=10, seed=0) is None
+    assert (
+        personal_scales(a_config().privacy, a_task(), user_keys=id_keys(range(10), Kind.USER), seed=0) is None
+    )
     assert assumptions_of(a_config().privacy, FullParticipation()) == []
 
 
