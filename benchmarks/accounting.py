@@ -24,7 +24,8 @@ import mpmath
 import numpy as np
 from scipy.optimize import brentq
 
-from fedboard.common.certificate import Guarantee, certify
+from fedboard.common.certificate import certify
+from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.conversions import (
     epsilon_through_renyi,
@@ -34,6 +35,7 @@ from fedboard.common.privacy.accounting.conversions import (
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of, mu_for
 from fedboard.common.privacy.accounting.plan import planned_event, planned_events
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
@@ -77,9 +79,11 @@ def check_plans(n_plans: int) -> Mapping[str, Any]:
         shares = {str(number): float(part) for number, part in enumerate(parts) if part > 1e-12}
         plan = noise_multipliers(epsilon, delta, shares)
         events = [event | SecureNoise().describe() for event in planned_events(plan, adjacency)]
-        claim = Guarantee(epsilon=epsilon, delta=delta, adjacency=str(adjacency))
+        budget = Budget(epsilon=epsilon, delta=delta, adjacency=adjacency)
         started = time.perf_counter()
-        certificate = certify(events, claim=claim, trust=[], assumptions=[], dataset="made up")
+        certificate = certify(
+            events, commitment=Commitment.of(budget, plan), trust=[], assumptions=[], dataset="made up"
+        )
         seconds += time.perf_counter() - started
         drawn = [e["noise_stddev"] / e["l2_sensitivity"] for e in certificate.releases]
         differences.append(float(exact_epsilon(drawn, delta) - mpmath.mpf(epsilon)))

@@ -9,31 +9,37 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.older_certificates import older_findings
 from fedboard.common.privacy.accounting.grouping import round_problems
 from fedboard.common.privacy.accounting.guarantee import (
     Composition,
     CurvePoint,
     Finding,
     Guarantee,
-    composition_of,
     composition_sentences,
-    curve_of,
 )
-from fedboard.common.privacy.accounting.rating_level import Implied, implied_by, implied_sentences
+from fedboard.common.privacy.accounting.plan import Plan
+from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import PLAN, Commitment, Numbers, numbers_of
 from fedboard.common.privacy.events import (
     LIBRARY_TOLERANCE,
     RELATIVE_TOLERANCE,
     Event,
+    canonical_json,
     digest,
     event_problems,
 )
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.noise import noise_problems
 
-_FORMAT = 3
-_WITHOUT_PLANNED = 2
-"""The format before: it does not say whether releases were planned, so they count as chosen one after another."""
+_FORMAT = 4
+_PLANNED = 3
+"""An older format: it says whether there was a plan, but not which, and claims what had been spent by then."""
+_OLDEST = 2
+"""It does not even say whether there was a plan."""
+_SINCE = {"planned": _PLANNED, "commitment": _FORMAT}
+"""Fields that not every format has, and the first that has them."""
 _Numbers: TypeAlias = Composition | Implied | CurvePoint
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
@@ -54,11 +60,11 @@ class Certificate:
     releases: tuple[dict[str, Any], ...]
     """The booked events."""
     composition: Composition
-    """What they cost together."""
+    """What the whole plan costs, or all that the budget allows."""
     curve: tuple[CurvePoint, ...]
     """Epsilon at other deltas, and what zCDP and Renyi accounting would state there."""
     implied: Implied
-    """What follows for one rating and for two users together."""
+    """What follows from that for one rating and for two users together."""
     noise: str
     """The noise source or sources."""
     private: bool
@@ -78,8 +84,9 @@ class Certificate:
     statements: tuple[str, ...]
     """The promise in sentences, derived from the numbers."""
     planned: bool = False
-    """Whether a plan fixed all releases before the first was made; its ledger's header holds the plan. Without one,
-    every number here holds however each was chosen by what earlier ones showed."""
+    """Whether a plan fixed all releases before the first was made."""
+    commitment: Commitment | None = None
+    """What is claimed and why: the whole plan, or the budget that was kept to. None in older formats only."""
     population: PopulationTotal | None = None
     """What all runs on the same users cost together, where an account of them is kept."""
     format: int = _FORMAT
@@ -122,25 +129,30 @@ class Certificate:
             other = plain.get("format", _FORMAT)
             if other != _FORMAT:
                 raise InputError(
-                    f"this certificate has format {other!r}; this version reads formats {_WITHOUT_PLANNED} and "
-                    f"{_FORMAT}"
+                    f"this certificate has format {other!r}; this version reads formats {_OLDEST} to {_FORMAT}"
                 ) from None
             raise InputError(f"not a certificate: {error}") from None
 
-    def verify(self) -> list[Finding]:
+    def verify(self, *, plan: Plan | None = None) -> list[Finding]:
         """Recompute every number from the ones it follows from.
 
-        Each release: its sensitivity from bound and adjacency, its deviation from sensitivity and multiplier.
-        All releases: mu and rho from the multipliers, epsilon and the curve from mu (or, where a plan is stated,
-        from loss distributions), and what follows for ratings and pairs. Then the claim, the sentences and the
-        digest. Whether there was a plan only the ledger shows.
+        Each release: its sensitivity from bound and adjacency, its deviation from sensitivity and multiplier, and
+        whether the plan or the budget allows it. Composition, curve and what follows for ratings and pairs: from
+        the plan (epsilon from mu, or from loss distributions), or from the budget. Then the claim, the sentences
+        and the digest. Whether that was the plan, or the budget, only the ledger shows.
+
+        Args:
+            plan: what a ledger or a board shows of it. An older certificate (format 3) says that there was a plan
+                and not which, so without this nothing shows that it claims the whole of it.
 
         Returns:
             One finding per check, passed or not. The certificate holds if all passed.
         """
         findings = [*_claim_findings(self.claim), *_release_findings(self.releases, claim=self.claim)]
+        if self.format < _FORMAT or all(finding.passed for finding in findings):
+            findings += _commitment_findings(self, plan)
         if all(finding.passed for finding in findings):
-            findings += _composition_findings(self)
+            findings += _number_findings(self)
         return [*findings, *_record_findings(self)]
 
     @property
@@ -152,42 +164,46 @@ class Certificate:
 def certify(
     events: Iterable[Event],
     *,
-    claim: Guarantee,
+    commitment: Commitment,
     trust: Sequence[str],
     assumptions: Sequence[str],
     dataset: str,
+    claim: Guarantee | None = None,
     board_digest: str | None = None,
     ledger_head: str | None = None,
-    planned: bool = False,
     population: PopulationTotal | None = None,
 ) -> Certificate:
     """Make the certificate of everything booked so far.
 
     Args:
         events: as booked, for example ``ledger.events()``. Public.
-        claim: what is promised, for example ``ledger.spent()`` or the budget. Public.
+        commitment: what was fixed before them, ``ledger.commitment``: it decides what can be claimed. Public.
         trust: who could see what.
         assumptions: what the proof takes for granted.
         dataset: public description of the data.
+        claim: what is promised, if it is more than ``commitment.claim()``. Public.
         board_digest: digest of the board it belongs to.
         ledger_head: ``ledger.head``.
-        planned: ``ledger.plan is not None``.
         population: ``ledger.population_total()``.
 
     Raises:
-        PrivacyError: the events do not support the claim.
+        PrivacyError: the commitment does not support the claim, or does not allow the events.
     """
     releases = tuple(dict(event) for event in events)
-    _require([*_claim_findings(claim), *_release_findings(releases, claim=claim)])
-    composition = composition_of(releases, claim.delta, planned=planned)
-    implied = implied_by(releases, claim.delta, planned=planned)
+    if claim is not None:
+        _require([*_claim_findings(claim), *_release_findings(releases, claim=claim)])
+    problems = commitment.problems()
+    if problems:
+        raise PrivacyError(f"this cannot be certified: commitment: {'; '.join(problems)}")
+    claim = commitment.claim() if claim is None else claim
+    numbers = commitment.numbers(claim.delta)
     noise, private = _noise(releases)
     certificate = Certificate(
         claim=claim,
         releases=releases,
-        composition=composition,
-        curve=curve_of(releases, planned=planned),
-        implied=implied,
+        composition=numbers.composition,
+        curve=numbers.curve,
+        implied=numbers.implied,
         noise=noise,
         private=private,
         trust=tuple(trust),
@@ -196,7 +212,8 @@ def certify(
         software=f"fedboard {version('fedboard')}",
         board_digest=board_digest,
         ledger_head=ledger_head,
-        planned=planned,
+        planned=commitment.plan is not None,
+        commitment=commitment,
         population=population,
         statements=(),
     )
@@ -247,24 +264,48 @@ def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
     return Finding(check=f"release {event.get('name')!r}", passed=not problems, detail=detail)
 
 
-def _composition_findings(certificate: Certificate) -> list[Finding]:
-    claim, releases, planned = certificate.claim, certificate.releases, certificate.planned
-    expected = composition_of(releases, claim.delta, planned=planned)
-    tolerance = RELATIVE_TOLERANCE if expected.exact or not planned else LIBRARY_TOLERANCE
-    findings = _same_numbers("", certificate.composition, expected, tolerance)
-    covered = expected.epsilon <= claim.epsilon * (1 + tolerance)
-    detail = f"epsilon {claim.epsilon!r} is claimed, the releases cost {expected.epsilon!r}"
-    detail += "" if planned or expected.exact else " (no plan is stated, so each may depend on earlier ones)"
-    findings.append(Finding(check="claim", passed=covered, detail=detail))
-    findings += _same_numbers(
-        "", certificate.implied, implied_by(releases, claim.delta, planned=planned), tolerance
+def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Finding]:
+    """Whether what is claimed was fixed before the first release."""
+    held, claim = certificate.commitment, certificate.claim
+    if certificate.format < _FORMAT:
+        return older_findings(claim, certificate.releases, planned=certificate.planned, plan=plan)
+    if held is None or certificate.planned != (held.rule == PLAN) or held.adjacency != claim.adjacency:
+        detail = "the plan or the budget that is claimed must be stated, for the claim's adjacency"
+        return [Finding(check="commitment", passed=False, detail=detail)]
+    findings = held.findings(certificate.releases)
+    if plan is not None:
+        same = held.plan is not None and canonical_json(held.plan) == canonical_json(plan)
+        findings.append(Finding(check="plan", passed=same, detail="must be the ledger's"))
+    return findings
+
+
+def _number_findings(certificate: Certificate) -> list[Finding]:
+    """Recompute the numbers of a commitment that was found sound."""
+    claim, held = certificate.claim, certificate.commitment
+    if held is None:
+        expected = numbers_of(certificate.releases, claim.delta)
+        tolerance = RELATIVE_TOLERANCE if expected.composition.exact else LIBRARY_TOLERANCE
+    else:
+        expected, tolerance = held.numbers(claim.delta), held.tolerance
+    needed = expected.composition.epsilon
+    detail = f"epsilon {claim.epsilon!r} is claimed, " + (
+        f"the releases cost {needed!r}"
+        if certificate.planned
+        else f"but without a plan only the budget is proven, which is {needed!r} at delta {claim.delta!r}"
     )
+    covered = needed <= claim.epsilon * (1 + tolerance)
+    findings = _same_numbers("", certificate.composition, expected.composition, tolerance)
+    findings.append(Finding(check="claim", passed=covered, detail=detail))
+    findings += _same_numbers("", certificate.implied, expected.implied, tolerance)
     if certificate.population is not None:
-        findings += certificate.population.findings(releases, adjacency=claim.adjacency)
-    curve = curve_of(releases, planned=planned)
-    complete = len(curve) == len(certificate.curve)
-    findings.append(Finding(check="curve", passed=complete, detail=f"{len(curve)} points are required"))
-    for point, right in zip(certificate.curve, curve, strict=False):
+        findings += certificate.population.findings(certificate.releases, adjacency=claim.adjacency)
+    return [*findings, *_curve_findings(certificate, expected, tolerance)]
+
+
+def _curve_findings(certificate: Certificate, expected: Numbers, tolerance: float) -> list[Finding]:
+    complete = len(expected.curve) == len(certificate.curve)
+    findings = [Finding(check="curve", passed=complete, detail=f"{len(expected.curve)} points are required")]
+    for point, right in zip(certificate.curve, expected.curve, strict=False):
         findings += _same_numbers(f"curve at {right.delta:g}: ", point, right, tolerance)
     return findings
 
@@ -288,9 +329,8 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
         unchanged = False
     checks = {
         "format": (
-            certificate.format == _FORMAT
-            or (certificate.format == _WITHOUT_PLANNED and not certificate.planned),
-            f"this version reads format {_FORMAT}, and {_WITHOUT_PLANNED}, which states no plan",
+            _OLDEST <= certificate.format <= _FORMAT and all(_states(certificate, field) for field in _SINCE),
+            f"this version reads formats {_OLDEST} to {_FORMAT}, each with its own fields",
         ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
         "statements": (
@@ -316,18 +356,29 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
         f"What is published is ({claim.epsilon!r}, {claim.delta!r})-differentially private "
         f"for each {claim.unit}.",
         f"Neighbouring data sets ({claim.adjacency}): {neighbours}.",
-        *composition_sentences(
-            certificate.composition, len(certificate.releases), planned=certificate.planned
-        ),
+        *_composed(certificate),
         *implied_sentences(certificate.implied, claim.adjacency),
         *([] if certificate.population is None else [certificate.population.sentence()]),
         f"Noise: {certificate.noise}." + ("" if certificate.private else _SIMULATED),
     )
 
 
+def _composed(certificate: Certificate) -> tuple[str, ...]:
+    n_releases = len(certificate.releases)
+    if certificate.commitment is None:
+        return composition_sentences(certificate.composition, f"Its {n_releases} releases together")
+    return certificate.commitment.sentences(certificate.composition, n_releases)
+
+
 def _content(certificate: Certificate) -> dict[str, Any]:
-    left_out = {"digest", "planned"} if certificate.format == _WITHOUT_PLANNED else {"digest"}
+    """What the digest covers: all that the format has."""
+    left_out = {"digest", *(field for field, since in _SINCE.items() if certificate.format < since)}
     return {key: value for key, value in certificate.to_dict().items() if key not in left_out}
+
+
+def _states(certificate: Certificate, field: str) -> bool:
+    """Whether a field that its format does not have is left empty."""
+    return certificate.format >= _SINCE[field] or not getattr(certificate, field)
 
 
 __all__ = ["Certificate", "Composition", "CurvePoint", "Finding", "Guarantee", "certify"]

@@ -101,13 +101,12 @@ def certificate_for(
     """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
     return certify(
         ledger.events(),
-        claim=ledger.spent(),
+        commitment=ledger.commitment,
         trust=sentences(trust),
         assumptions=(*ASSUMPTIONS, *assumptions),
         dataset=dataset,
         board_digest=board.digest,
         ledger_head=ledger.head,
-        planned=ledger.plan is not None,
         population=ledger.population_total(),
     )
 

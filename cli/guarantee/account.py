@@ -150,7 +150,10 @@ def epsilon(
 @_PLOT
 @_JSON
 def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_json: bool) -> None:
-    """Print what LEDGER has spent and what it has room for: of a run (or its directory), a device, a population.
+    """Print what LEDGER promises, has spent and has room for: of a run (or its directory), a device, a population.
+
+    What is promised is the cost of the whole plan, or the budget where there is none; what is spent only says how
+    much of it is used up.
 
     Epsilons do not add up, so what is left is told as the largest mu of further Gaussian releases together, the
     smallest noise multiplier of a single one, and the number that --for asks about. What a plan reserves is not
@@ -193,7 +196,8 @@ def _draw(taken: "Account", plot: Path | None, *, delta: float) -> None:
         return
     from fedboard.simulations.report.account_figures import write_account_figure
 
-    write_account_figure(taken.events, plot, delta=delta, planned=taken.planned)
+    budget = None if taken.planned or taken.commitment is None else taken.commitment.budget
+    write_account_figure(taken.fixed if taken.planned else taken.events, plot, delta=delta, budget=budget)
     click.echo(f"Curve  {plot}", err=True)
 
 
@@ -221,23 +225,27 @@ def _noise_text(answer: dict[str, Any]) -> str:
 def _epsilon_text(answer: dict[str, Any]) -> str:
     exact, library = answer["exact"], answer["epsilon_pld"]
     rows = [("exact curve", _number(answer["epsilon"]))] if exact else []
-    if exact or answer["planned"]:
+    if answer["planned"]:
         told = "needs fedboard[server]" if library is None else _number(library)
         rows.append(("privacy loss distributions", told))
     else:
-        rows.append(("what holds however each was chosen", _number(answer["epsilon"])))
+        rows.append(("the budget, which holds however each was chosen", _number(answer["epsilon"])))
     rows += [
         ("Renyi orders", _number(answer["epsilon_rdp"])),
         ("zCDP" if exact else "zCDP bound", _number(answer["epsilon_zcdp"])),
     ]
     bound = "" if exact else "at most "
+    together = f"Together {bound}{answer['mu']:.6g}-GDP and {bound}{answer['rho']:.6g}-zCDP."
+    if not answer["planned"]:
+        together = f"The budget has room for Gaussian releases of mu {answer['mu']:.6g} together."
     lines = [
         f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['releases']} releases, {answer['adjacency']}, "
         f"delta {answer['delta']:g}",
+        *_why(answer),
         "",
         aligned(("accounted by", "epsilon"), rows, right=(1,)),
         "",
-        f"Together {bound}{answer['mu']:.6g}-GDP and {bound}{answer['rho']:.6g}-zCDP.",
+        together,
         f"One rating of a user who takes part, changed, added or removed: epsilon {answer['rating_epsilon']:.6g}.",
         f"Two users together: epsilon {answer['pair_epsilon']:.6g}.",
     ]
@@ -253,10 +261,24 @@ def _epsilon_text(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _why(answer: dict[str, Any]) -> list[str]:
+    """What the numbers are about: never the part that was spent when one looked."""
+    if answer.get("claimed") == "budget":
+        return [
+            "No plan fixed them beforehand, so the budget is what is promised: what was spent when one stops holds "
+            "for nobody, because one could stop where the outcomes suit."
+        ]
+    if answer.get("claimed") == "plan" and answer["made"] < answer["releases"]:
+        return [f"The whole plan counts, made or not; {answer['made']} of them are made so far."]
+    return []
+
+
 def _left_text(answer: dict[str, Any]) -> str:
     room = answer["left"]
+    why = "the whole plan, made or not" if answer["claimed_by"] == "plan" else "the budget: there is no plan"
     rows = [
         ("budget", _number(answer["budget"]), ""),
+        ("promised", _number(answer["claimed"]), why),
         ("spent", _number(answer["spent"]), f"{answer['releases']} releases"),
     ]
     if answer["reserved_releases"]:

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedboard.cli.guarantee.account_sources import Account
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget_filter import budget_epsilon
 from fedboard.common.privacy.accounting.calibration import (
     ParticipationOf,
     mu_left,
@@ -20,15 +22,9 @@ from fedboard.common.privacy.accounting.conversions import (
     rho_through,
 )
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of, epsilon_of_events, mu_for
-from fedboard.common.privacy.accounting.guarantee import composition_of
 from fedboard.common.privacy.accounting.library import is_installed
 from fedboard.common.privacy.accounting.plan import PlannedRelease
-from fedboard.common.privacy.accounting.rating_level import (
-    group_epsilon,
-    implied_by,
-    rating_mu,
-    trimmed_share,
-)
+from fedboard.common.privacy.accounting.rating_level import group_epsilon, rating_mu, trimmed_share
 from fedboard.common.privacy.events import Event, is_pure, pure_epsilon
 
 
@@ -43,11 +39,11 @@ def epsilon_answer(
         group: number of users who belong together.
         trimmed: largest number of ratings of a user, where each is a term of its own with constant weight.
     """
-    composed = composition_of(account.events, delta, planned=account.planned)
-    implied = implied_by(account.events, delta, planned=account.planned)
+    numbers = account.numbers(delta)
+    composed, implied = numbers.composition, numbers.implied
     answer: dict[str, Any] = {
         "what": account.label,
-        "releases": len(account.events),
+        "releases": len(account.fixed if account.planned else account.events),
         "adjacency": str(account.adjacency),
         "delta": delta,
         "planned": account.planned,
@@ -55,20 +51,34 @@ def epsilon_answer(
         "mu": composed.mu,
         "rho": composed.rho,
         "epsilon": composed.epsilon,
-        "epsilon_pld": library_epsilon(account.events, delta) if composed.exact or account.planned else None,
+        "epsilon_pld": library_epsilon(account.fixed, delta) if account.planned else None,
         "epsilon_rdp": composed.epsilon_rdp,
         "epsilon_zcdp": composed.epsilon_zcdp,
         "rating_epsilon": implied.rating_epsilon,
         "pair_epsilon": implied.pair_epsilon,
     }
+    if account.commitment is not None:
+        answer["made"] = len(account.events)
+        answer["claimed"] = "plan" if account.planned else "budget"
     if group is not None:
-        grouped = group_epsilon(account.events, delta, n_users=group, planned=account.planned)
-        answer["group"] = {"users": group, "epsilon": grouped}
+        answer["group"] = {"users": group, "epsilon": _of_group(account, delta, group)}
     if trimmed is not None:
-        share = trimmed_share(trimmed)
-        of_term = epsilon_of(delta, mu=rating_mu(composed.mu, largest_share=share))
-        answer["trimmed"] = {"ratings_per_user": trimmed, "share": share, "epsilon": of_term}
+        answer["trimmed"] = _of_term(account, delta, trimmed)
     return answer
+
+
+def _of_group(account: Account, delta: float, n_users: int) -> float:
+    if account.planned or account.commitment is None:
+        return group_epsilon(account.fixed, delta, n_users=n_users)
+    return budget_epsilon(account.commitment.budget, delta, n_users=n_users)
+
+
+def _of_term(account: Account, delta: float, ratings_per_user: int) -> dict[str, Any]:
+    if not account.planned:
+        raise InputError("--trimmed is about releases that a plan fixed, and these had none; leave it out")
+    share = trimmed_share(ratings_per_user)
+    mu = rating_mu(account.numbers(delta).composition.mu, largest_share=share)
+    return {"ratings_per_user": ratings_per_user, "share": share, "epsilon": epsilon_of(delta, mu=mu)}
 
 
 def library_epsilon(events: Sequence[Event], delta: float) -> float | None:
@@ -123,6 +133,8 @@ def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | N
         "adjacency": str(budget.adjacency),
         "delta": delta,
         "budget": epsilon,
+        "claimed": epsilon if account.commitment is None else account.commitment.epsilon_at(delta),
+        "claimed_by": "plan" if account.planned else "budget",
         "releases": len(account.events),
         "spent": epsilon_of_events(account.events, delta, planned=account.planned),
         "reserved_releases": len(account.reserved),

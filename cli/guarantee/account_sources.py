@@ -10,8 +10,9 @@ from typing import Any
 from fedboard.cli.guarantee.evidence import read_evidence
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.plan import apart, planned_event
+from fedboard.common.privacy.accounting.plan import apart, planned_event, planned_events
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
+from fedboard.common.privacy.commitment import Commitment, Numbers, numbers_of
 from fedboard.common.privacy.events import Event, require_sound
 from fedboard.common.privacy.ledger.chain import peek
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
@@ -38,8 +39,24 @@ class Account:
     """Of a ledger."""
     delta: float | None = None
     """Where it states its epsilon; None for a plan."""
-    planned: bool = False
-    """Whether all events were fixed before the first."""
+    commitment: Commitment | None = None
+    """What was fixed before the first release, of a ledger or a certificate; None: all events were."""
+
+    @property
+    def planned(self) -> bool:
+        """Whether all releases were fixed before the first."""
+        return self.commitment is None or self.commitment.plan is not None
+
+    @property
+    def fixed(self) -> list[Event]:
+        """The releases that were fixed before the first, made or not; none where there was no plan."""
+        if self.commitment is None:
+            return self.events
+        return list(planned_events(self.commitment.plan or {}, self.adjacency))
+
+    def numbers(self, delta: float) -> Numbers:
+        """What is promised, by each way of accounting: of the whole plan, or of the budget."""
+        return numbers_of(self.events, delta) if self.commitment is None else self.commitment.numbers(delta)
 
 
 def read_account(place: Path, adjacency: Adjacency) -> Account:
@@ -58,12 +75,17 @@ def read_account(place: Path, adjacency: Adjacency) -> Account:
     if place.suffix == ".toml" or _is_json_plan(place):
         return plan_account(_read_plan(place), adjacency, label=f"the plan {place}")
     certificate = read_evidence(place).certificate
+    if certificate.commitment is None and not certificate.planned:
+        raise InputError(
+            f"{place}: this certificate (format {certificate.format}) states neither a plan nor a budget, so what "
+            "its releases cost is promised to nobody; ask whoever keeps the ledger for a newer one"
+        )
     return Account(
         label=f"the certificate in {place}",
         adjacency=parse_adjacency(certificate.claim.adjacency),
         events=list(certificate.releases),
         delta=certificate.claim.delta,
-        planned=certificate.planned,
+        commitment=certificate.commitment,
     )
 
 
@@ -80,11 +102,11 @@ def ledger_account(place: Path) -> Account:
             budget, members = population.budget, population.members()
         booked = [event for member in members for event in member.spent()]
         reserved = [e for m in members for e in m.committed(budget.adjacency)[len(m.spent()) :]]
-        planned = False
+        commitment = Commitment.of(budget)
     else:
         with Ledger.open(path, read_only=True) as ledger:
             budget, run, plan = ledger.budget, ledger.run, ledger.plan or {}
-            rows, planned = ledger.rows(), ledger.plan is not None
+            rows, commitment = ledger.rows(), ledger.commitment
         booked = [event for row in rows for event in apart([row.record], row.run)]
         names = {row.name for row in rows if row.run == run}
         missing = {name: entry for name, entry in plan.items() if name not in names}
@@ -96,7 +118,7 @@ def ledger_account(place: Path) -> Account:
         reserved=reserved,
         budget=budget,
         delta=budget.delta,
-        planned=planned,
+        commitment=commitment,
     )
 
 
@@ -112,7 +134,7 @@ def plan_account(plan: Mapping[str, Any], adjacency: Adjacency, *, label: str) -
     events = [_event(name, entry, adjacency) for name, entry in _entries(plan)]
     for event in events:
         require_sound(event)
-    return Account(label=label, adjacency=adjacency, events=events, planned=True)
+    return Account(label=label, adjacency=adjacency, events=events)
 
 
 def _entries(plan: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, Any]]:

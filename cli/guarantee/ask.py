@@ -223,12 +223,11 @@ def _certificate(ledger: "Ledger", ratings: "Ratings", given: dict[str, Any]) ->
     low, high = ratings.rating_range
     return certify(
         ledger.events(),
-        claim=ledger.spent(),
+        commitment=ledger.commitment,
         trust=sentences(Trusted().trust),
         assumptions=ASSUMPTIONS,
         dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
         ledger_head=ledger.head,
-        planned=ledger.plan is not None,
         population=ledger.population_total(),
     )
 

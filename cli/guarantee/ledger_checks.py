@@ -1,7 +1,7 @@
 """Checking the ledger of a run, a device or a population: its chain, its budget, and what was published from it."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedboard.common.errors import InputError, PrivacyError, StorageError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.accounting.plan import planned_events, require_planned
-from fedboard.common.privacy.events import RELATIVE_TOLERANCE
+from fedboard.common.privacy.events import RELATIVE_TOLERANCE, canonical_json
 from fedboard.common.privacy.ledger.chain import peek
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -127,12 +127,27 @@ def account_findings(
     return findings
 
 
+def commitment_finding(certificate: Certificate, ledger: Ledger) -> Finding:
+    """Whether a certificate claims what its ledger was made with: its plan, or its budget.
+
+    Older formats do not state it; ``Certificate.verify`` holds their claim against the ledger's plan.
+    """
+    held, own = certificate.commitment, ledger.commitment
+    same = held is None or canonical_json(asdict(held)) == canonical_json(asdict(own))
+    stated = "its plan" if own.plan is not None else "its budget and no plan"
+    detail = f"the ledger was made with {stated}, epsilon {own.epsilon:.6g} at delta {own.delta:g}"
+    return _finding(
+        "commitment", detail + ("" if same else "; the certificate states other terms"), passed=same
+    )
+
+
 def _verify_run(subject: Subject, heads: Sequence[str]) -> Verdict:
     with Ledger.open(subject.ledger, read_only=True) as ledger:
         events, budget, rows = ledger.events(), ledger.budget, ledger.rows()
         findings = [_chain_finding(len(rows), ledger.head)]
         findings += [_head_finding(ledger.verify, head) for head in heads]
         findings += [_release_finding(held, ledger) for held in subject.certificates]
+        findings += [commitment_finding(held, ledger) for held in subject.certificates]
         spent = ledger.spent().epsilon
         findings.append(_budget_finding(budget, spent, what="spent"))
         if ledger.plan is not None:
@@ -223,4 +238,12 @@ def _plan_finding(ledger: Ledger) -> Finding:
     return _finding("plan", "every release was planned, with no less noise than planned")
 
 
-__all__ = ["LIMITS", "Subject", "Verdict", "account_findings", "find_subject", "verify_ledger"]
+__all__ = [
+    "LIMITS",
+    "Subject",
+    "Verdict",
+    "account_findings",
+    "commitment_finding",
+    "find_subject",
+    "verify_ledger",
+]

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.cli.guarantee.evidence import Evidence
-from fedboard.cli.guarantee.ledger_checks import account_findings
+from fedboard.cli.guarantee.ledger_checks import account_findings, commitment_finding
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import FedboardError
+from fedboard.common.privacy.accounting.plan import Plan
 from fedboard.common.privacy.ledger.ledger import Ledger
 
 
@@ -17,7 +18,7 @@ def verify_evidence(evidence: Evidence) -> list[Finding]:
 
     Not guaranteed: that nothing else was published, or that the code ran as stated.
     """
-    findings = evidence.certificate.verify()
+    findings = evidence.certificate.verify(plan=_plan_of(evidence))
     if evidence.board is not None:
         findings += _board_findings(evidence.certificate, evidence.board)
     if len(evidence.boards) > 1:
@@ -28,6 +29,17 @@ def verify_evidence(evidence: Evidence) -> list[Finding]:
     if evidence.ledger is not None:
         findings += _ledger_findings(evidence, evidence.ledger)
     return findings
+
+
+def _plan_of(evidence: Evidence) -> Plan | None:
+    """The plan that the ledger of a run shows; None where there is no ledger, or none that can be read."""
+    if evidence.ledger is None:
+        return None
+    try:
+        with Ledger.open(evidence.ledger, read_only=True) as ledger:
+            return ledger.plan
+    except FedboardError:
+        return None
 
 
 def _board_findings(certificate: Certificate, board: Board) -> list[Finding]:
@@ -73,6 +85,7 @@ def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:
             ledger.verify(published_head=certificate.ledger_head)
             events, spent, budget, run = ledger.events(), ledger.spent(), ledger.budget, ledger.id
             unplanned = certificate.planned and ledger.plan is None
+            committed = commitment_finding(certificate, ledger)
     except FedboardError as error:
         return [Finding(check="ledger", passed=False, detail=str(error))]
     certified = list(certificate.releases)
@@ -83,6 +96,7 @@ def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:
     cost = f"spent epsilon {spent.epsilon:.6g} of {budget.epsilon:.6g} at delta {budget.delta:g}"
     findings = [
         Finding(check="ledger", passed=True, detail="its chain is whole and holds the published head"),
+        committed,
         Finding(check="booked releases", passed=booked == certified and not unplanned, detail=releases),
         Finding(check="budget", passed=spent.epsilon <= budget.epsilon * (1 + 1e-9), detail=cost),
     ]

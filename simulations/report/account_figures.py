@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from fedboard.common.errors import InputError
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget_filter import budget_point
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.guarantee import composition_of, point_of
@@ -31,26 +33,27 @@ class AccountCurve:
 
 
 def account_curves(
-    events: Sequence[Event], deltas: Sequence[float], *, planned: bool = False
+    events: Sequence[Event], deltas: Sequence[float], *, budget: Budget | None = None
 ) -> tuple[AccountCurve, ...]:
     """The curves of sound events, tightest first; the exact one only where there is a closed form.
 
     Args:
-        events: sound.
+        events: sound, and fixed before the first was made.
         deltas: each in (0, 1).
-        planned: whether all were fixed before the first; if not, loss distributions say nothing of them.
+        budget: where events were not fixed beforehand: the budget that they were held against. It is what is
+            drawn then, because it is what is promised.
 
     Raises:
         FedboardError: dp-accounting is not installed.
     """
-    points = [point_of(events, delta, planned=planned) for delta in deltas]
+    if budget is not None:
+        return _budget_curves(budget, deltas)
+    points = [point_of(events, delta) for delta in deltas]
     exact = mechanisms_of(events).is_gaussian
     mu = composition_of(events, deltas[0]).mu
     curves = {
         "exact" if exact else "mu-GDP bound": [epsilon_of(d, mu=mu) for d in deltas],
-        "loss distributions" if planned or exact else "however chosen": [
-            epsilon_by_library(events, point.delta) if planned or exact else point.epsilon for point in points
-        ],
+        "loss distributions": [epsilon_by_library(events, point.delta) for point in points],
         "Renyi orders": [point.epsilon_rdp for point in points],
         "zCDP" if exact else "zCDP bound": [point.epsilon_zcdp for point in points],
     }
@@ -58,14 +61,25 @@ def account_curves(
     return tuple(found if exact else [found[1], found[2], found[0], found[3]])
 
 
-def write_account_figure(events: Sequence[Event], path: Path, *, delta: float, planned: bool = False) -> None:
+def _budget_curves(budget: Budget, deltas: Sequence[float]) -> tuple[AccountCurve, ...]:
+    points = [budget_point(budget, delta) for delta in deltas]
+    return (
+        AccountCurve(label="the budget", epsilons=tuple(point.epsilon for point in points)),
+        AccountCurve(label="Renyi orders", epsilons=tuple(point.epsilon_rdp for point in points)),
+        AccountCurve(label="zCDP bound", epsilons=tuple(point.epsilon_zcdp for point in points)),
+    )
+
+
+def write_account_figure(
+    events: Sequence[Event], path: Path, *, delta: float, budget: Budget | None = None
+) -> None:
     """Draw the curves.
 
     Args:
         events: sound, at least one.
         path: its suffix decides the format: .svg, .png or .pdf.
         delta: is marked.
-        planned: as for ``account_curves``.
+        budget: as for ``account_curves``.
 
     Raises:
         InputError: another suffix, no release, or a folder that does not exist.
@@ -78,7 +92,7 @@ def write_account_figure(events: Sequence[Event], path: Path, *, delta: float, p
         raise InputError(f"{path}: {what}")
     deltas = np.logspace(_SMALLEST, _LARGEST, _POINTS)
     with house_style():
-        curves = account_curves(events, deltas.tolist(), planned=planned)
+        curves = account_curves(events, deltas.tolist(), budget=budget)
         figure = _figure(curves, deltas.tolist(), delta)
         settle(figure)
         figure.savefig(path, facecolor="white", dpi=_DOTS_PER_INCH)

@@ -8,13 +8,21 @@ import pytest
 
 from fedboard.common.certificate import Certificate, Guarantee, certify
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting.exact import compose, delta_of, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.exact import (
+    compose,
+    delta_of,
+    epsilon_of,
+    epsilon_of_events,
+    epsilon_when_adaptive,
+    mu_for,
+)
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from tests.common.privacy.commitments import plan_of, planned, unplanned
 
 MULTIPLIERS = (12.0, 9.0, 15.0)
 POPULATION = PopulationTotal(
@@ -56,8 +64,12 @@ def make_events(noise=SecureNoise(), adjacency=Adjacency.REPLACE):  # noqa: B008
 
 
 def make_certificate(events=None, **changes):
+    releases = make_events() if events is None else events
+    claim = Guarantee(epsilon=1.0, delta=1e-5, adjacency="replace")
+    adjacency = releases[0]["adjacency"] if releases else "replace"
     options = {
-        "claim": Guarantee(epsilon=1.0, delta=1e-5, adjacency="replace"),
+        "claim": claim,
+        "commitment": planned(releases, epsilon=2.0, adjacency=adjacency),
         "trust": ["The server sees each contribution and forgets it."],
         "assumptions": ["Each device takes part once in a release."],
         "dataset": "ratings from 0.5 to 5",
@@ -66,10 +78,20 @@ def make_certificate(events=None, **changes):
         "population": POPULATION,
         **changes,
     }
-    return certify(make_events() if events is None else events, **options)
+    return certify(releases, **options)
+
+
+def unplanned_certificate(events=None, **changes):
+    """Of a ledger that had a budget and no plan; it claims the budget."""
+    terms = unplanned(epsilon=1.0, adjacency="replace")
+    return make_certificate(events, **{"commitment": terms, "claim": None, **changes})
 
 
 def failed(plain):
+    try:
+        Certificate.from_dict(plain)
+    except InputError:
+        return {"no certificate"}
     return {finding.check for finding in Certificate.from_dict(plain).verify() if not finding.passed}
 
 
@@ -107,6 +129,8 @@ def mutated(plain, path):
 
 
 PLAIN = json.loads(make_certificate().to_json())
+UNPLANNED = json.loads(unplanned_certificate().to_json())
+KINDS = {"planned": PLAIN, "unplanned": UNPLANNED}
 
 
 def test_a_certificate_states_the_exact_composition():
@@ -129,9 +153,12 @@ def test_json_and_back_is_the_same_certificate_and_holds():
     assert json.loads(certificate.to_json()) == json.loads(json.dumps(certificate.to_dict()))
 
 
-@pytest.mark.parametrize("path", sorted(leaves(PLAIN), key=str), ids=lambda path: "/".join(map(str, path)))
-def test_an_edit_of_any_field_is_found(path):
-    assert failed(mutated(PLAIN, path))
+EDITS = [(name, path) for name, plain in KINDS.items() for path in sorted(leaves(plain), key=str)]
+
+
+@pytest.mark.parametrize(("kind", "path"), EDITS, ids=lambda part: str(part))
+def test_an_edit_of_any_field_is_found(kind, path):
+    assert failed(mutated(KINDS[kind], path))
 
 
 @pytest.mark.parametrize(
@@ -179,6 +206,7 @@ RECOMPUTED = [
     ("curve", 3, "epsilon_zcdp"),
     ("curve", 3, "epsilon"),
     ("curve", 3, "delta"),
+    ("planned",),
     ("releases", 1, "l2_bound"),
     ("releases", 1, "l2_sensitivity"),
     ("releases", 1, "noise_stddev"),
@@ -198,9 +226,10 @@ RECOMPUTED = [
 ]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("path", RECOMPUTED, ids=lambda path: "/".join(map(str, path)))
-def test_a_forger_who_recomputes_the_digest_is_still_found(path):
-    found = failed(resealed(mutated(PLAIN, path)))
+def test_a_forger_who_recomputes_the_digest_is_still_found(kind, path):
+    found = failed(resealed(mutated(KINDS[kind], path)))
 
     assert found
     assert "digest" not in found
@@ -286,9 +315,12 @@ def test_seeded_noise_is_certified_as_not_private():
 
 def test_nothing_released_costs_nothing():
     certificate = make_certificate([], claim=Guarantee(epsilon=0.0, delta=1e-5, adjacency="replace"))
+    waiting = unplanned_certificate([])
 
     assert certificate.holds
-    assert certificate.composition.epsilon == 0.0
+    assert certificate.composition.epsilon == 0.0  # nothing is planned either
+    assert waiting.holds
+    assert waiting.claim.epsilon == 1.0  # whoever makes the first release is held to the budget alone
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"claim": 3}', "no JSON"])
@@ -334,7 +366,7 @@ def sampled_certificate(events=None):
     claim = Guarantee(epsilon=1.0, delta=1e-5, adjacency="add-remove")
     population = replace(POPULATION, adjacency="add-remove")
     return make_certificate(
-        sampled_events() if events is None else events, claim=claim, population=population, planned=True
+        sampled_events() if events is None else events, claim=claim, population=population
     )
 
 
@@ -368,6 +400,9 @@ def test_more_amplification_than_the_releases_state_is_found():
     for event in plain["releases"]:
         event["participation"]["probability"] = 0.2
 
+    assert "plan" in failed(resealed(plain))
+    for entry in plain["commitment"]["plan"].values():
+        entry["participation"]["probability"] = 0.2
     assert {"epsilon", "rating_epsilon"} <= failed(resealed(plain))
 
 
@@ -402,7 +437,7 @@ def test_a_certificate_of_an_older_format_is_named_as_such():
     older = {key: value for key, value in PLAIN.items() if key != "implied"} | {"format": 1}
 
     for read in (Certificate.from_dict, lambda plain: Certificate.from_json(json.dumps(plain))):
-        with pytest.raises(InputError, match="format 1; this version reads formats 2 and 3"):
+        with pytest.raises(InputError, match="format 1; this version reads formats 2 to 4"):
             read(older)
 
 
@@ -424,57 +459,149 @@ def questions(noise=SecureNoise()):  # noqa: B008 (immutable)
     ]
 
 
-def test_releases_that_no_plan_fixed_are_certified_by_what_holds_however_they_were_chosen():
-    claim = Guarantee(epsilon=4.0, delta=1e-5, adjacency="add-remove")
-    asked = make_certificate(questions(), claim=claim, population=None)
-    fixed = make_certificate(questions(), claim=claim, population=None, planned=True)
-
-    assert asked.holds
-    assert fixed.holds
-    assert asked.composition.epsilon == pytest.approx(4.0)  # 20 questions of 0.2, which simply add up
-    assert fixed.composition.epsilon == pytest.approx(3.397, abs=1e-3)  # by loss distributions
-    at_claim = next(point for point in asked.curve if point.delta == claim.delta)
-    assert at_claim.epsilon == asked.composition.epsilon
-    assert asked.implied.pair_epsilon == pytest.approx(8.0)
-    assert fixed.implied.pair_epsilon < 8.0
-    assert asked.implied.rating_epsilon >= fixed.implied.rating_epsilon
-    assert asked.composition.epsilon_rdp > asked.composition.epsilon
-    assert "No plan fixed them beforehand" in asked.statements[2]
-    assert "All were fixed before the first" in fixed.statements[2]
+ASKED = unplanned(epsilon=5.0)
 
 
-def test_a_claim_that_only_a_plan_supports_is_refused_without_one():
-    claim = Guarantee(epsilon=3.4, delta=1e-5, adjacency="add-remove")
+def test_without_a_plan_the_budget_is_claimed_and_not_what_was_spent():
+    certificate = make_certificate(questions(), commitment=ASKED, claim=None, population=None)
 
-    with pytest.raises(PrivacyError, match="no plan is stated"):
-        make_certificate(questions(), claim=claim, population=None)
-    plain = make_certificate(questions(), claim=claim, population=None, planned=True).to_dict()
-    assert "claim" in failed(resealed({**plain, "planned": False}))
-
-
-def as_format_2(certificate):
-    """What an older version wrote: the same, but for plans."""
-    plain = certificate.to_dict() | {"format": 2}
-    del plain["planned"]
-    return resealed(plain)
-
-
-def test_an_older_certificate_counts_as_one_without_a_plan():
-    claim = Guarantee(epsilon=4.0, delta=1e-5, adjacency="add-remove")
-    older = as_format_2(make_certificate(planned=True))
-
-    assert not failed(older)  # Gaussian with full participation: a plan changes nothing
-    assert "digest" in failed({**older, "dataset": "others"})
-    assert "format" in failed(resealed({**older, "planned": True}))
-    sampled = make_certificate(questions(), claim=claim, population=None, planned=True)
-    assert {"epsilon", "rating_epsilon", "pair_epsilon"} <= failed(as_format_2(sampled))
+    assert certificate.holds
+    assert not certificate.planned
+    assert certificate.claim == Guarantee(epsilon=5.0, delta=1e-5, adjacency="add-remove")
+    assert certificate.composition.epsilon == 5.0  # the questions add up to 4
+    assert certificate.composition.mu == mu_for(5.0, 1e-5)
+    assert not certificate.composition.exact
+    assert certificate.composition.epsilon_rdp > 5.0
+    assert certificate.implied.pair_epsilon == certificate.implied.rating_epsilon >= 10.0
+    for point in certificate.curve:
+        assert point.epsilon >= 5.0
+        assert point.epsilon == max(5.0, epsilon_of(point.delta, mu=mu_for(5.0, 1e-5)))
+    assert "the budget is claimed, epsilon 5.0 at delta 1e-05" in certificate.statements[2]
+    assert "one could stop where the outcomes suit" in certificate.statements[2]
 
 
-def test_a_plan_changes_no_number_of_gaussian_releases_with_full_participation():
-    asked, fixed = make_certificate(), make_certificate(planned=True)
+@pytest.mark.parametrize("events", [questions, lambda: make_events(adjacency=Adjacency.ADD_REMOVE)])
+def test_a_claim_of_what_was_spent_is_refused_without_a_plan(events):
+    spent = epsilon_when_adaptive(events(), 1e-5)
+    claim = Guarantee(epsilon=spent * (1 + 1e-6), delta=1e-5, adjacency="add-remove")
+    honest = make_certificate(events(), commitment=ASKED, claim=None, population=None).to_dict()
 
-    assert (asked.composition, asked.curve, asked.implied) == (fixed.composition, fixed.curve, fixed.implied)
-    assert asked.statements == fixed.statements
+    with pytest.raises(PrivacyError, match="without a plan only the budget is proven"):
+        make_certificate(events(), commitment=ASKED, claim=claim, population=None)
+    forged = {**honest, "claim": {**honest["claim"], "epsilon": claim.epsilon}}
+    assert "claim" in failed(resealed(forged))
+    smaller = {**honest["commitment"], "epsilon": spent * (1 - 1e-6)}
+    assert "budget" in failed(resealed({**honest, "commitment": smaller}))
+
+
+def test_a_claim_at_another_delta_is_the_budget_curve_there():
+    at = Guarantee(epsilon=epsilon_of(1e-7, mu=mu_for(5.0, 1e-5)), delta=1e-7, adjacency="add-remove")
+
+    assert make_certificate(questions(), commitment=ASKED, claim=at, population=None).holds
+    # More delta buys nothing: a run of pure releases may lose all of epsilon for certain.
+    less = replace(at, delta=1e-3, epsilon=4.9)
+    assert epsilon_of(1e-3, mu=mu_for(5.0, 1e-5)) < 4.9
+    with pytest.raises(PrivacyError, match="only the budget is proven"):
+        make_certificate(questions(), commitment=ASKED, claim=less, population=None)
+
+
+def test_a_run_that_is_stopped_claims_its_whole_plan():
+    plan = plan_of(make_events())
+    whole = make_certificate()
+    terms = replace(planned(make_events(), adjacency="replace"), plan=plan)
+
+    for made in range(4):
+        certificate = make_certificate(make_events()[:made], commitment=terms, claim=None)
+        assert certificate.holds
+        assert certificate.claim.epsilon == whole.composition.epsilon
+        assert (certificate.composition, certificate.curve) == (whole.composition, whole.curve)
+        assert certificate.implied == whole.implied
+        assert f"{made} of 3 are made so far" in certificate.statements[3]
+
+
+def test_a_claim_of_a_part_of_the_plan_is_found():
+    terms = planned(make_events(), adjacency="replace")
+    part = make_certificate(make_events()[:2], claim=None, commitment=terms).to_dict()
+    spent = epsilon_of(1e-5, mu=compose(MULTIPLIERS[:2]))
+
+    with pytest.raises(PrivacyError, match="the releases cost"):
+        make_certificate(make_events()[:2], commitment=terms, claim=replace(whole_claim(), epsilon=spent))
+    shorter = {name: z for name, z in terms.plan.items() if name != "items-1"}
+    assert "plan" in failed(resealed({**part, "commitment": {**part["commitment"], "plan": shorter}}))
+    noisier = {**terms.plan, "items-2": 1e3}
+    assert {"mu", "epsilon"} <= failed(
+        resealed({**part, "commitment": {**part["commitment"], "plan": noisier}})
+    )
+
+
+def whole_claim():
+    return make_certificate().claim
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"items-0": 0.0},
+        {"items-0": -1.0},
+        {"items-0": True},
+        {"items-0": "12"},
+        {"items-0": None},
+        {"items-0": {"noise_multiplier": 12.0, "weight": 2}},
+        {"items-0": {"noise_multiplier": 12.0, "participation": 3}},
+        {"items-0": {"noise_multiplier": 12.0, "participation": {"kind": "poisson"}}},
+        {"items-0": {}},
+        {"items-0": []},
+        {"items-0": 0.1},
+        None,
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_a_failed_finding_not_a_crash(plan):
+    forged = copy.deepcopy(PLAIN)
+    forged["commitment"]["plan"] = plan
+
+    assert "commitment" in failed(resealed(forged))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rule", "odometer"),
+        ("rule", "budget-filter"),
+        ("epsilon", 0.0),
+        ("epsilon", 1e-3),
+        ("delta", 1.0),
+        ("adjacency", "both"),
+        ("adjacency", "add-remove"),
+    ],
+)
+def test_terms_without_meaning_are_a_failed_finding_not_a_crash(field, value):
+    forged = copy.deepcopy(PLAIN)
+    forged["commitment"][field] = value
+
+    assert "commitment" in failed(resealed(forged))
+
+
+def test_a_certificate_without_terms_is_refused():
+    assert "commitment" in failed(resealed({**PLAIN, "commitment": None}))
+    assert "commitment" in failed(resealed({**PLAIN, "planned": False}))
+    assert "commitment" in failed(resealed({**UNPLANNED, "planned": True}))
+
+
+def test_a_plan_that_is_not_the_ledgers_is_found():
+    certificate = make_certificate()
+
+    assert all(finding.passed for finding in certificate.verify(plan=plan_of(make_events())))
+    for other in ({}, {**plan_of(make_events()), "items-0": 12.5}, {"items-0": 12.0}):
+        assert not all(finding.passed for finding in certificate.verify(plan=other))
+    with_plan = unplanned_certificate().verify(plan=plan_of(make_events()))
+    assert {finding.check for finding in with_plan if not finding.passed} == {"plan"}
+
+
+def test_a_planned_release_that_was_made_twice_is_found():
+    terms = planned(make_events(), adjacency="replace")
+
+    with pytest.raises(PrivacyError, match="more than once"):
+        make_certificate([*make_events(), make_events()[0]], commitment=terms)
 
 
 def test_without_the_accounting_library_a_sampled_certificate_is_not_guessed():

@@ -36,8 +36,8 @@ class CurvePoint:
 
     delta: float
     epsilon: float
-    """By the tightest accounting there is: the exact curve, or loss distributions; without a plan by
-    ``epsilon_when_adaptive``.
+    """By the tightest accounting there is: the exact curve, or loss distributions; without a plan what the budget
+    guarantees there.
     """
     epsilon_rdp: float
     """Converted from Renyi orders, at the best of them."""
@@ -50,16 +50,18 @@ class Composition:
     """What all releases cost together."""
 
     mu: float
-    """Gaussian differential privacy: sqrt of the sum of squares of the releases' mu."""
+    """Gaussian differential privacy: sqrt of the sum of squares of the releases' mu. Without a plan what all
+    releases may count as Gaussian ones.
+    """
     rho: float
-    """Zero-concentrated differential privacy: sum of 1 / (2 z^2)."""
+    """Zero-concentrated differential privacy: sum of 1 / (2 z^2). Without a plan mu^2 / 2."""
     exact: bool
-    """Whether mu describes the releases exactly: all are Gaussian with full participation or disjoint
-    cohorts. Otherwise mu and rho are upper bounds, and epsilon comes from loss distributions, or without a
-    plan from what holds however releases were chosen.
+    """Whether mu describes the releases exactly: all are planned, and Gaussian with full participation or
+    disjoint cohorts. Otherwise of a plan mu and rho are upper bounds, and epsilon comes from loss distributions;
+    without a plan epsilon is the budget's.
     """
     epsilon: float
-    """Epsilon at the claim's delta; never above the claim's epsilon."""
+    """Epsilon at the claim's delta, of the whole plan or of the budget; never above the claim's epsilon."""
     epsilon_rdp: float
     """The same converted from Renyi orders: a second opinion, never the claim."""
     epsilon_zcdp: float
@@ -75,19 +77,18 @@ class Finding:
     detail: str
 
 
-def composition_of(events: Sequence[Event], delta: float, *, planned: bool = False) -> Composition:
-    """Compose sound events.
+def composition_of(events: Sequence[Event], delta: float) -> Composition:
+    """Compose sound events that were fixed beforehand; what was not is promised by ``budget_filter``.
 
     Args:
-        events: public.
+        events: fixed before the first was made: all of a plan. Public.
         delta: in (0, 1), where epsilon is stated. Public.
-        planned: whether all were fixed before the first. Public.
 
     Raises:
         FedboardError: dp-accounting is needed and not installed.
         PrivacyError: the events cannot be accounted together.
     """
-    point = point_of(events, delta, planned=planned)
+    point = point_of(events, delta)
     return Composition(
         mu=compose_events(events),
         rho=_rho(events),
@@ -99,36 +100,37 @@ def composition_of(events: Sequence[Event], delta: float, *, planned: bool = Fal
     )
 
 
-def curve_of(events: Sequence[Event], *, planned: bool = False) -> tuple[CurvePoint, ...]:
+def curve_of(events: Sequence[Event]) -> tuple[CurvePoint, ...]:
     """The point of the curve at each of ``CURVE_DELTAS``."""
-    return tuple(point_of(events, delta, planned=planned) for delta in CURVE_DELTAS)
+    return tuple(point_of(events, delta) for delta in CURVE_DELTAS)
 
 
-def point_of(events: Sequence[Event], delta: float, *, planned: bool = False) -> CurvePoint:
-    """One point of the curve of sound events.
+def point_of(events: Sequence[Event], delta: float) -> CurvePoint:
+    """One point of the curve of sound events that were fixed beforehand.
 
-    Renyi orders in closed form where all is Gaussian with full participation, else by dp-accounting; without a plan
-    those of the Gaussian that hides as little, since which order is best depends on what was chosen. zCDP counts
+    Renyi orders in closed form where all is Gaussian with full participation, else by dp-accounting. zCDP counts
     sampled rounds as full participation, since it knows no amplification.
     """
     rho = _rho(events)
     if mechanisms_of(events).is_gaussian:
         epsilon_rdp = epsilon_through_renyi(delta, rho=rho)
-    elif planned:
-        epsilon_rdp = epsilon_by_library(events, delta, accountant="rdp")
     else:
-        epsilon_rdp = epsilon_through_renyi(delta, rho=compose_events(events) ** 2 / 2)
+        epsilon_rdp = epsilon_by_library(events, delta, accountant="rdp")
     return CurvePoint(
         delta=delta,
-        epsilon=epsilon_of_events(events, delta, planned=planned),
+        epsilon=epsilon_of_events(events, delta),
         epsilon_rdp=epsilon_rdp,
         epsilon_zcdp=epsilon_through_zcdp(delta, rho=rho),
     )
 
 
-def composition_sentences(composition: Composition, n_releases: int, *, planned: bool) -> tuple[str, str]:
-    """What a composition says, in words; exact is said only of what is."""
-    together = f"Its {n_releases} releases together"
+def composition_sentences(composition: Composition, together: str) -> tuple[str, str]:
+    """What the composition of fixed releases says, in words; exact is said only of what is.
+
+    Args:
+        composition: from ``composition_of``.
+        together: how the releases are called, such as "Its 3 releases together".
+    """
     if composition.exact:
         cost = (
             f"{together} are exactly {composition.mu!r}-GDP, {composition.rho!r}-zCDP and, for every order "
@@ -136,15 +138,11 @@ def composition_sentences(composition: Composition, n_releases: int, *, planned:
             f"{composition.epsilon!r} at this delta."
         )
     else:
-        chosen = (
-            "All were fixed before the first."
-            if planned
-            else "No plan fixed them beforehand; this holds also where each was chosen by what earlier ones showed."
-        )
         cost = (
-            f"{together} cost at most epsilon {composition.epsilon!r} at this delta. {chosen} They are at most "
-            f"{composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, because Laplace noise, a "
-            "choice by exponential mechanism or a random choice of who takes part is among them."
+            f"{together} cost at most epsilon {composition.epsilon!r} at this delta. All were fixed before the "
+            f"first. They are at most {composition.mu!r}-GDP and at most {composition.rho!r}-zCDP: upper bounds, "
+            "because Laplace noise, a choice by exponential mechanism or a random choice of who takes part is "
+            "among them."
         )
     return cost, (
         f"Converted from Renyi orders the same releases would be stated as epsilon "

@@ -26,7 +26,8 @@ from fedboard.common.privacy.accounting.parallel import most_exposed
 from fedboard.common.privacy.adjacency import Adjacency, sensitivity_factor
 from fedboard.common.privacy.events import Event, event_mu
 
-_PAIR = 2
+PAIR = 2
+"""Users of the smallest household of more than one."""
 _SMALLER_DELTAS = tuple(4.0**-step for step in range(1, 13))
 """Where a group's guarantee is looked for if no closed form is known; each gives a valid one, the best is kept."""
 
@@ -41,54 +42,51 @@ class Implied:
     """For two users together: a household, say."""
 
 
-def implied_by(events: Sequence[Event], delta: float, *, planned: bool = False) -> Implied:
+def implied_by(events: Sequence[Event], delta: float) -> Implied:
     """Guarantees that follow from sound releases without another assumption.
 
     Args:
-        events: all of one adjacency. Public.
+        events: all of one adjacency, fixed before the first (others: ``budget_filter``). Public.
         delta: in (0, 1). Public.
-        planned: whether all were fixed before the first. Public.
     """
     return Implied(
-        rating_epsilon=rating_epsilon(events, delta, planned=planned),
-        pair_epsilon=group_epsilon(events, delta, n_users=_PAIR, planned=planned),
+        rating_epsilon=rating_epsilon(events, delta),
+        pair_epsilon=group_epsilon(events, delta, n_users=PAIR),
     )
 
 
-def rating_epsilon(events: Sequence[Event], delta: float, *, planned: bool = False) -> float:
+def rating_epsilon(events: Sequence[Event], delta: float) -> float:
     """Epsilon for one rating of a user who takes part, changed, added or removed.
 
     Under ``replace-values`` and ``replace-labels`` for one value or label, changed; that it is there is public.
 
     Args:
-        events: sound; all of one adjacency. Public.
+        events: sound; all of one adjacency; fixed before the first. Public.
         delta: in (0, 1). Public.
-        planned: whether all were fixed before the first. Public.
 
     Raises:
         PrivacyError: the adjacencies differ, or an event is not sound.
     """
     if _adjacency(events) is not Adjacency.ADD_REMOVE:
-        return epsilon_of_events(events, delta, planned=planned)
+        return epsilon_of_events(events, delta)
     mechanisms = mechanisms_of(events)
     exposed = most_exposed(events, lambda event: _exchanged_mu(event) ** 2)
     bound = epsilon_of(delta, mu=compose_mu(map(_exchanged_mu, exposed)))
     if mechanisms.is_gaussian:
         return bound
-    return min(bound, group_epsilon(events, delta, n_users=_PAIR, planned=planned))
+    return min(bound, group_epsilon(events, delta, n_users=PAIR))
 
 
-def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int, planned: bool = False) -> float:
+def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int) -> float:
     """Epsilon for several users together: all of them present or absent, or all exchanged.
 
     ``k mu`` where the releases are mu-GDP, exactly for Gaussian ones. Otherwise the smaller of that and of
     (epsilon', delta')-DP in k steps: ``k epsilon'`` at ``delta' sum over i < k of e^(i epsilon')``.
 
     Args:
-        events: sound. Public.
+        events: sound; fixed before the first. Public.
         delta: in (0, 1). Public.
         n_users: k >= 1. Public.
-        planned: whether all were fixed before the first. Public.
 
     Raises:
         PrivacyError: n_users is not a whole number >= 1, or an event is not sound.
@@ -96,13 +94,11 @@ def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int, planne
     if isinstance(n_users, bool) or not isinstance(n_users, int) or n_users < 1:
         raise PrivacyError(f"a group must be a whole number >= 1 of users, got {n_users}")
     if n_users == 1:
-        return epsilon_of_events(events, delta, planned=planned)
+        return epsilon_of_events(events, delta)
     bound = epsilon_of(delta, mu=n_users * compose_events(events))
     if mechanisms_of(events).is_gaussian:
         return bound
-    steps = [
-        (epsilon_of_events(events, delta * part, planned=planned), delta * part) for part in _SMALLER_DELTAS
-    ]
+    steps = [(epsilon_of_events(events, delta * part), delta * part) for part in _SMALLER_DELTAS]
     return min([bound] + [n_users * e for e, small in steps if _group_delta(e, small, n_users) <= delta])
 
 
@@ -191,6 +187,7 @@ def _group_delta(epsilon: float, delta: float, n_users: int) -> float:
 
 
 __all__ = [
+    "PAIR",
     "Implied",
     "group_epsilon",
     "implied_by",

@@ -11,6 +11,7 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.accounting.plan import Plan, apart, planned_events, require_planned
+from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event, canonical_json, digest, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row
@@ -227,8 +228,21 @@ class Ledger:
         ends = [row.seq for row in rows if row.hash == head]
         return [row.record for row in rows[: ends[0]]] if ends else None
 
+    @property
+    def commitment(self) -> Commitment:
+        """What was fixed when the ledger was made, which is what can be claimed of whatever it pays for."""
+        return Commitment.of(self.budget, self.plan)
+
+    def claim(self) -> Guarantee:
+        """What is promised: the cost of the whole plan, or without a plan the budget; at the budget's delta."""
+        return self.commitment.claim()
+
     def spent(self) -> Guarantee:
-        """What all booked events cost together, at the budget's delta and adjacency."""
+        """What all booked events count against the budget so far, at its delta and adjacency.
+
+        Not guaranteed: that no more is revealed. Whoever stops where the outcomes suit has spent this much by then
+        and revealed more; what is promised is ``claim``.
+        """
         rows = self._chain.rows()
         head = rows[-1].hash if rows else ""
         if self._spent is None or self._spent[0] != head:

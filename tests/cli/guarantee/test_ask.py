@@ -12,6 +12,7 @@ from fedboard.cli.guarantee.evidence import Evidence
 from fedboard.cli.guarantee.verification import verify_evidence
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.ledger.population import Population
+from tests.common.privacy.commitments import planned
 
 Command = Callable[..., Result]
 
@@ -59,7 +60,7 @@ def test_a_first_question_makes_its_ledger_and_later_ones_use_it_up(
     assert json.loads(account.stdout)["epsilon"] == pytest.approx(
         1.0
     )  # not the 0.99 of a plan's loss distributions
-    assert "what holds however each was chosen" in fedboard("account", "epsilon", ledger).stdout
+    assert "the budget, which holds however each was chosen" in fedboard("account", "epsilon", ledger).stdout
     left = fedboard("account", "left", ledger).stdout
     assert "Nothing is left for Gaussian releases." in left
     assert "Left for questions of delta 0 if it stays at those: epsilon 0." in left
@@ -81,16 +82,15 @@ def test_the_certificate_is_a_file_that_verifies(
 def test_a_certificate_that_states_a_plan_which_its_ledger_has_not_is_caught(
     question: Command, fedboard: Command, ledger: Path
 ) -> None:
-    plain = json.loads(question("mean", "--ledger", ledger, "--budget", "1", "--json").stdout)["certificate"]
-    honest = Certificate.from_dict(plain)
+    asked = question("mean", "--ledger", ledger, "--budget", "1", "--mechanism", "gaussian", "--json")
+    honest = Certificate.from_dict(json.loads(asked.stdout)["certificate"])
     forged = certify(
         honest.releases,
-        claim=honest.claim,
+        commitment=planned(honest.releases),
         trust=honest.trust,
         assumptions=honest.assumptions,
         dataset=honest.dataset,
         ledger_head=honest.ledger_head,
-        planned=True,
     )
 
     assert not honest.planned
@@ -98,7 +98,7 @@ def test_a_certificate_that_states_a_plan_which_its_ledger_has_not_is_caught(
     for certificate, holds in ((honest, True), (forged, False)):
         findings = verify_evidence(Evidence(certificate=certificate, ledger=ledger))
         assert [finding.check for finding in findings if not finding.passed] == (
-            [] if holds else ["booked releases"]
+            [] if holds else ["commitment", "booked releases"]
         )
 
 

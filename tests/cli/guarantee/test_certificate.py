@@ -185,7 +185,7 @@ def soften_trust(plain: dict[str, Any]) -> None:
         (lower_claim, "claim"),
         (less_noise, "release 'mean/sum'"),
         (claim_secure_noise, "noise"),
-        (drop_release, "mu"),
+        (drop_release, "booked releases"),
         (soften_trust, "digest"),
     ],
 )

@@ -153,7 +153,7 @@ def test_a_ledger_books_cohorts_side_by_side_up_to_its_budget_and_no_further(tmp
             release("again", cohort=1).book(ledger, SeededNoise(0))
         assert ledger.spent().epsilon == pytest.approx(epsilon, rel=1e-6)
         certificate = certify(
-            ledger.events(), claim=ledger.spent(), trust=(), assumptions=(), dataset="a test"
+            ledger.events(), commitment=ledger.commitment, trust=(), assumptions=(), dataset="a test"
         )
     assert certificate.holds
 

@@ -13,6 +13,7 @@ from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from tests.common.privacy.commitments import planned
 
 EPSILON, DELTA = 3.0, 1e-5
 SHARES = {"counts": 0.2, "round-1/items": 0.3, "round-2/items": 0.5}
@@ -44,6 +45,7 @@ def certificate(noise: NoiseSource) -> dict[str, Any]:
     ]
     return certify(
         events,
+        commitment=planned(events, epsilon=EPSILON, delta=DELTA),
         claim=Guarantee(epsilon=EPSILON, delta=DELTA, adjacency="add-remove"),
         trust=["The server sees each contribution for the length of one request."],
         assumptions=["Catalogue and settings are public."],

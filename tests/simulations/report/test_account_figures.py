@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting.exact import epsilon_of
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.simulations.report.account_figures import account_curves, write_account_figure
 from tests.common.privacy.exact_curves import gaussian, sampled
 
@@ -25,10 +27,13 @@ def test_curves_are_those_of_the_accountants_and_in_order() -> None:
 
 def test_no_curve_of_a_sampled_run_is_called_exact() -> None:
     events = [sampled(1.0, probability=0.01)]
-    labels = [curve.label for curve in account_curves(events, DELTAS, planned=True)]
+    labels = [curve.label for curve in account_curves(events, DELTAS)]
 
     assert labels == ["loss distributions", "Renyi orders", "mu-GDP bound", "zCDP bound"]
-    assert "loss distributions" not in [curve.label for curve in account_curves(events, DELTAS)]
+    budget = Budget(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    kept = account_curves(events, DELTAS, budget=budget)
+    assert [curve.label for curve in kept] == ["the budget", "Renyi orders", "zCDP bound"]
+    assert kept[0].epsilons == tuple(max(2.0, epsilon_of(d, mu=mu_for(2.0, 1e-5))) for d in DELTAS)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
@@ -44,7 +49,7 @@ def test_a_picture_is_written_in_the_wanted_format(tmp_path: Path, suffix: str) 
 def test_curves_that_are_far_apart_get_a_logarithmic_axis(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
 
-    write_account_figure([sampled(1.0, probability=0.001)], path, delta=1e-5, planned=True)
+    write_account_figure([sampled(1.0, probability=0.001)], path, delta=1e-5)
 
     text = path.read_text()
     assert "loss distributions" in text

@@ -8,6 +8,7 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
+from tests.common.privacy.commitments import planned
 from tests.common.privacy.exact_curves import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 N_PLANS = 200
@@ -38,7 +39,8 @@ def random_certificate(seed: int):
         for name, z in noise_multipliers(epsilon, delta, shares).items()
     ]
     claim = Guarantee(epsilon=epsilon, delta=delta, adjacency=str(adjacency))
-    return certify(events, claim=claim, trust=[], assumptions=[], dataset="made up")
+    terms = planned(events, epsilon=epsilon, delta=delta, adjacency=str(adjacency))
+    return certify(events, commitment=terms, claim=claim, trust=[], assumptions=[], dataset="made up")
 
 
 def recomputed(certificate):

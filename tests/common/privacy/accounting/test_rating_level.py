@@ -8,7 +8,14 @@ from scipy.stats import norm
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.exact import compose, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget_filter import budget_implied
+from fedboard.common.privacy.accounting.exact import (
+    compose,
+    epsilon_of,
+    epsilon_of_events,
+    epsilon_when_adaptive,
+)
 from fedboard.common.privacy.accounting.rating_level import (
     group_epsilon,
     implied_by,
@@ -17,6 +24,7 @@ from fedboard.common.privacy.accounting.rating_level import (
     rating_mu,
     trimmed_share,
 )
+from fedboard.common.privacy.adjacency import Adjacency
 from tests.common.privacy.exact_curves import gaussian, gaussian_epsilon, laplace, sampled, smallest_epsilon
 
 DELTA = 1e-5
@@ -57,7 +65,7 @@ def test_two_users_with_coins_of_their_own_are_covered(probability):
         2.0: probability**2,
     }
 
-    claimed = group_epsilon([sampled(1.0, probability=probability)], 1e-3, n_users=2, planned=True)
+    claimed = group_epsilon([sampled(1.0, probability=probability)], 1e-3, n_users=2)
 
     assert exact_epsilon(mixture(both), mixture({0.0: 1.0}), 1e-3) < claimed
     assert claimed < epsilon_of(1e-3, mu=2.0)
@@ -68,7 +76,7 @@ def test_one_rating_of_a_user_who_is_sampled_is_covered(probability):
     before = mixture({0.0: 1 - probability, 1.0: probability})
     after = mixture({0.0: 1 - probability, -1.0: probability})
 
-    claimed = rating_epsilon([sampled(1.0, probability=probability)], 1e-3, planned=True)
+    claimed = rating_epsilon([sampled(1.0, probability=probability)], 1e-3)
 
     assert exact_epsilon(before, after, 1e-3) < claimed
 
@@ -87,12 +95,10 @@ def test_one_rating_is_a_change_of_a_row_and_costs_more_than_presence_under_add_
 def test_under_replace_one_rating_has_the_guarantee_of_the_row():
     events = [gaussian(6.0, adjacency="replace"), laplace(20.0, adjacency="replace")]
 
-    for planned in (True, False):
-        expected = epsilon_of_events(events, DELTA, planned=planned)
-        assert rating_epsilon(events, DELTA, planned=planned) == expected
-    assert rating_epsilon(events, DELTA) > rating_epsilon(
-        events, DELTA, planned=True
-    )  # the default is the safe one
+    assert rating_epsilon(events, DELTA) == epsilon_of_events(events, DELTA)
+    budget = Budget(epsilon=epsilon_when_adaptive(events, DELTA), delta=DELTA, adjacency=Adjacency.REPLACE)
+    kept = budget_implied(budget, DELTA)  # without a plan the budget is all that holds
+    assert kept.rating_epsilon == budget.epsilon > rating_epsilon(events, DELTA)
 
 
 def test_one_rating_can_move_all_rows_of_its_user():

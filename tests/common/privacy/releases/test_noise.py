@@ -12,8 +12,6 @@ from scipy import stats
 
 from fedboard.common.certificate import certify
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.privacy.accounting.guarantee import Guarantee
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases import noise as noise_module
 from fedboard.common.privacy.releases.noise import (
     NoiseStream,
@@ -23,6 +21,7 @@ from fedboard.common.privacy.releases.noise import (
     SeededStream,
     noise_problems,
 )
+from tests.common.privacy.commitments import unplanned
 
 FALSE_ALARM, N_DRAWS, WRONG_BY = 1e-9, 50_000, 0.10
 
@@ -162,7 +161,7 @@ def test_no_certificate_calls_noise_from_a_seed_or_of_unknown_origin_private(mak
     with pytest.raises(PrivacyError, match="noise"):
         certify(
             [event],
-            claim=Guarantee(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE),
+            commitment=unplanned(epsilon=5.0),
             trust=["t"],
             assumptions=["a"],
             dataset="d",
@@ -173,7 +172,9 @@ def test_no_certificate_calls_noise_from_a_seed_or_of_unknown_origin_private(mak
 def test_a_certificate_says_private_of_secure_noise_alone(make_release, ledger, source, private):
     make_release().book(ledger, source)
 
-    certificate = certify(ledger.events(), claim=ledger.spent(), trust=["t"], assumptions=["a"], dataset="d")
+    certificate = certify(
+        ledger.events(), commitment=ledger.commitment, trust=["t"], assumptions=["a"], dataset="d"
+    )
 
     assert certificate.private is private
     assert any("not a private release" in text for text in certificate.statements) is not private

@@ -334,7 +334,7 @@ def test_shares_and_the_noise_source_must_tell_one_story(make_release, stated):
 
 
 def certificate_of(ledger):
-    return certify(ledger.events(), claim=ledger.spent(), trust=["t"], assumptions=["a"], dataset="d")
+    return certify(ledger.events(), commitment=ledger.commitment, trust=["t"], assumptions=["a"], dataset="d")
 
 
 @pytest.mark.parametrize("source", [PRIVATE, SEEDED])

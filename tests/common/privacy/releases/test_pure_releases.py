@@ -70,7 +70,9 @@ def events(*releases: LaplaceRelease | ExponentialRelease | GaussianRelease) -> 
 
 
 def claimed(ledger: Ledger) -> Certificate:
-    return certify(ledger.events(), claim=ledger.spent(), trust=("t",), assumptions=("a",), dataset="d")
+    return certify(
+        ledger.events(), commitment=ledger.commitment, trust=("t",), assumptions=("a",), dataset="d"
+    )
 
 
 @pytest.fixture
