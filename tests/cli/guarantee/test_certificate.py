@@ -12,10 +12,11 @@ from click.testing import Result
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.board import Board
-from fedboard.common.certificate import Guarantee, certify
+from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from tests.common.privacy.commitments import planned
 
 Command = Callable[..., Result]
 
@@ -89,8 +90,8 @@ def test_one_seeded_release_among_secret_ones_makes_the_whole_a_simulation(
 ) -> None:
     """Somebody resumed with another noise source: what is published holds seeded noise."""
     releases = [a_release("first", SecureNoise()), a_release("second", SeededNoise(3))]
-    claim = Guarantee(epsilon=20.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    mixed = certify(releases, claim=claim, trust=(), assumptions=(), dataset="made up")
+    terms = planned(releases, epsilon=20.0)
+    mixed = certify(releases, commitment=terms, trust=(), assumptions=(), dataset="made up")
     (tmp_path / "mixed.json").write_text(mixed.to_json())
 
     result = fedboard("certificate", "verify", tmp_path / "mixed.json", "--json")
