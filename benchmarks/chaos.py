@@ -43,6 +43,7 @@ from chaos_run import NODES, ChaosRun
 from deployment import FleetPlan
 
 from fedboard.cli.fleet.fleet_job import prepare
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
@@ -86,7 +87,8 @@ def undisturbed(folder: Path) -> str:
     prepare(run.settings)
     job = msgspec.structs.replace(Job.load(run.fleet.state.job), nodes=None)
     write_cohorts(folder / "cohorts", people().train, len(NODES))
-    config = {"cohorts": str(folder / "cohorts"), "kernels": "numpy"}
+    server = QuestionKey.read(Path(job.question_key)).public.hex
+    config = {"cohorts": str(folder / "cohorts"), "kernels": "numpy", "server": server}
     with LocalGrid(cohort_app.app, len(NODES), config).running() as grid:
         return run_job(grid, job).digest
 

@@ -21,6 +21,7 @@ from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.node_keys import make_node_key
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
@@ -81,6 +82,7 @@ def make_fleet(folder: Path, plan: FleetPlan, *, door: int | None = None) -> Fle
     certificate, key = folder / "server.pem", folder / "server.key"
     make_server_certificate(certificate, key, authority=authority, authority_key=authority_key, names=())
     _write_catalogue(folder / "catalogue.csv", plan.catalogue)
+    QuestionKey().write(folder)
     port, behind = free_ports(2)
     for name, cohort in plan.nodes.items():
         make_node_key(folder / name / "node.key", name=name)
@@ -103,6 +105,7 @@ def _device(plan: FleetPlan, door: int) -> dict[str, Any]:
             "address": f"127.0.0.1:{door}",
             "ca_certificate": "../authority.pem",
             "node_key": "node.key",
+            "question_key": "../question-signing.pub",
             "poll_seconds": plan.device_poll_seconds,
         },
     }
@@ -123,6 +126,7 @@ def _fleet(plan: FleetPlan, port: int, behind: int) -> dict[str, Any]:
             "certificate": "server.pem",
             "key": "server.key",
             "authority": "authority.pem",
+            "question_key": "question-signing.key",
         },
         "nodes": [
             {"name": name, "public_key": f"{name}/node.pub", "max_users": cohort.n_users}

@@ -31,6 +31,7 @@ from fedboard.cli.fleet.fleet_job import prepare
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.node_keys import make_node_key
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
@@ -45,14 +46,14 @@ privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
 rounds = {{ expected_nodes = {n_nodes}, quorum = {n_nodes}, deadline_seconds = 120, poll_seconds = {poll} }}
 network = {{ listen = "127.0.0.1", port = {port}, superlink_port = {behind}, certificate = "server.pem", \
-key = "server.key", authority = "authority.pem" }}
+key = "server.key", authority = "authority.pem", question_key = "question-signing.key" }}
 nodes = [{nodes}]
 """
 DEVICE = """\
 ratings = {{ cohort = "cohort" }}
 policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true }}
 server = {{ address = "127.0.0.1:{port}", ca_certificate = "../authority.pem", node_key = "node.key", \
-poll_seconds = {poll} }}
+question_key = "../question-signing.pub", poll_seconds = {poll} }}
 """
 
 
@@ -80,6 +81,7 @@ def make_fleet(folder: Path, *, rounds: int, n_nodes: int, variant: Variant) -> 
         authority_key=folder / "authority.key",
         names=(),
     )
+    QuestionKey().write(folder)
     ids = tuple(f"i{number}" for number in range(ITEMS))
     (folder / "catalogue.csv").write_text("item,title\n" + "".join(f"{item},Film {item}\n" for item in ids))
     port, behind = free_ports(2)

@@ -142,6 +142,7 @@ def write_inputs(folder: Path, *, n_items: int, rank: int) -> None:
     from fedboard.client.ratings.store import OwnRating, RatingStore
     from fedboard.common.rounds.question import Question
     from fedboard.common.wire.sealing import ReplyKey
+    from fedboard.common.wire.signing import QuestionKey
 
     rng = np.random.default_rng(0)
     first, board = made_up_boards(rng, folder, n_items=n_items, rank=rank)
@@ -160,8 +161,11 @@ def write_inputs(folder: Path, *, n_items: int, rank: int) -> None:
         private_noise=True,
         reply_key=ReplyKey().public,
     )
-    (folder / "question").write_bytes(question.content)
+    signing = QuestionKey()
+    signing.write(folder)
+    (folder / "question").write_bytes(signing.sign(question.content, seconds=86_400))
     server = f'ca_certificate = "{folder}/ca.pem"\nnode_key = "{folder}/node"\naddress = "127.0.0.1:9"\n'
+    server += f'question_key = "{folder}/question-signing.pub"\n'
     device.write_text(f"{device.read_text()}\n[server]\n{server}")
 
 

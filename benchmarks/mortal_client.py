@@ -42,12 +42,12 @@ def main() -> None:
         poll_seconds=server.poll_seconds,
         device=str(place.absolute()),
     )
-    app = make_client_app(open_configured, noise=_noise)
+    app, asker = make_client_app(open_configured, noise=_noise), load_device(place).asker()
 
     def mortal(message: Message, context: Context) -> Message:
         found = frames_of(message.content)
         if found is not None:
-            step = Step.from_bytes(found[0])
+            step = Step.from_bytes(asker.content(*found))
             if f"{step.round}:{step.number}" == os.environ.get("DIES"):
                 os.kill(os.getpid(), signal.SIGKILL)
         return app(message, context)

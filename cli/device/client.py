@@ -32,6 +32,11 @@ def client(config: Path, once: bool) -> None:
     server = device.server
     if server is None:
         raise InputError(f"{config}: no [server] is given, so there is nobody to ask for work")
+    if server.question_key is None:
+        raise InputError(
+            f"{config}: [server] names no question_key, so no question would be answered; it is the file "
+            "question-signing.pub of whoever runs the server (made by: fedboard keys questions)"
+        )
     with open_device(config):
         pass  # what is wrong with ratings, policy or ledger is said now and not to a server
 
@@ -57,6 +62,7 @@ def client(config: Path, once: bool) -> None:
         ),
         make_client_app(open_configured, refused=tally.refuse),
         tally=tally,
+        idle=device.answers().expire,
     )
     with suppress(KeyboardInterrupt):
         node.run(Event(), messages=1 if once else None)

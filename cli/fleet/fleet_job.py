@@ -92,6 +92,7 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
     return Job(
         folder=str(state.run),
         first_board=str(state.first_board),
+        question_key=str(settings.network.question_key),
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         adjacency=privacy.adjacency,

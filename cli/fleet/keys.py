@@ -82,4 +82,17 @@ def board(folder: Path) -> None:
     click.echo(f"{private}: for [board] in fleet.toml; {public}: for every reader")
 
 
+@keys.command(epilog="Example: fedboard keys questions")
+@_FOLDER
+def questions(folder: Path) -> None:
+    """Make the key pair that signs questions: question-signing.key for the server, .pub for every device.
+
+    A device answers nothing that this key has not signed. Whoever has it can ask in the server's name.
+    """
+    from fedboard.common.wire.signing import QuestionKey
+
+    private, public = QuestionKey().write(folder)
+    click.echo(f"{private}: for [network] in fleet.toml; {public}: give it to every device, for its [server]")
+
+
 __all__ = ["keys"]

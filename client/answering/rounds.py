@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.contributing import RatingSource, Scale, Work, made_from_rows
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
@@ -20,8 +21,17 @@ from fedboard.common.wire.sealing import Envelope
 class Gate(Protocol):
     """Decides whether the client takes part, and keeps the record of what it gave."""
 
-    def recall(self, question: Question) -> bytes | None:
-        """The bytes that answered this very question before, to be sent again as they are."""
+    @property
+    def asker(self) -> Asker:
+        """Whose questions it answers."""
+        ...
+
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
+        """The bytes that answered this very question before, to be sent again as they are; None for a new one.
+
+        Raises:
+            RefusedError: the policy does not allow the question, or no longer.
+        """
         ...
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
@@ -60,17 +70,19 @@ def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str =
     """Answer one question.
 
     Guarantee: never raises, and what it returns, sealed to the server's key, is an answer that was checked against
-    every bound of the releases and booked by the gate, or a refusal that is a code alone. Whether it is refused
-    depends on the question, the policy and what was given before, never on the ratings.
+    every bound of the releases and booked by the gate, or a refusal that is a code alone. Nothing of a question is
+    read, and nothing is sealed to its key, unless the server that the gate names has signed it. Whether it is
+    refused depends on the question, the policy and what was given before, never on the ratings; a question that is
+    asked again is held against the policy again.
 
     Args:
-        question: from a server that need not be trusted.
+        question: signed, from a server that need not be honest.
         source: the ratings. Private.
         gate: policy and record.
         backend: which kernels compute.
     """
     try:
-        asked = Question.from_bytes(question)
+        asked = Question.from_bytes(gate.asker.content(question))
         envelope = Envelope.to(asked.reply_key, about=asked.about)
     except RefusedError as refused:
         note(gate, refused.code)
@@ -79,13 +91,13 @@ def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str =
 
 
 def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -> bytes:
-    kept = gate.recall(question)
-    if kept is not None:
-        return kept
     with noted(gate):
         if question.protocol != Trusted.NAME or question.form not in Trusted.FORMS:
             raise RefusedError(Refusal.WRONG_FORM)
         task, requests = asked_of(question, backend)
+    kept = gate.recall(question, requests)
+    if kept is not None:
+        return kept
     scale = gate.admit(question, question.board, requests)
     work = Work(task, question.board, requests)
     with noted(gate):

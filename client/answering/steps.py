@@ -1,17 +1,20 @@
 """How a client answers the steps of a session: each once, what it gives once for ever, else with a code."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from fedboard.client.answering.contributing import RatingSource, Work, made_from_rows
 from fedboard.client.answering.rounds import Gate, asked_of, note, noted, sealed_reply
 from fedboard.client.answering.session_memory import Remembered, Vault, digest
-from fedboard.common.contribution import Contribution
+from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
 from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import Step, reply_frame
+from fedboard.common.task import Task
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
 
@@ -27,6 +30,14 @@ class SessionGate(Gate, Protocol):
 
         Raises:
             RefusedError: it is not answered.
+        """
+        ...
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        """Hold a contribution that was given in this session, and is asked for again, against the policy of today.
+
+        Raises:
+            RefusedError: it is not given again.
         """
         ...
 
@@ -65,15 +76,16 @@ def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
     Guarantee: never raises. What it returns, sealed to the server's key, is the protocol's reply, or a refusal that
     is a code alone; whether it is refused never depends on the ratings. A contribution is booked by the gate before
     it is returned, which then refuses any other for this run, round and board, whatever the session. The same step
-    gets the same reply again.
+    gets the same reply again, as long as the policy allows it. Nothing of a step or of its board is read unless the
+    server that the gate names has signed both.
 
     Args:
-        content: the step, from a server that need not be trusted.
+        content: the signed step, from a server that need not be honest.
         board: what came beside it, where it asks for a contribution.
         client: who answers.
     """
     try:
-        step = Step.from_bytes(content)
+        step = Step.from_bytes(client.gate.asker.content(content, board))
         envelope = Envelope.to(step.reply_key, about=step.sealed_about)
     except RefusedError as refused:
         note(client.gate, refused.code)
@@ -81,7 +93,7 @@ def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
     except Exception:
         note(client.gate, Refusal.INTERNAL)
         return refusal(Refusal.INTERNAL)
-    asked = digest(content + (board or b""))
+    asked = _digest_of(step, board)
     return sealed_reply(envelope, client.gate, lambda: reply_frame(_reply(step, asked, board, client)))
 
 
@@ -89,6 +101,9 @@ def _reply(step: Step, asked: str, board: bytes | None, client: Client) -> bytes
     protocol = client.gate.protocol_of(step, backend=client.backend)
     known = Remembered.of(client.vault, step)
     if known is not None and known.asked == asked:
+        if board is not None:
+            question, _, requests = _asked(step, board, client)
+            client.gate.repeat(question, requests)
         return known.reply
     with noted(client.gate):
         _require_in_turn(step, known)
@@ -114,6 +129,19 @@ def _reply(step: Step, asked: str, board: bytes | None, client: Client) -> bytes
     return reply
 
 
+def _asked(step: Step, board: bytes, client: Client) -> tuple[Question, Task, tuple[Request, ...]]:
+    with noted(client.gate):
+        question = step.question(board)
+        return question, *asked_of(question, client.backend)
+
+
+def _digest_of(step: Step, board: bytes | None) -> str:
+    """Of all that a step asks; that it was signed anew makes no other step of it."""
+    hashed = hashlib.sha256(step.to_bytes())
+    hashed.update(b"" if board is None else hashlib.sha256(board).digest())
+    return hashed.hexdigest()
+
+
 def _require_in_turn(step: Step, known: Remembered | None) -> None:
     if known is None and step.number != 0:
         raise RefusedError(Refusal.NO_SESSION)
@@ -126,9 +154,7 @@ def _contributed(
 ) -> tuple[ClientSession, bytes]:
     """The session after it has answered with what the ratings give, which is booked."""
     gate = client.gate
-    with noted(gate):
-        question = step.question(board)
-        task, requests = asked_of(question, client.backend)
+    question, task, requests = _asked(step, board, client)
     scale = gate.admit(question, question.board, requests)
     work = Work(task, question.board, requests)
     with noted(gate):

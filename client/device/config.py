@@ -17,6 +17,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
 
 if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
+    from fedboard.client.answering.asker import Asker
     from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
@@ -63,15 +64,24 @@ class Server(_Section, frozen=True, kw_only=True):
     """PEM file of the authority that vouches for the server."""
     node_key: Path
     """This node's private key."""
+    question_key: Path | None = None
+    """PEM file of the public key that this server signs its questions with; nobody else's are answered. Without it
+    none are."""
     poll_seconds: float = 1.0
     """Mean time between two questions for work."""
+    max_question_megabytes: int = 64
+    """A question with its board of more than so many MiB is refused before it is read; in [1, 2047]."""
 
     def __post_init__(self) -> None:
-        """Check the form of the address.
+        """Check the form of the address, and the range of the size.
 
         Raises:
-            InputError: it is none.
+            InputError: it is no address, or out of range.
         """
+        if not 1 <= self.max_question_megabytes <= 2047:
+            raise InputError(
+                f"max_question_megabytes of [server] must be in [1, 2047], got {self.max_question_megabytes}"
+            )
         if not _HOST_AND_PORT.fullmatch(self.address):
             raise InputError(
                 "address of [server] is HOST:PORT and nothing else, such as fedboard.example.org:8443, "
@@ -155,11 +165,30 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
                 "give it to whoever runs the device, or name another one as state"
             ) from error
 
-    def answers(self) -> "KeptAnswers":
-        """The last answers, to be sent again where the server lost them."""
+    def asker(self) -> "Asker":
+        """Whose questions it answers: those of the server whose key ``[server]`` names, and nobody's without one.
+
+        Raises:
+            InputError: the key cannot be read.
+        """
+        from fedboard.client.answering.asker import Asker
+        from fedboard.common.wire.signing import PinnedServer
+
+        if self.server is None or self.server.question_key is None:
+            return Asker(server=None)
+        pinned = PinnedServer.read(self.server.question_key)
+        return Asker(server=pinned, largest=self.server.max_question_megabytes << 20)
+
+    def answers(self, *, server: str = "") -> "KeptAnswers":
+        """The last answers, to be sent again where the server lost them.
+
+        Args:
+            server: name of its key, see ``Asker.id``; whoever only deletes them needs none.
+        """
         from fedboard.client.answering.kept_answers import KeptAnswers
 
-        return KeptAnswers(self.state / "answers")
+        seconds = self.policy.answers_kept_hours * 3600
+        return KeptAnswers(self.state / "answers", server=server, seconds=seconds)
 
     def refusals(self) -> "RefusalCounts":
         """How often it refused.
@@ -232,7 +261,8 @@ def load_device(path: Path) -> DeviceConfig:
 
 @contextmanager
 def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
-    """Open what answers for a device: its ratings and its gate; one process at a time.
+    """Open what answers for a device: its ratings and its gate; one process at a time. Kept answers whose time is
+    over are erased.
 
     Args:
         path: its TOML file.
@@ -250,10 +280,14 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
         source = config.open_source()
         if isinstance(source, RatingStore):
             stack.enter_context(source)
+        asker = config.asker()
+        answers = config.answers(server=asker.id)
+        answers.expire()
         gate = DeviceGate(
             config.policy,
             ledger=ledger,
-            answers=config.answers(),
+            answers=answers,
+            asker=asker,
             refusals=config.refusals(),
             cache=config.published_boards(),
         )

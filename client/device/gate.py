@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.kept_answers import KeptAnswers
 from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import Scale
@@ -26,6 +27,7 @@ from fedboard.client.device.run_terms import catalogue_digest, terms_of
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
+from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import Step
@@ -40,7 +42,8 @@ class DeviceGate:
 
     Guarantee: each release of a run is answered at most once, all answers to a run come from one chain of boards
     with one configuration, one catalogue and one personal scale, and nothing passes that would break the user's
-    limit. What is refused is counted and changes nothing else.
+    limit. An answer is sent again only while it is kept, and where the policy of the moment allows its question.
+    What is refused is counted and changes nothing else.
     Not guaranteed: that a server states its noise truthfully, see ``DeviceLedger``.
     """
 
@@ -51,22 +54,52 @@ class DeviceGate:
         ledger: DeviceLedger,
         answers: KeptAnswers,
         refusals: RefusalCounts,
+        asker: Asker,
         cache: BoardCache | None = None,
     ) -> None:
-        """Use a ledger that is open for writing: its lock keeps a second process from answering too."""
+        """Use a ledger that is open for writing: its lock keeps a second process from answering too.
+
+        Args:
+            policy: the user's.
+            ledger: what was given so far.
+            answers: those that may be sent again.
+            refusals: are counted there.
+            asker: whose questions are answered.
+            cache: of published boards.
+        """
         self._policy = policy
         self._ledger = ledger
         self._answers = answers
         self._refusals = refusals
+        self.asker = asker
         self._cache = cache
 
-    def recall(self, question: Question) -> bytes | None:
-        """The bytes that answered this very question before, to be sent again as they are; None for a new one."""
-        answer = self._answers.recall(question)
-        booked = answer is not None and question.board.digest in {
-            about.board for about, _ in self._answered(question.run)
-        }
-        return answer if booked else None
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
+        """The bytes that answered this very question before, to be sent again as they are; None for a new one.
+
+        Args:
+            question: from a server that need not be honest.
+            requests: what the task of its board asks.
+
+        Raises:
+            RefusedError: the policy does not allow the question, or no longer; the code says why.
+        """
+        if not self._answers.has(question):
+            return None
+        self.repeat(question, requests)
+        booked = question.board.digest in {about.board for about, _ in self._answered(question.run)}
+        return self._answers.recall(question) if booked else None
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        """Hold a question that may have been answered before against the policy of today.
+
+        Raises:
+            RefusedError: it is not answered again; the code says why.
+        """
+        with self._counting():
+            self._require_allowed(question, question.board)
+            self._require_promise(question.board, requests, _plan_of(question.board))
+            self._require_within_limits(question.run)
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
         """Hold a question against policy, history and limit; books nothing.
@@ -184,8 +217,7 @@ class DeviceGate:
 
     def _scale(self, run: str, rounds: Sequence[Sequence[Request]]) -> float:
         """Fixed by the first answer for the whole run, so that every round of it is the same part of her."""
-        policy, ledger = self._policy, self._ledger
-        of_run = min(policy.epsilon_per_run or policy.epsilon, policy.epsilon)
+        policy, ledger, of_run = self._policy, self._ledger, self._limit_of_run
         scales = {scale for _, scale in self._answered(run)}
         if scales:
             scale = min(scales)
@@ -200,6 +232,16 @@ class DeviceGate:
         enough = scale == 1.0 or (policy.scale_down and scale >= policy.smallest_scale)
         _require(enough, Refusal.OVER_LIMIT)
         return scale
+
+    @property
+    def _limit_of_run(self) -> float:
+        return min(self._policy.epsilon_per_run or self._policy.epsilon, self._policy.epsilon)
+
+    def _require_within_limits(self, run: str) -> None:
+        """What was given keeps to the limits of today, which may be lower than when it was given."""
+        slack = 1 + RELATIVE_TOLERANCE
+        within = self._ledger.cost_with((), run=run) <= self._limit_of_run * slack
+        _require(within and self._ledger.cost_with(()) <= self._policy.epsilon * slack, Refusal.OVER_LIMIT)
 
     def _answered(self, run: str) -> list[tuple[AnsweredBoard, float]]:
         """Boards of a run that were answered, with the part given."""

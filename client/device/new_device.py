@@ -36,11 +36,14 @@ adjacency = "{adjacency}"
 # smallest_catalogue = 50       # fewer items make the question too pointed
 # seeded_noise = true           # answer simulations too, whose noise the server can remove
 # published_only = true         # answer only about boards that come, signed for everybody, from [board]
+# answers_kept_hours = 24.0     # how long a server that lost an answer may have the same one again
 
 # [server]                      # a device that trains
 # address = "fedboard.example.org:8443"
 # ca_certificate = "ca.pem"
 # node_key = "node.key"         # see: fedboard keys --help
+# question_key = "question-signing.pub"  # who may ask: the key that this server signs its questions with
+# max_question_megabytes = 64   # larger questions (with the board) are refused unread
 # poll_seconds = 5.0            # how often it asks for work
 
 # [board]                       # where boards come from

@@ -49,6 +49,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Whether to answer a run whose noise its server can reproduce: a simulation, not a private release."""
     published_only: bool = False
     """Whether a board must be in the board cache, where only signed ones are, before it is answered."""
+    answers_kept_hours: float = 24.0
+    """How long an answer may be sent again to a server that lost it; the answer to the next round ends it before.
+    In (0, 720]."""
 
     def __post_init__(self) -> None:
         """Check every range.
@@ -64,6 +67,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         _require(known, "helper", "64 hexadecimal digits, as `fedboard helper` prints them")
         _require(self.least_survivors >= 2, "least_survivors", "a whole number >= 2")
         _require(self.most_honest is None or self.most_honest >= 1, "most_honest", "a whole number >= 1")
+        _require(0 < self.answers_kept_hours <= 720, "answers_kept_hours", "in (0, 720]")
         _require(self.smallest_catalogue >= 1, "smallest_catalogue", "a whole number >= 1")
 
     def limit(self) -> Budget:

@@ -97,7 +97,15 @@ class _HeardGate:
 
     def __init__(self, gate: SessionGate, refused: Hear) -> None:
         self._gate, self._refused = gate, refused
-        self.recall, self.failed = gate.recall, gate.failed
+        self.asker, self.failed = gate.asker, gate.failed
+
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
+        with self._hearing():
+            return self._gate.recall(question, requests)
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        with self._hearing():
+            self._gate.repeat(question, requests)
 
     def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
         with self._hearing():

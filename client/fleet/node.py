@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
 _TIMES_A_REQUEST: Final = 4.0
 """The least pause between two requests for work, counted in the time that one takes."""
+_IDLE_SECONDS = 60.0
 _JITTER: Final = (0.8, 1.2)
 APP_FAILED: Final = "app-failed"
 """All that a server learns of an exception."""
@@ -116,19 +117,27 @@ class Tally:
 class WarmNode:
     """Answers messages with an app, one at a time, until it is told to stop."""
 
-    def __init__(self, settings: NodeSettings, app: ClientCallable, *, tally: Tally | None = None) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        app: ClientCallable,
+        *,
+        tally: Tally | None = None,
+        idle: Callable[[], object] = lambda: None,
+    ) -> None:
         """Read certificate and key; nothing is sent yet.
 
         Args:
             settings: of the device.
             app: answers a message.
             tally: where the app counts its refusals; None: nowhere.
+            idle: is called about once a minute, also while the server is away, never while the app works.
 
         Raises:
             InputError: a file cannot be read as what it should be.
         """
         self.settings, self.tally = settings, tally or Tally()
-        self._app = app
+        self._app, self._idle, self._next_idle = app, idle, 0.0
         self._connection = Connection(
             address=settings.server,
             root_certificate=read_authority(settings.root_certificate),
@@ -150,6 +159,7 @@ class WarmNode:
         wait, admitted, trouble = _FIRST_WAIT, False, None
         with self._heartbeat():
             while not stop.is_set() and (messages is None or self.tally.answered < messages):
+                self._tidy()
                 try:
                     if not admitted:
                         self._connection.activate()
@@ -174,6 +184,15 @@ class WarmNode:
         the requests of all devices would leave it no time for anything else, their heartbeats among it.
         """
         return max(self.settings.poll_seconds, min(_TIMES_A_REQUEST * took, _LONGEST_WAIT))
+
+    def _tidy(self) -> None:
+        if time.monotonic() < self._next_idle:
+            return
+        self._next_idle = time.monotonic() + _IDLE_SECONDS
+        try:
+            self._idle()
+        except Exception:
+            _log.exception("what is done between two messages failed")
 
     def _work(self) -> bool:
         """Send the answer that waits, or make the next one. False where there is nothing to do."""

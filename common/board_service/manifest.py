@@ -9,13 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding as KeyEncoding
-from cryptography.hazmat.primitives.serialization import PublicFormat, load_pem_public_key
 
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from fedboard.common.errors import InputError
+from fedboard.common.ed25519_keys import key_id, read_public
 
 _FORMAT = "fedboard-manifest-1"
 _DOMAIN = _FORMAT.encode() + b"\0"
@@ -174,13 +172,7 @@ class PinnedKey:
         Raises:
             InputError: no Ed25519 public key there.
         """
-        try:
-            key = load_pem_public_key(path.read_bytes())
-        except (OSError, ValueError, UnsupportedAlgorithm) as error:
-            raise InputError(f"{path}: no public key can be read there ({error})") from error
-        if not isinstance(key, Ed25519PublicKey):
-            raise InputError(f"{path}: boards are signed with Ed25519; this is another kind of key")
-        return cls(key)
+        return cls(read_public(path, signed="boards"))
 
     def open(self, signed: SignedManifest) -> Manifest:
         """Verify the signature, then read the manifest.
@@ -206,11 +198,6 @@ def is_sha256(text: str) -> bool:
 def message_to_sign(content: bytes) -> bytes:
     """A manifest's bytes behind the name of the format, so that no other signature passes for one."""
     return _DOMAIN + content
-
-
-def key_id(key: Ed25519PublicKey) -> str:
-    """A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes."""
-    return hashlib.sha256(key.public_bytes(KeyEncoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
 
 
 __all__ = [

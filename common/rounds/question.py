@@ -73,7 +73,7 @@ class Question:
         return pack_frame(self.KIND, fields, {"board": board})
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "Question":
+    def from_bytes(cls, content: bytes | memoryview) -> "Question":
         """Read a question.
 
         Raises:

@@ -99,7 +99,7 @@ class Step:
         return pack_frame(self.KIND, fields, {"message": np.frombuffer(self.message, dtype=np.uint8)})
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "Step":
+    def from_bytes(cls, content: bytes | memoryview) -> "Step":
         """Read a step.
 
         Raises:

@@ -32,6 +32,12 @@ class Refusal(StrEnum):
     UNREACHABLE = "unreachable"
     """The transport reports a failure in the place of an answer."""
 
+    UNSIGNED = "unsigned"
+    """A question without a signature, as earlier versions of this package sent it."""
+    BAD_SIGNATURE = "bad-signature"
+    """A question that the server whose key is pinned has not signed."""
+    EXPIRED = "expired"
+    """A signed question whose time is over, or lasts longer than is taken."""
     BAD_BOARD = "bad-board"
     """The board is damaged, of an unknown task, or its certificate does not hold."""
     OTHER_HISTORY = "other-history"

@@ -24,6 +24,7 @@ SERVER = """
 address = "127.0.0.1:{port}"
 ca_certificate = "../keys/authority.pem"
 node_key = "node.key"
+question_key = "../keys/question-signing.pub"  # nobody else is answered
 poll_seconds = 0.2
 """
 

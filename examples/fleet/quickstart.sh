@@ -7,10 +7,12 @@ fleet=${1:-fleet-demo}
 port=${2:-8443}
 devices="gateway-a gateway-b ann"
 
-# Keys: an authority for the fleet, the server's certificate, a key per device, a key that signs boards.
+# Keys: an authority for the fleet, the server's certificate, a key per device, one that signs questions and one that
+# signs boards. Every device gets authority.pem and question-signing.pub.
 fedboard keys authority --out "$fleet/keys" --name films
 fedboard keys server --out "$fleet/keys" --name 127.0.0.1
 for device in $devices; do fedboard keys node node --out "$fleet/$device"; done
+fedboard keys questions --out "$fleet/keys"
 fedboard keys board --out "$fleet/keys"
 
 # People and their ratings; ann keeps hers in a store of her own.

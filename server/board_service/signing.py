@@ -2,19 +2,11 @@
 
 from pathlib import Path
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
 
 from fedboard.common.board_service.manifest import Manifest, PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.ed25519_keys import read_private, write_pair
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import write_new
 
 PRIVATE_NAME = "board-signing.key"
 PUBLIC_NAME = "board-signing.pub"
@@ -35,16 +27,7 @@ class SigningKey:
         Raises:
             InputError: no Ed25519 private key there, or others can read it.
         """
-        try:
-            key = load_pem_private_key(path.read_bytes(), password=None)
-            shared = path.stat().st_mode & 0o077
-        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise InputError(f"{path}: no private key can be read there ({error})") from error
-        if not isinstance(key, Ed25519PrivateKey):
-            raise InputError(f"{path}: boards are signed with Ed25519; this is another kind of key")
-        if shared:
-            raise InputError(f"{path}: others can read this key; take their rights away: chmod 600 {path}")
-        return cls(key)
+        return cls(read_private(path, signed="boards"))
 
     def sign(self, manifest: Manifest) -> SignedManifest:
         """Sign a manifest that names this key.
@@ -70,11 +53,7 @@ def create_board_keys(folder: Path) -> tuple[Path, Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     private, public = folder / PRIVATE_NAME, folder / PUBLIC_NAME
-    key = Ed25519PrivateKey.generate()
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    shown = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    write_new({private: secret}, secret=True)
-    write_new({public: shown}, secret=False)
+    write_pair(Ed25519PrivateKey.generate(), private=private, public=public)
     return private, public
 
 

@@ -17,6 +17,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import (
@@ -97,6 +98,7 @@ def _training(
     of_run: dict[str, Any] = {
         "grid": grid,
         "job": job,
+        "key": QuestionKey.read(Path(job.question_key)),
         "run": run_name(ledger),
         "pace": Pace.of(job, _log(job).lines()),
         "on_progress": on_progress,

@@ -5,16 +5,23 @@ from pathlib import Path
 
 from flwr.app import Context
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import RatingSource
 from fedboard.client.answering.steps import NoiseOf, SessionGate, secure_noise
 from fedboard.client.fleet.answering_app import make_client_app
+from fedboard.common.rounds.question import Question
+from fedboard.common.wire.signing import PinnedServer
 from fedboard.simulations.flower.cohorts import open_stored
 from fedboard.simulations.sessions.client_noise import client_noise
+
+_LARGEST = Question.MAX_BYTES
+"""A simulation's own question, on its own machine: as large as any."""
 
 
 def _open(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
     folder = Path(str(context.run_config["cohorts"]))
-    return open_stored(folder, _number(context))
+    server = PinnedServer.from_hex(str(context.run_config["server"]))
+    return open_stored(folder, _number(context), Asker(server=server, largest=_LARGEST))
 
 
 def _noise(context: Context) -> NoiseOf:

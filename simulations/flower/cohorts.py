@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import RatingSource, Scale
 from fedboard.client.answering.steps import SessionGate
 from fedboard.client.device.protocol_policy import stated_protocol
@@ -57,6 +58,8 @@ class StoredCohort:
     """One cohort as ``write_cohorts`` left it; a simulated user answers everything that she is asked."""
 
     place: Path
+    asker: Asker
+    """Whose questions it answers."""
 
     @property
     def n_users(self) -> int:
@@ -75,9 +78,12 @@ class StoredCohort:
             user_keys=np.load(self.place / "user_keys.npy"),
         )
 
-    def recall(self, question: Question) -> bytes | None:
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """Nothing is kept: what is asked again is worked out again, to the same bytes."""
         return None
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        """Whatever was given in a session is given again."""
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """The users' personal levels, or all of everything."""
@@ -104,9 +110,11 @@ class StoredCohort:
         raise RefusedError(Refusal.INTERNAL) from error
 
 
-def open_stored(folder: Path, number: int) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
-    """The ratings and the gate of one simulated node."""
-    stored = StoredCohort(_place(folder, number))
+def open_stored(
+    folder: Path, number: int, asker: Asker
+) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
+    """The ratings and the gate of one simulated node, which answers the server of this run alone."""
+    stored = StoredCohort(_place(folder, number), asker)
     return nullcontext((stored, stored))
 
 

@@ -54,6 +54,7 @@ cohorts = ""
 kernels = ""
 noise = ""
 seed = 0
+server = ""
 """,
     "cohorts/__init__.py": b"",
     "cohorts/server_app.py": b"from fedboard.server.fleet import server_app\n\napp = server_app.app\n",

@@ -11,6 +11,7 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.publication import BoardStore, require_same_history
@@ -45,7 +46,10 @@ class FleetFiles:
         if problem.feature_values is not None:
             features = folder / "features.npy"
             np.save(features, problem.feature_values)
-        self.job = _job(simulated, first, features)
+        key = QuestionKey()  # of this run alone
+        private, _ = key.write(folder)
+        self.server = key.public.hex
+        self.job = _job(simulated, first, features, private)
         protocol_of(self.job)  # so that settings which cannot be are found before anything runs
         self.job.save(self.job_path)
 
@@ -58,6 +62,7 @@ class FleetFiles:
             "kernels": self.kernels,
             "noise": self.job.noise,
             "seed": self.job.seed,
+            "server": self.server,
         }
 
 
@@ -67,7 +72,7 @@ def _n_nodes(simulated: Simulated) -> int:
     return run.nodes if run.protocol == Trusted.NAME or run.clients is None else run.clients
 
 
-def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
+def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) -> Job:
     config, privacy = simulated.config, simulated.config.privacy
     present = privacy.participation
     if present.kind != "full" and config.run.wire != "factored":
@@ -78,6 +83,7 @@ def _job(simulated: Simulated, first: Path, features: Path | None) -> Job:
     return Job(
         folder=str(simulated.run.path),
         first_board=str(first),
+        question_key=str(key),
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         adjacency=privacy.adjacency,

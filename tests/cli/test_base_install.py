@@ -51,16 +51,21 @@ from fedboard.common.board import Board
 from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.sealing import ReplyKey
+from fedboard.common.wire.signing import QuestionKey
 
 device = Path("device.toml")
-device.write_text(device.read_text().replace("# seeded_noise", "seeded_noise"))
+server = QuestionKey()
+server.write(Path())
+pinned = '[server]\\naddress = "127.0.0.1:1"\\nca_certificate = "ca.pem"\\nnode_key = "node.key"\\n'
+pinned += 'question_key = "question-signing.pub"\\n'
+device.write_text(device.read_text().replace("# seeded_noise", "seeded_noise") + pinned)
 board = Board.load(sorted(Path(run, "boards").iterdir())[1])
 key = ReplyKey()
 question = Question(
     run="demo", protocol="trusted", form="factored", board=board, private_noise=False, reply_key=key.public
 )
 with open_device(device) as (source, gate):
-    reply = respond(question.content, source=source, gate=gate)
+    reply = respond(server.sign(question.content, seconds=60), source=source, gate=gate)
 answer = Answer.from_bytes(key.open(reply, about=question.about), limit=1 << 20)
 print("answered", answer.n_users, answer.board_digest == board.digest, sep="|")
 """

@@ -3,12 +3,18 @@
 from dataclasses import replace
 from typing import Any
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import Gate, RatingSource, respond
 from fedboard.common.board import Board
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.sealing import Envelope, ReplyKey, is_sealed
+from fedboard.common.wire.signing import QuestionKey
 
 KEY = ReplyKey()
+SERVER = QuestionKey()
+"""The key that the tests' server signs its questions with."""
+ASKER = Asker(server=SERVER.public)
+SECONDS = 3600.0
 
 
 def asking(board: Board, **changes: Any) -> Question:
@@ -21,6 +27,11 @@ def asking(board: Board, **changes: Any) -> Question:
         "reply_key": KEY.public,
     }
     return Question(board=board, **{**usual, **changes})
+
+
+def signed(message: bytes, beside: bytes | None = None) -> bytes:
+    """A question, or a step and the board beside it, as the server sends it."""
+    return SERVER.sign(message, seconds=SECONDS, beside=beside)
 
 
 def sealed(reply: bytes, question: Question) -> bytes:
@@ -36,7 +47,7 @@ def opened(content: bytes, question: Question) -> bytes:
 def reply_to(question: Question, *, source: RatingSource, gate: Gate) -> bytes:
     """What a device says to a question, whoever's key is in it; not sealed."""
     asked = replace(question, reply_key=KEY.public)
-    return opened(respond(asked.content, source=source, gate=gate), asked)
+    return opened(respond(signed(asked.content), source=source, gate=gate), asked)
 
 
-__all__ = ["KEY", "asking", "opened", "reply_to", "sealed"]
+__all__ = ["ASKER", "KEY", "SERVER", "asking", "opened", "reply_to", "sealed", "signed"]

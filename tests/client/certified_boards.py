@@ -25,7 +25,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.publication import certificate_for
-from tests.client.asking import asking, opened
+from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.tasks.conftest import a_prepared_board, population
 
 RUN = "movies"
@@ -93,13 +93,14 @@ class Device:
         self.policy = policy
         self.cache = cache
         self.ratings = Ratings()
+        self.asker = ASKER
         self.vault = Memory()
         folder.mkdir(exist_ok=True)
 
     def ask(self, board: Board, **asked: Any) -> bytes:
         """What it sends, opened."""
         question = a_question(board, **asked)
-        return opened(self.reply(question.content), question)
+        return opened(self.reply(signed(question.content)), question)
 
     def reply(self, content: bytes) -> bytes:
         """The bytes that it sends, as they travel."""
@@ -118,7 +119,13 @@ class Device:
             yield DeviceGate(
                 self.policy,
                 ledger=ledger,
-                answers=KeptAnswers(self.folder / "answers"),
+                answers=KeptAnswers(
+                    self.folder / "answers",
+                    server=self.asker.id,
+                    seconds=self.policy.answers_kept_hours * 3600,
+                    clock=self.asker.clock,
+                ),
+                asker=self.asker,
                 refusals=RefusalCounts(self.folder / "refusals.json"),
                 cache=self.cache,
             )

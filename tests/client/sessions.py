@@ -10,7 +10,7 @@ from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSessi
 from fedboard.common.rounds.step import Step, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed
-from tests.client.asking import KEY
+from tests.client.asking import KEY, signed
 
 Reply = Callable[[bytes, bytes | None], bytes]
 """What a device sends: (step, board beside it) -> bytes as they travel."""
@@ -91,7 +91,7 @@ class Session:
             if name in without:
                 continue
             step = self.message_to(name)
-            sent = self.devices[name](step.to_bytes(), self.board_beside)
+            sent = self.devices[name](signed(step.to_bytes(), self.board_beside), self.board_beside)
             try:
                 self.server.take(name, opened(sent, step))
             except RefusedError as error:

@@ -8,6 +8,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedboard.common.errors import InputError
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.fleet.plan.settings import FleetSettings, NetworkSection
 
@@ -39,6 +40,7 @@ def require_credentials(settings: FleetSettings) -> None:
             f"network.authority: {authority} does not vouch for {network.certificate} at {_OWN_ADDRESS} "
             f"({_reason(error)}); make a new certificate with: fedboard keys server"
         ) from error
+    _require_question_key(network.question_key)
     if settings.board.enabled and settings.board.signing_key is not None:
         _require_signing_key(settings.board.signing_key)
 
@@ -99,6 +101,14 @@ def _require_signing_key(path: Path) -> None:
         SigningKey.read(path)
     except InputError as error:
         raise InputError(f"board.signing_key: {error}; make one with: fedboard keys board") from error
+
+
+def _require_question_key(path: Path) -> None:
+    _content("network.question_key", path, "questions")
+    try:
+        QuestionKey.read(path)
+    except InputError as error:
+        raise InputError(f"network.question_key: {error}; make one with: fedboard keys questions") from error
 
 
 def _content(key: str, path: Path, made_by: str) -> bytes:

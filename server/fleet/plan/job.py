@@ -37,6 +37,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Where ledger, boards, certificate and the log of rounds are; made if need be."""
     first_board: str
     """File of the board of version 0: the task with all that it will ask, and the catalogue."""
+    question_key: str
+    """File with the private key that questions are signed with; nodes answer no others."""
     epsilon: float
     delta: float
     adjacency: Adjacency = Adjacency.ADD_REMOVE

@@ -131,6 +131,8 @@ class NetworkSection(_Section, frozen=True, kw_only=True):
     """Its private key, PEM."""
     authority: Path
     """PEM file of the authority that signed it; every device has a copy."""
+    question_key: Path
+    """``question-signing.key``, as ``fedboard keys questions`` makes it; every device has the public half."""
     max_request_megabytes: int = 64
     """Larger requests are refused; >= 1."""
     max_megabytes_per_minute: int = 1000

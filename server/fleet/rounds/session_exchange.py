@@ -15,10 +15,12 @@ from fedboard.common.rounds.flower_record import STEP, record_of
 from fedboard.common.rounds.step import SESSION_BYTES, Step, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
+from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress
 from fedboard.server.runtime import Traffic
 
@@ -47,6 +49,8 @@ class Carrier:
 
     roster: Roster
     pace: Pace
+    signs: QuestionKey
+    """Signs each step."""
     protocol: AggregationProtocol
     """Its name and parameters are told to clients."""
     run: str
@@ -83,12 +87,15 @@ class Carrier:
         board = bytes(self.board.to_bytes()) if session.asks_contributions else None
         outgoing = session.outgoing()
         asked = {key: node for key, node in self.nodes.items() if node.name in outgoing}
-        frames = {key: self._step(number, outgoing[node.name]).to_bytes() for key, node in asked.items()}
+        steps = {key: self._step(number, outgoing[node.name]).to_bytes() for key, node in asked.items()}
+        frames = {
+            key: SignedMessage(key=self.signs, message=step, beside=board) for key, step in steps.items()
+        }
         before, taken = self._up.total(), Counter[str]()
         exchange = Exchange(self.roster.grid, largest=self.largest + _SLACK_BYTES)
 
         def send(nodes: list[int], seconds: float) -> None:
-            contents = {node: record_of(frames[node], board) for node in nodes}
+            contents = {node: record_of(frames[node].lasting(seconds), board) for node in nodes}
             exchange.send(contents, kind=STEP, group=str(self.board.version), seconds=seconds)
 
         def take(node: Node, content: bytes) -> None:
@@ -113,7 +120,7 @@ class Carrier:
                 declined=self._declined,
             ),
         )
-        down = [len(frame) + len(board or b"") for frame in frames.values()]
+        down = [len(step) + ENVELOPE_BYTES + len(board or b"") for step in steps.values()]
         self._down += max(down, default=0)
         return CarriedStep(
             contributions=board is not None,

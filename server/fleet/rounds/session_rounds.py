@@ -19,6 +19,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.pace import TOLD, Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import ProtocolOf
@@ -57,6 +58,8 @@ class SessionRuntime:
 
     grid: Grid
     job: Job
+    key: QuestionKey
+    """Signs what is asked."""
     run: str
     protocol: AggregationProtocol
     of_round: ProtocolOf
@@ -149,6 +152,7 @@ class SessionRuntime:
             carrier = Carrier(
                 roster=self._roster,
                 pace=self.pace,
+                signs=self.key,
                 protocol=self.protocol,
                 run=self.run,
                 board=board,

@@ -20,6 +20,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.sealing import ReplyKey
+from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.pace import TOLD, Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admission import Admission
@@ -27,6 +28,7 @@ from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.collected import Intake
 from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums
 
 OnProgress = Callable[[str, int, int], None]
@@ -44,6 +46,8 @@ class FleetRuntime:
 
     grid: Grid
     job: Job
+    key: QuestionKey
+    """Signs what is asked."""
     run: str
     protocol: Trusted
     pace: Pace
@@ -127,12 +131,13 @@ class FleetRuntime:
         exchange = Exchange(self.grid, largest=admission.largest(self.job.most_users))
 
         def send(nodes: list[int], seconds: float) -> None:
-            exchange.ask(nodes, question.content, group=str(question.round), seconds=seconds)
+            exchange.ask(nodes, signed.lasting(seconds), group=str(question.round), seconds=seconds)
 
         def take(node: Node, content: bytes) -> None:
             intake.add(node.name, admission.take(node.name, content, max_users=node.max_users), len(content))
 
-        self.bytes_down = len(question.content)
+        signed = SignedMessage(key=self.key, message=question.content)
+        self.bytes_down = len(question.content) + ENVELOPE_BYTES
         declined: dict[str, Refusal] = {}
         asking = Asking(
             roster=self._roster,

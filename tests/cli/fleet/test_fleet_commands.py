@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
     keys = tmp_path / "keys"
     assert fedboard("keys", "authority", "--out", keys, "--name", "films").exit_code == 0
     assert fedboard("keys", "server", "--out", keys, "--name", "fleet.example.org").exit_code == 0
+    assert fedboard("keys", "questions", "--out", keys).exit_code == 0
     assert fedboard("keys", "board", "--out", keys).exit_code == 0
     for name in ("gateway-a", "gateway-b", "ann"):
         assert fedboard("keys", "node", "node", "--out", tmp_path / name).exit_code == 0
@@ -41,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_keys_come_with_the_right_modes_and_are_not_overwritten(folder: Path) -> None:
-    for private in ("authority.key", "server.key", "board-signing.key"):
+    for private in ("authority.key", "server.key", "question-signing.key", "board-signing.key"):
         assert stat.S_IMODE((folder / "keys" / private).stat().st_mode) == 0o600
     before = (folder / "ann" / "node.key").read_bytes()
 
@@ -134,12 +135,28 @@ def test_a_device_that_names_no_server_has_nobody_to_ask(tmp_path: Path) -> None
     assert "no [server] is given" in refused.stderr
 
 
+def test_a_device_that_pins_no_key_is_told_what_it_needs(folder: Path) -> None:
+    assert fedboard("ratings", "init", folder / "ann", "--epsilon", "3").exit_code == 0
+    config = folder / "ann" / "device.toml"
+    server = (
+        '[server]\naddress = "127.0.0.1:1"\nca_certificate = "../keys/authority.pem"\nnode_key = "node.key"\n'
+    )
+    config.write_text(config.read_text().replace("[policy]", f"{server}[policy]"))
+
+    refused = fedboard("client", "--config", config)
+
+    assert refused.exit_code == 2
+    assert "names no question_key" in refused.stderr
+    assert "fedboard keys questions" in refused.stderr
+
+
 @pytest.mark.parametrize("certificate", ["keys/authority.pem", "catalogue.csv"])
 def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path, certificate: str) -> None:
     assert fedboard("ratings", "init", folder / "ann", "--epsilon", "3").exit_code == 0
     config = folder / "ann" / "device.toml"
     server = (
         f'[server]\naddress = "127.0.0.1:1"\nca_certificate = "../{certificate}"\nnode_key = "node.key"\n'
+        'question_key = "../keys/question-signing.pub"\n'
     )
     config.write_text(config.read_text().replace("[policy]", f"{server}[policy]\npublished_only = true"))
     command = [
@@ -158,7 +175,8 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
         if certificate.endswith(".pem"):
             told.append(next(line for line in lines if "unreachable" in line))
             client.send_signal(signal.SIGINT)
-        out, err = client.communicate(timeout=120)
+        err = "".join(lines)  # to its end, with what was read ahead
+        out, _ = client.communicate(timeout=120)
 
     assert "[board] names no source and public_key" in told[0]
     if certificate.endswith(".pem"):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import Scale, respond
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -22,7 +23,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed
-from tests.client.asking import asking, opened
+from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.tasks.conftest import (
     N_USERS,
     a_prepared_board,
@@ -55,6 +56,7 @@ class Device:
     broken: dict[str, Exception] = field(default_factory=dict)
     noted: list[Refusal] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
+    asker: Asker = ASKER
 
     def _comes(self, event: str) -> None:
         self.events.append(event)
@@ -69,7 +71,7 @@ class Device:
         self._comes("cohort")
         return self.ratings
 
-    def recall(self, question: Question) -> bytes | None:
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         self._comes("recall")
         return self.kept.get((question.run, question.round, question.board.digest))
 
@@ -89,7 +91,7 @@ class Device:
 
 
 def a_question(board: Board = BOARD, **change: Any) -> bytes:
-    return asking(**{"board": board, **change}).content
+    return signed(asking(**{"board": board, **change}).content)
 
 
 def answered(content: bytes) -> Answer:
@@ -123,7 +125,7 @@ def respond_of(device: Device, question: bytes) -> bytes:
 
 
 def content_of(sent: bytes, question: bytes) -> bytes:
-    return opened(sent, Question.from_bytes(question)) if is_sealed(sent) else sent
+    return opened(sent, Question.from_bytes(ASKER.content(question))) if is_sealed(sent) else sent
 
 
 def assert_same_rows(ours: Contribution, theirs: Contribution) -> None:
@@ -198,7 +200,7 @@ def test_a_refusal_is_sealed_too_unless_the_question_could_not_be_read() -> None
 
     assert is_sealed(sent)
     assert content_of(sent, a_question()) == refusal(Refusal.OVER_LIMIT)
-    assert respond(b"?", source=refusing, gate=refusing) == refusal(Refusal.MALFORMED)
+    assert respond(signed(b"?"), source=refusing, gate=refusing) == refusal(Refusal.MALFORMED)
 
 
 @pytest.mark.parametrize("key", [b"", bytes(31), bytes(33), bytes(32), b"\1" + bytes(31)])
@@ -388,15 +390,17 @@ def test_a_board_without_its_arrays_gets_a_code() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(content=st.one_of(st.binary(max_size=64), st.integers(0, len(a_question()) - 1)))
+@given(content=st.one_of(st.binary(max_size=64), st.integers(0, len(asking(BOARD).content) - 1)))
 def test_bytes_that_are_no_question_get_a_code(content: bytes | int) -> None:
+    """Also from the server itself, which has signed them."""
     device = Device()
 
-    question = content if isinstance(content, bytes) else a_question()[:content]
+    question = content if isinstance(content, bytes) else asking(BOARD).content[:content]
 
-    code = code_of(respond_of(device, question))
+    code = code_of(respond_of(device, signed(question)))
     assert code in (Refusal.MALFORMED, Refusal.BAD_BOARD)
-    assert (device.events, device.noted) == ([], [code])
+    assert code_of(respond_of(device, question)) is Refusal.UNSIGNED
+    assert (device.events, device.noted) == ([], [code, Refusal.UNSIGNED])
 
 
 def test_an_answer_is_no_question() -> None:
@@ -405,7 +409,7 @@ def test_an_answer_is_no_question() -> None:
         refusal(Refusal.LATE),
         pack_frame("question", {}, {}),
     ):
-        assert code_of(respond_of(Device(), content)) is Refusal.MALFORMED
+        assert code_of(respond_of(Device(), signed(content))) is Refusal.MALFORMED
 
 
 def test_a_client_says_nothing_of_who_takes_part() -> None:

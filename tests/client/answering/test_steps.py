@@ -24,6 +24,7 @@ from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed
 from tests.client.answering.test_rounds import BOARD, TASK
 from tests.client.answering.test_rounds import Device as OpenDevice
+from tests.client.asking import signed
 from tests.client.certified_boards import Device, Memory, Ratings, certified_boards
 from tests.client.sessions import Session, a_step, code_of, opened
 from tests.common.tasks.conftest import N_USERS, population
@@ -106,7 +107,7 @@ def test_the_same_step_gets_the_same_reply_again(boards: list[Any], devices: dic
     session = a_session(boards, devices)
     while not session.over:
         step, board = session.message_to("a"), session.board_beside
-        first, second = (devices["a"].step(step.to_bytes(), board) for _ in range(2))
+        first, second = (devices["a"].step(signed(step.to_bytes(), board), board) for _ in range(2))
         assert opened(first, step) == opened(second, step)
         assert first != second  # sealed anew
         session.take()
@@ -127,13 +128,13 @@ def test_a_device_gives_once_for_ever_whatever_the_session(
     devices["a"].vault.content = remembered  # as if it could go on with both
 
     step = second.message_to("a")
-    sent = devices["a"].step(step.to_bytes(), second.board_beside)
+    sent = devices["a"].step(signed(step.to_bytes(), second.board_beside), second.board_beside)
 
     assert code_of(sent, step) is Refusal.ANSWERED_BEFORE
     assert devices["a"].booked() == given
     third = a_session(boards, devices, session=bytes([7]) * 16)
     step = third.message_to("a")
-    assert code_of(devices["a"].step(step.to_bytes(), None), step) is Refusal.ANSWERED_BEFORE
+    assert code_of(devices["a"].step(signed(step.to_bytes(), None), None), step) is Refusal.ANSWERED_BEFORE
 
 
 def test_a_round_before_the_last_answer_is_not_begun(boards: list[Any], devices: dict[str, Device]) -> None:
@@ -141,7 +142,7 @@ def test_a_round_before_the_last_answer_is_not_begun(boards: list[Any], devices:
 
     step = a_step(boards[1], PROTOCOL)
 
-    assert code_of(devices["a"].step(step.to_bytes(), None), step) is Refusal.WRONG_ROUND
+    assert code_of(devices["a"].step(signed(step.to_bytes(), None), None), step) is Refusal.WRONG_ROUND
 
 
 def test_a_device_that_was_restarted_has_lost_its_session(
@@ -181,7 +182,7 @@ def test_a_step_out_of_turn_or_under_other_rules_is_refused(
     session.take()
 
     step = a_step(boards[1], PROTOCOL, **{"number": 2, "message": b"x", **change})
-    sent = devices["a"].step(step.to_bytes(), None)
+    sent = devices["a"].step(signed(step.to_bytes(), None), None)
 
     assert code_of(sent, step) is (Refusal.DUPLICATE if step.number == 1 else Refusal.NO_SESSION)
     assert session.take() == {}  # and nothing has changed
@@ -209,7 +210,7 @@ def test_a_session_that_the_policy_does_not_allow_is_not_begun(
     device = Device(tmp_path / "own", Policy(**limits, **policy))
     step = a_step(boards[1], PROTOCOL, **change)
 
-    sent = device.step(step.to_bytes(), None)
+    sent = device.step(signed(step.to_bytes(), None), None)
 
     assert is_sealed(sent)
     assert code_of(sent, step) is code
@@ -226,7 +227,7 @@ def test_honest_devices_that_a_run_counts_on_may_not_be_more_than_she_believes_i
     codes = []
     for most in (shares.parameters["honest"] - 1, shares.parameters["honest"]):
         device = Device(tmp_path / str(most), Policy(**limits, most_honest=most))
-        codes.append(code_of(device.step(step.to_bytes(), None), step))
+        codes.append(code_of(device.step(signed(step.to_bytes(), None), None), step))
 
     assert codes == [
         Refusal.NOT_PRIVATE,
@@ -333,7 +334,9 @@ def test_a_gate_that_fails_is_a_code(event: str, error: Exception) -> None:
     device = Wayward(broken={event: error})
     step = a_step(BOARD, PROTOCOL)
 
-    sent = respond_step(step.to_bytes(), None, Client(source=device, gate=device, vault=Forgetful()))
+    sent = respond_step(
+        signed(step.to_bytes(), None), None, Client(source=device, gate=device, vault=Forgetful())
+    )
 
     expected = Refusal.OVER_LIMIT if isinstance(error, RefusedError) else Refusal.INTERNAL
     assert code_of(sent, step) is expected
@@ -355,7 +358,7 @@ def test_what_cannot_be_booked_is_not_given_and_can_be_asked_again(boards: list[
     session.until_contributions()
     people["a"].broken = {"commit": RefusedError(Refusal.OVER_LIMIT)}
     step = session.message_to("a")
-    sent = session.devices["a"](step.to_bytes(), session.board_beside)
+    sent = session.devices["a"](signed(step.to_bytes(), session.board_beside), session.board_beside)
     assert code_of(sent, step) is Refusal.OVER_LIMIT
 
     people["a"].broken = {}
@@ -377,5 +380,6 @@ def test_whatever_comes_in_a_reply_goes_out(content: bytes, board: bytes | None)
     client = Client(source=device, gate=device, vault=Forgetful())
 
     assert respond_step(content, board, client) == refusal(device.noted[-1])
+    assert respond_step(signed(content, board), board, client) == refusal(device.noted[-1])
     step = a_step(BOARD, PROTOCOL, message=content)
-    assert is_sealed(respond_step(step.to_bytes(), board, client))
+    assert is_sealed(respond_step(signed(step.to_bytes(), board), board, client))

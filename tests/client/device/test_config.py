@@ -22,10 +22,12 @@ from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.board_service.mirror import publish_into
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.tls import make_authority
+from tests.client.asking import SERVER, signed
 from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, refused
 from tests.common.board_service.boards import keys, signed_mirror, write_boards
 from tests.common.tasks.conftest import N_ITEMS, a_task, population
@@ -33,6 +35,10 @@ from tests.common.tasks.conftest import N_ITEMS, a_task, population
 TASK = a_task(epsilon=5.0)
 WITH_POLICY = (
     '[ratings]\nstore = "mine.sqlite"\n[policy]\nepsilon = 8.0\ndelta = 1e-5\nsmallest_catalogue = 5\n'
+)
+WITH_SERVER = (
+    '[server]\naddress = "127.0.0.1:1"\nca_certificate = "ca.pem"\nnode_key = "node.key"\n'
+    f'question_key = "question-signing.pub"\n{WITH_POLICY}'
 )
 
 
@@ -54,13 +60,15 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 def device(tmp_path: Path, write: Callable[[str], Path]) -> Path:
     with RatingStore.create(tmp_path / "mine.sqlite") as store:
         store.put(OwnRating(item=str(item), rating=4.0) for item in range(0, N_ITEMS, 3))
-    return write(WITH_POLICY)
+    SERVER.write(tmp_path)
+    make_authority(tmp_path / "ca.pem", tmp_path / "ca.key", name="films")
+    return write(WITH_SERVER)
 
 
 def ask(path: Path, board: Board) -> bytes:
     question = a_question(board)
     with open_device(path) as (source, gate):
-        return opened(respond(question.content, source=source, gate=gate), question)
+        return opened(respond(signed(question.content), source=source, gate=gate), question)
 
 
 def test_a_new_device_is_what_its_comments_say(tmp_path: Path) -> None:
@@ -203,7 +211,8 @@ def test_a_gateway_answers_for_all_its_users(
     tmp_path: Path, write: Callable[[str], Path], boards: list[Board]
 ) -> None:
     write_cohort(tmp_path / "cohort", population(), boards[0].catalogue.item_ids)
-    path = write(WITH_POLICY.replace('store = "mine.sqlite"', 'cohort = "cohort"\nfirst_row = 5'))
+    SERVER.write(tmp_path)
+    path = write(WITH_SERVER.replace('store = "mine.sqlite"', 'cohort = "cohort"\nfirst_row = 5'))
 
     with open_device(path) as (source, _):
         assert isinstance(source, CohortFile)
@@ -235,6 +244,37 @@ except FedboardError:
 """
 
 
+def test_a_device_is_opened_without_answers_whose_time_is_over(device: Path, boards: list[Board]) -> None:
+    ask(device, boards[0])
+    (kept,) = (device.parent / "state" / "answers").iterdir()
+    long_ago = int(time.time() - 25 * 3600).to_bytes(8, "little")
+    kept.write_bytes(long_ago + kept.read_bytes()[8:])
+
+    with open_device(device):
+        assert not kept.exists()
+
+
+def test_a_device_that_pins_no_server_answers_nobody(device: Path, boards: list[Board]) -> None:
+    device.write_text(device.read_text().replace("question_key", "# question_key"))
+
+    assert refused(ask(device, boards[0])) is Refusal.BAD_SIGNATURE
+    assert status_of(load_device(device)).runs == ()
+
+
+def test_a_question_of_more_bytes_than_the_device_takes_is_not_read(
+    device: Path, boards: list[Board]
+) -> None:
+    text = device.read_text()
+    device.write_text(text.replace("[ratings]", "max_question_megabytes = 1\n[ratings]"))
+    assert refused(ask(device, boards[0])) is None
+    with open_device(device) as (source, gate):
+        assert respond(b"x" * ((1 << 20) + 1), source=source, gate=gate) == refusal(Refusal.TOO_LARGE)
+    for wrong in (0, 2048):
+        device.write_text(text.replace("[ratings]", f"max_question_megabytes = {wrong}\n[ratings]"))
+        with pytest.raises(InputError, match=r"max_question_megabytes of \[server\] must be in \[1, 2047\]"):
+            load_device(device)
+
+
 def test_a_state_folder_that_was_open_is_narrowed(device: Path, boards: list[Board]) -> None:
     state = load_device(device).state
     state.mkdir(mode=0o755)
@@ -244,12 +284,13 @@ def test_a_state_folder_that_was_open_is_narrowed(device: Path, boards: list[Boa
 
 def test_the_status_counts_what_was_refused_before_the_gate(device: Path, boards: list[Board]) -> None:
     over = boards[2].successor()
-    unread = [b"no question", a_question(boards[0], form="unheard-of").content, a_question(over).content]
+    unheard_of = a_question(boards[0], form="unheard-of")
+    unread = [b"no question", *(signed(c) for c in (b"?", unheard_of.content, a_question(over).content))]
     for content in unread:
         with open_device(device) as (source, gate):
             respond(content, source=source, gate=gate)
 
-    expected = {Refusal.MALFORMED: 1, Refusal.WRONG_FORM: 1, Refusal.WRONG_ROUND: 1}
+    expected = {Refusal.UNSIGNED: 1, Refusal.MALFORMED: 1, Refusal.WRONG_FORM: 1, Refusal.WRONG_ROUND: 1}
     assert status_of(load_device(device)).refusals == expected
 
 
@@ -258,7 +299,7 @@ def test_processes_that_race_answer_one_thing_once(device: Path, boards: list[Bo
     other = a_task(epsilon=5.0, public_seed=3).first_board(boards[0].catalogue)
     questions = [a_question(board) for board in (boards[0], other)]
     for number, question in enumerate(questions):
-        (tmp_path / f"question-{number}").write_bytes(question.content)
+        (tmp_path / f"question-{number}").write_bytes(signed(question.content))
     start = str(time.time() + 2.0)
     racers = [
         subprocess.Popen(
@@ -289,14 +330,14 @@ def test_the_limit_can_be_lowered_and_not_raised(
     device: Path, write: Callable[[str], Path], boards: list[Board]
 ) -> None:
     assert refused(ask(device, boards[0])) is None
-    write(WITH_POLICY.replace("epsilon = 8.0", "epsilon = 0.01"))
+    write(WITH_SERVER.replace("epsilon = 8.0", "epsilon = 0.01"))
     assert refused(ask(device, boards[1])) is Refusal.OVER_LIMIT
     for change in (
         ("epsilon = 8.0", "epsilon = 9.0"),
         ("1e-5", "1e-4"),
         ("1e-5", '1e-5\nadjacency = "replace"'),
     ):
-        write(WITH_POLICY.replace(*change))
+        write(WITH_SERVER.replace(*change))
         with pytest.raises(InputError, match="was made for at most epsilon 8"), open_device(device):
             pass
 

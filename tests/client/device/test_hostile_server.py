@@ -22,6 +22,7 @@ from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.sealing import is_sealed
+from tests.client.asking import ASKER, signed
 from tests.client.certified_boards import (
     NO_LIMIT,
     Device,
@@ -162,9 +163,10 @@ def test_a_question_that_was_changed_anywhere_never_crashes_and_never_costs(
             POLICY,
             ledger=ledger,
             answers=KeptAnswers(folder / "answers"),
+            asker=ASKER,
             refusals=RefusalCounts(folder / "refusals.json"),
         )
-        reply = respond(bytes(changed[:cut]), source=Ratings(), gate=gate)
+        reply = respond(signed(bytes(changed[:cut])), source=Ratings(), gate=gate)
         booked = {given.run for given in ledger.given()}
 
     if not is_sealed(reply):

@@ -18,11 +18,12 @@ from fedboard.simulations.flower.local_grid import LocalGrid
 from tests.client import sessions
 from tests.client.answering.test_rounds import BOARD, Device
 from tests.client.answering.test_steps import PROTOCOL, Wayward
-from tests.client.asking import asking, opened, reply_to
+from tests.client.asking import asking, opened, reply_to, signed
 
 STEP_ZERO = sessions.a_step(BOARD, PROTOCOL)
 SECRET = "she-rated-item-7-with-a-5"
 QUESTION = asking(BOARD)
+SENT = signed(QUESTION.content)
 
 
 def told_by(app: Any, content: RecordDict, kind: str = ROUND) -> Message:
@@ -61,7 +62,7 @@ def fails() -> None:
 def test_an_answer_travels_as_the_bytes_that_it_is() -> None:
     app = make_client_app(opened_by(fine, fine, Device()))
 
-    sent = bytes_of(told_by(app, record_of(QUESTION.content)))
+    sent = bytes_of(told_by(app, record_of(SENT)))
 
     content = opened(sent, QUESTION)
     assert content == reply_to(QUESTION, source=Device(), gate=Device())
@@ -75,18 +76,18 @@ def test_a_device_that_cannot_be_opened_or_closed_says_a_code(
 ) -> None:
     app = make_client_app(opened_by(opening, closing, Device()))
 
-    assert bytes_of(told_by(app, record_of(QUESTION.content))) == refusal(Refusal.INTERNAL)
+    assert bytes_of(told_by(app, record_of(SENT))) == refusal(Refusal.INTERNAL)
 
 
 @pytest.mark.parametrize(
     ("device", "content", "heard"),
     [
-        (Device(), QUESTION.content, []),
-        (Device(broken={"admit": RefusedError(Refusal.OVER_LIMIT)}), QUESTION.content, [Refusal.OVER_LIMIT]),
-        (Device(broken={"commit": RefusedError(Refusal.OVER_LIMIT)}), QUESTION.content, [Refusal.OVER_LIMIT]),
-        (Device(broken={"cohort": OSError(SECRET)}), QUESTION.content, []),
-        (Device(broken={"recall": OSError(SECRET)}), QUESTION.content, [Refusal.INTERNAL]),
-        (Device(), b"no question", [Refusal.MALFORMED]),
+        (Device(), SENT, []),
+        (Device(broken={"admit": RefusedError(Refusal.OVER_LIMIT)}), SENT, [Refusal.OVER_LIMIT]),
+        (Device(broken={"commit": RefusedError(Refusal.OVER_LIMIT)}), SENT, [Refusal.OVER_LIMIT]),
+        (Device(broken={"cohort": OSError(SECRET)}), SENT, []),
+        (Device(broken={"recall": OSError(SECRET)}), SENT, [Refusal.INTERNAL]),
+        (Device(), signed(b"no question"), [Refusal.MALFORMED]),
         (Device(), None, [Refusal.MALFORMED]),
     ],
 )
@@ -102,9 +103,7 @@ def test_each_refusal_is_heard_once(device: Device, content: bytes | None, heard
 def test_a_device_that_cannot_be_opened_is_heard_as_a_refusal() -> None:
     found: list[Refusal] = []
 
-    told_by(
-        make_client_app(opened_by(fails, fine, Device()), refused=found.append), record_of(QUESTION.content)
-    )
+    told_by(make_client_app(opened_by(fails, fine, Device()), refused=found.append), record_of(SENT))
 
     assert found == [Refusal.INTERNAL]
 
@@ -115,14 +114,14 @@ def test_kernels_that_cannot_be_found_out_are_a_code() -> None:
 
     app = make_client_app(opened_by(fine, fine, Device()), kernels=kernels)
 
-    assert bytes_of(told_by(app, record_of(QUESTION.content))) == refusal(Refusal.INTERNAL)
+    assert bytes_of(told_by(app, record_of(SENT))) == refusal(Refusal.INTERNAL)
 
 
 def test_the_device_is_open_while_it_answers_and_closed_after() -> None:
     device = Device()
     opening, closing = (lambda: device.events.append("open")), (lambda: device.events.append("close"))
 
-    told_by(make_client_app(opened_by(opening, closing, device)), record_of(QUESTION.content))
+    told_by(make_client_app(opened_by(opening, closing, device)), record_of(SENT))
 
     assert device.events == ["open", "recall", "admit", "cohort", "commit", "close"]
 
@@ -152,7 +151,9 @@ def test_a_step_that_is_refused_is_a_code_and_heard_once(
     found: list[Refusal] = []
     app = make_client_app(opened_by(fine, fine, device), refused=found.append)
 
-    sent = bytes_of(told_by(app, RecordDict() if content is None else record_of(content.to_bytes()), STEP))
+    sent = bytes_of(
+        told_by(app, RecordDict() if content is None else record_of(signed(content.to_bytes())), STEP)
+    )
 
     assert found == [code]
     if content is None:
@@ -164,6 +165,6 @@ def test_a_step_that_is_refused_is_a_code_and_heard_once(
 
 def test_a_device_without_its_file_says_nothing_about_it() -> None:
     """The app of a deployment; a simulated node has no such file, so it fails as a device would."""
-    content = bytes_of(told_by(client_app.app, record_of(QUESTION.content)))
+    content = bytes_of(told_by(client_app.app, record_of(SENT)))
 
     assert content == refusal(Refusal.INTERNAL)

@@ -133,6 +133,30 @@ def test_a_server_that_is_away_is_waited_for_until_told_to_stop(
     assert told == ["no work from 127.0.0.1:1: unreachable"], "said once, not at each try"
 
 
+def test_what_is_to_be_done_between_messages_is_done_also_while_the_server_is_away(
+    settings: NodeSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kept answers are erased when their time is over; a failure to do so ends no device."""
+    done = Event()
+
+    def tidy() -> None:
+        done.set()
+        raise OSError("a disk that is full")
+
+    stop = Event()
+    node = WarmNode(settings, lambda message, context: message, idle=tidy)
+    with caplog.at_level(logging.ERROR, logger="fedboard"):
+        running = threading.Thread(target=node.run, args=(stop,))
+        running.start()
+        assert done.wait(60)
+        assert running.is_alive()
+        stop.set()
+        running.join(60)
+
+    assert not running.is_alive()
+    assert "what is done between two messages failed" in caplog.text
+
+
 @pytest.mark.parametrize("server", ["127.0.0.1", ":8443", "fleet.example.org:https"])
 def test_an_address_needs_host_and_port(settings: NodeSettings, server: str) -> None:
     with pytest.raises(InputError, match="HOST:PORT"):

@@ -17,6 +17,7 @@ from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Board
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.node_keys import make_node_key
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import create_board_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
@@ -44,6 +45,7 @@ superlink_port = {superlink_port}
 certificate = "server.pem"
 key = "server.key"
 authority = "authority.pem"
+question_key = "question-signing.key"
 
 [board]
 enabled = true
@@ -60,6 +62,7 @@ policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true }}
 address = "127.0.0.1:{port}"
 ca_certificate = "../authority.pem"
 node_key = "node.key"
+question_key = "../question-signing.pub"
 poll_seconds = 0.1
 """
 
@@ -149,6 +152,7 @@ def _make(folder: Path) -> FleetSettings:
     with (folder / "catalogue.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in ids)])
     create_board_keys(folder)
+    QuestionKey().write(folder)
     port, superlink_port, board_port, metrics_port = free_ports(4)
     for number, name in enumerate(NODES):
         make_node_key(folder / name / "node.key", name=name)

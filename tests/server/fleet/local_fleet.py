@@ -10,6 +10,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 
+from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import RatingSource, respond
 from fedboard.client.answering.steps import SessionGate
 from fedboard.common.board import Board
@@ -24,12 +25,13 @@ from fedboard.common.rounds.flower_record import HELLO, frame_of, record_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import Step
 from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.signing import PRIVATE_NAME
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.flower.local_grid import LocalGrid
-from tests.client.asking import reply_to, sealed
+from tests.client.asking import ASKER, SERVER, reply_to, sealed
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
@@ -44,6 +46,7 @@ class Phone:
     """A node's ratings; it answers everything."""
 
     ratings: Cohort
+    asker: Asker = field(default=ASKER, kw_only=True)
 
     @property
     def n_users(self) -> int:
@@ -52,8 +55,10 @@ class Phone:
     def cohort(self, board: Board) -> Cohort:
         return self.ratings
 
-    def recall(self, question: Question) -> bytes | None:
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         return None
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None: ...
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
         return 1.0
@@ -98,7 +103,7 @@ def an_app(tampers: Mapping[int, Tamper]) -> ClientApp:
         if number not in tampers:
             honest = respond(content, source=phone(number), gate=phone(number))
             return Message(record_of(honest), reply_to=message)
-        question = Question.from_bytes(content)
+        question = Question.from_bytes(ASKER.content(content))
         sent = tampers[number](question, reply_to(question, source=phone(number), gate=phone(number)))
         record = sent if isinstance(sent, RecordDict) else record_of(sealed(sent, question))
         return Message(record, reply_to=message)
@@ -175,6 +180,9 @@ class Fleet:
         self.folder.mkdir(exist_ok=True)
         first = self.folder / "first.board"
         self.first_board.save(first)
+        key = self.folder / PRIVATE_NAME
+        if not key.exists():
+            SERVER.write(self.folder)
         usual: dict[str, Any] = {
             "epsilon": 5.0,
             "delta": 1e-5,
@@ -187,7 +195,8 @@ class Fleet:
             "poll_seconds": 0.002,
             "nodes": {f"key-{number}": 100 for number in range(self.n_nodes)},
         }
-        return Job(folder=str(self.folder), first_board=str(first), **{**usual, **self.settings})
+        files = {"folder": str(self.folder), "first_board": str(first), "question_key": str(key)}
+        return Job(**{**files, **usual, **self.settings})
 
     def run(self) -> "Outcome":
         grid = StormyGrid(an_app(self.tampers), self.n_nodes, self.weather)

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from fedboard.client.answering.rounds import respond
 from fedboard.common.errors import InputError
 from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.signing import QuestionKey
 from fedboard.simulations.flower.cohorts import StoredCohort, write_cohorts
-from tests.client.asking import asking, reply_to
+from tests.client.asking import ASKER, asking, reply_to
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
 
 QUESTION = asking(a_prepared_board(a_task()), private_noise=False)
@@ -17,7 +19,7 @@ QUESTION = asking(a_prepared_board(a_task()), private_noise=False)
 @pytest.fixture
 def nodes(tmp_path: Path) -> list[StoredCohort]:
     write_cohorts(tmp_path, population(), 3)
-    return [StoredCohort(path) for path in sorted(tmp_path.iterdir())]
+    return [StoredCohort(path, ASKER) for path in sorted(tmp_path.iterdir())]
 
 
 def test_each_node_answers_for_its_own_users(nodes: list[StoredCohort]) -> None:
@@ -32,6 +34,13 @@ def test_a_node_that_fails_refuses_and_its_users_are_not_taken_for_empty(nodes: 
     (nodes[1].place / "ratings.npy").write_bytes(b"?")
 
     assert reply_to(QUESTION, source=nodes[1], gate=nodes[1]) == refusal(Refusal.INTERNAL)
+
+
+def test_a_simulated_node_answers_the_server_of_its_own_run_alone(nodes: list[StoredCohort]) -> None:
+    other = QuestionKey().sign(QUESTION.content, seconds=60)
+
+    assert respond(QUESTION.content, source=nodes[0], gate=nodes[0]) == refusal(Refusal.UNSIGNED)
+    assert respond(other, source=nodes[0], gate=nodes[0]) == refusal(Refusal.BAD_SIGNATURE)
 
 
 @pytest.mark.parametrize("n_cohorts", [0, N_USERS + 1])

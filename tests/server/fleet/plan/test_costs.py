@@ -26,6 +26,7 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.flower.cohorts import StoredCohort, write_cohorts
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.simulate import Silent, simulate
+from tests.client.asking import ASKER, signed
 
 USERS, ITEMS = 120, 150
 HEADERS = 300
@@ -71,7 +72,7 @@ def test_an_answer_has_the_bytes_of_the_model(
     method, rank, problem, board = question
     folder = tmp_path_factory.mktemp("cohorts")
     write_cohorts(folder, problem.train, n_nodes)
-    node = StoredCohort(folder / "cohort-000000")
+    node = StoredCohort(folder / "cohort-000000", ASKER)
     key = ReplyKey()
     asked = Question(
         run="trial-0123456789abcdef",
@@ -82,7 +83,7 @@ def test_an_answer_has_the_bytes_of_the_model(
         reply_key=key.public,
     )
 
-    content = respond(asked.content, source=node, gate=node)
+    content = respond(signed(asked.content), source=node, gate=node)
 
     answer = Answer.from_bytes(key.open(content, about=asked.about), limit=len(content))
     own = problem.train.rows(0, answer.n_users)

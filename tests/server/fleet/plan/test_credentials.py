@@ -53,6 +53,7 @@ def test_what_was_made_together_goes_together(fleet: Fleet) -> None:
         ("server.pem", "network.certificate"),
         ("server.key", "network.key"),
         ("authority.pem", "network.authority"),
+        ("question-signing.key", "network.question_key"),
         ("board-signing.key", "board.signing_key"),
     ],
 )

@@ -116,6 +116,7 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
         return Job(
             folder="f",
             first_board="b",
+            question_key="k",
             epsilon=1.0,
             delta=1e-5,
             adjacency=adjacency,

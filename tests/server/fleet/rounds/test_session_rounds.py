@@ -26,6 +26,7 @@ from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import run_job
+from tests.client.asking import ASKER, SERVER
 from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
@@ -73,7 +74,7 @@ class Nodes:
         def answer_step(message: Message, context: Any) -> Message:
             found = frames_of(message.content)
             assert found is not None
-            number, step = int(context.node_config["partition-id"]), Step.from_bytes(found[0])
+            number, step = int(context.node_config["partition-id"]), Step.from_bytes(ASKER.content(*found))
             self.asked.append((number, step.round, step.number))
             self.boards += found[1] is not None
             one = self.gate(number)
@@ -100,7 +101,7 @@ class SteppingGrid(StormyGrid):
                 continue
             found = frames_of(message.content)
             assert found is not None
-            step = Step.from_bytes(found[0])
+            step = Step.from_bytes(ASKER.content(*found))
             if self._lost(message.metadata.dst_node_id - 1, step.round, step.number):
                 self._held.add(name)
         return ids
@@ -403,7 +404,13 @@ def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) 
     job = Fleet(tmp_path / "run", settings=SECURE).job
     grid, protocol = SteppingGrid(Nodes(), N_NODES, never, Weather()), protocol_of(job)
     runtime = SessionRuntime(
-        grid=grid, job=job, run="r", protocol=protocol, of_round=lambda _: protocol, pace=Pace(job=job)
+        grid=grid,
+        job=job,
+        key=SERVER,
+        run="r",
+        protocol=protocol,
+        of_round=lambda _: protocol,
+        pace=Pace(job=job),
     )
     board = Board.load(Path(job.first_board))
     coins = PoissonParticipation(0.5)

@@ -21,6 +21,7 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.fleet.running import run_job
 from fedboard.server.training import FinishedRound
+from tests.client.asking import SERVER
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
     N_NODES,
@@ -246,7 +247,12 @@ def test_progress_counts_nodes(tmp_path: Path) -> None:
 def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "run")
     runtime = FleetRuntime(
-        grid=fleet.grid(), job=fleet.job, run="run-1", protocol=Trusted(), pace=Pace(job=fleet.job)
+        grid=fleet.grid(),
+        job=fleet.job,
+        key=SERVER,
+        run="run-1",
+        protocol=Trusted(),
+        pace=Pace(job=fleet.job),
     )
     stated = PoissonParticipation(0.5).event_field("round-0")
     requests = [

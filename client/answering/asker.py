@@ -1,0 +1,45 @@
+"""Whose questions a client answers: the first thing that is looked at, before anything of a message is read."""
+
+import time
+from dataclasses import dataclass
+
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.signing import Clock, PinnedServer
+
+LARGEST_QUESTION = 64 << 20
+"""Most bytes of a question with its board, unless a device is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whose questions a client answers, and how large they may be."""
+
+    server: PinnedServer | None
+    """None: nobody's, so that everything is refused."""
+    largest: int = LARGEST_QUESTION
+    """Most bytes of a question, with the board beside it."""
+    clock: Clock = time.time
+
+    @property
+    def id(self) -> str:
+        """A short public name of the server's key; empty where nobody is asked by."""
+        return "" if self.server is None else self.server.id
+
+    def content(self, signed: bytes, beside: bytes | None = None) -> memoryview:
+        """The message of this server.
+
+        Args:
+            signed: from anybody.
+            beside: the board that came with it.
+
+        Raises:
+            RefusedError: ``too-large``, ``unsigned``, ``bad-signature`` or ``expired``.
+        """
+        if len(signed) + len(beside or b"") > self.largest:
+            raise RefusedError(Refusal.TOO_LARGE)
+        if self.server is None:
+            raise RefusedError(Refusal.BAD_SIGNATURE)
+        return self.server.open(signed, beside=beside, clock=self.clock)
+
+
+__all__ = ["LARGEST_QUESTION", "Asker"]

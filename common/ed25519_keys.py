@@ -1,0 +1,79 @@
+"""Ed25519 keys (RFC 8032) in PEM files: what a server signs with, and what a reader or a device pins."""
+
+import hashlib
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from fedboard.common.errors import InputError
+from fedboard.common.node_keys import write_new
+
+
+def read_public(path: Path, *, signed: str) -> Ed25519PublicKey:
+    """Read a public key.
+
+    Args:
+        path: PEM file.
+        signed: what is signed with it, for the error, such as ``boards``.
+
+    Raises:
+        InputError: no Ed25519 public key there.
+    """
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path}: no public key can be read there ({error})") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise InputError(f"{path}: {signed} are signed with Ed25519; this is another kind of key")
+    return key
+
+
+def read_private(path: Path, *, signed: str) -> Ed25519PrivateKey:
+    """Read a private key that only its owner can read.
+
+    Args:
+        path: PEM file.
+        signed: what is signed with it, for the error, such as ``boards``.
+
+    Raises:
+        InputError: no Ed25519 private key there, or others can read it.
+    """
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+        shared = path.stat().st_mode & 0o077
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path}: no private key can be read there ({error})") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(f"{path}: {signed} are signed with Ed25519; this is another kind of key")
+    if shared:
+        raise InputError(f"{path}: others can read this key; take their rights away: chmod 600 {path}")
+    return key
+
+
+def write_pair(key: Ed25519PrivateKey, *, private: Path, public: Path) -> None:
+    """Write a key pair to two new files, the private one readable by its owner alone.
+
+    Raises:
+        InputError: one of them is there already; a key is never overwritten.
+    """
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    shown = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    write_new({private: secret}, secret=True)
+    write_new({public: shown}, secret=False)
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes."""
+    return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
+
+
+__all__ = ["key_id", "read_private", "read_public", "write_pair"]
