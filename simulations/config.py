@@ -181,7 +181,7 @@ class TunedConfig(_Section, frozen=True, kw_only=True):
 class SimulationConfig(_Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
-    algorithm: str = "adadpals"
+    algorithm: str = "residual"
     feedback: Feedback = Feedback.EXPLICIT
     seed: int = 0
     """Fixes first factors, sampling and, where it is seeded, the noise."""

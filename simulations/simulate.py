@@ -1,7 +1,7 @@
 """One simulation from ratings to board, certificate and report; interrupted anywhere, it goes on from there."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from fedboard.simulations.judging.choosing import judge_board
 from fedboard.simulations.judging.distributions import distributions
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
+from fedboard.simulations.round_names import round_names
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of
@@ -28,7 +29,7 @@ from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
 class Silent:
     """A listener that does not listen."""
 
-    def planned(self, problem: Problem, n_rounds: int) -> None:
+    def planned(self, problem: Problem, rounds: Sequence[str]) -> None:
         """Ignore."""
 
     def progress(self, phase: str, done: int, total: int) -> None:
@@ -129,7 +130,8 @@ class _Session:
         self.run.keep_lines(
             [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
         )
-        listener.planned(problem, len(self.task.plan()))
+        self.rounds = round_names(self.task.plan())
+        listener.planned(problem, self.rounds)
 
     def _trainer(self, stack: ExitStack) -> Trainer:
         simulated = Simulated(
@@ -177,7 +179,7 @@ class _Session:
         line: dict[str, Any] = {
             "event": "round",
             "round": self.board.version - 1,
-            "stage": "preparation" if self.board.version == 1 else "items",
+            "stage": self.rounds[self.board.version - 1],
             "seconds": finished.seconds,
             "epsilon_spent": finished.spent.epsilon,
             "delta": finished.spent.delta,

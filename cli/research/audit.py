@@ -33,7 +33,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @data_options
-@click.option("--algorithm", metavar="NAME", help="A private algorithm.  [default: adadpals]")
+@click.option("--algorithm", metavar="NAME", help="A private algorithm.  [default: residual]")
 @click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
 @model_options
 @click.option(

@@ -83,7 +83,11 @@ def model_options(command: Command) -> Command:
             ),
             click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
             click.option("--rank", type=int, help="Length of the embeddings."),
-            click.option("--rounds", type=int, help="Rounds after the preparation."),
+            click.option(
+                "--rounds",
+                type=int,
+                help="Rounds, not counting what prepares them; adadpsgd and langevin: --set settings.steps=N.",
+            ),
             click.option(
                 "--kernels",
                 type=click.Choice(["auto", "numpy", "plain", "blocked"]),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _EXAMPLE_PERSON, _EXAMPLE_ITEMS = 1, 5
 _EXAMPLE_FILE = "example-ratings.csv"
+_BESIDE = "adadpals"
+"""Shown beside the default algorithm, at the same epsilon."""
 
 
 @click.command(epilog="Example: fedboard demo --epsilon 2")
@@ -33,9 +35,13 @@ def demo(out: Path | None, workers: int | None, epsilon: float) -> None:
 
     config = _configuration(epsilon, workers or min(2, os.cpu_count() or 1))
     place = fresh(out or RUNS / "demo")
-    click.echo("Made-up people rate made-up films; AdaDPALS learns a board from them ...", err=True)
+    click.echo(
+        f"Made-up people rate made-up films; {config.algorithm} learns a board from them, then {_BESIDE} another, "
+        "for comparison ...",
+        err=True,
+    )
     problem = load_problem(config)
-    _, text = run(config, place, resume=False, problem=problem)
+    _, text = run(config, place, resume=False, problem=problem, beside=_BESIDE)
     own = problem.train.rows(_EXAMPLE_PERSON, _EXAMPLE_PERSON + 1)
     board = open_board(place)
     _write_ratings(own, board.catalogue, place / _EXAMPLE_FILE)
@@ -76,7 +82,7 @@ def _next_steps(place: Path) -> str:
     steps = [
         (f"fedboard certificate verify {place}", "recompute the guarantee"),
         (f"fedboard recommend {place / _EXAMPLE_FILE} {place}", "her recommendations again"),
-        ("fedboard sweep --data synthetic --algorithms adadpals,als", "quality against epsilon"),
+        ("fedboard sweep --data synthetic --algorithms residual,als", "quality against epsilon"),
         ("fedboard simulate --data PATH --epsilon 5", "your own ratings"),
     ]
     return "Try next:\n" + aligned(("", ""), [(f"  {command}", what) for command, what in steps])

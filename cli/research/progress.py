@@ -1,7 +1,7 @@
 """How a run is getting on: live bars on a terminal, one plain line per round anywhere else. All on stderr."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,23 +31,28 @@ class PlainListener:
 
     def __init__(self, budget: float) -> None:
         """``budget`` is the epsilon of the run."""
-        self._budget, self._n_rounds = budget, 0
+        self._budget = budget
+        self._rounds: Sequence[str] = ()
 
-    def planned(self, problem: "Problem", n_rounds: int) -> None:
+    def planned(self, problem: "Problem", rounds: Sequence[str]) -> None:
         """Say what is about to run."""
-        self._n_rounds = n_rounds
+        from fedboard.simulations.round_names import rounds_told
+
+        self._rounds = rounds
         train = problem.train
         told = (
             f"{problem.name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_ratings:,} ratings"
         )
-        click.echo(f"{told}; preparation and {n_rounds - 1} rounds within epsilon {self._budget:g}", err=True)
+        click.echo(f"{told}; {rounds_told(rounds)} within epsilon {self._budget:g}", err=True)
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """Say nothing: rounds are enough where nobody watches."""
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One line."""
-        place = f"round {line['round']} of {self._n_rounds - 1}" if line["round"] else "preparation"
+        from fedboard.simulations.round_names import place_of
+
+        place = place_of(line["stage"], self._rounds)
         click.echo(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}", err=True)
 
 
@@ -60,10 +65,12 @@ class LiveListener:
         self._rounds = bars.add_task("loading data", total=None, told="")
         self._phase = bars.add_task("", total=None, told="", visible=False)
         self._name = ""
+        self._names: Sequence[str] = ()
 
-    def planned(self, problem: "Problem", n_rounds: int) -> None:
+    def planned(self, problem: "Problem", rounds: Sequence[str]) -> None:
         """Start counting rounds."""
-        self._bars.update(self._rounds, description=problem.name, total=n_rounds, told="epsilon 0 spent")
+        self._names = rounds
+        self._bars.update(self._rounds, description=problem.name, total=len(rounds), told="epsilon 0 spent")
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """Move the bar of the phase; another phase starts it anew."""
@@ -74,7 +81,10 @@ class LiveListener:
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One round further."""
-        self._bars.update(self._rounds, advance=1, told=told_of(line, self._budget))
+        from fedboard.simulations.round_names import place_of
+
+        told = f"{place_of(line['stage'], self._names)}: {told_of(line, self._budget)}"
+        self._bars.update(self._rounds, advance=1, told=told)
 
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:
@@ -93,12 +103,11 @@ def listening(config: "SimulationConfig") -> Iterator["Listener"]:
         yield PlainListener(budget)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[told]}"),
     )

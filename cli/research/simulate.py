@@ -22,14 +22,14 @@ _EXAMPLES = """\b
 Examples:
   fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
   fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5
-  fedboard simulate --data synthetic --algorithm als
-  fedboard simulate --out runs/adadpals-eps5 --resume
+  fedboard simulate --data synthetic --algorithm adadpals
+  fedboard simulate --out runs/residual-eps5 --resume
 """
 
 _ALGORITHMS = (
     "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform, dpals-tail, adadpsgd, "
     "adadpsgd-clipped, adadpsgd-overcount, dpsgd-uniform, dpsgd-tail or langevin; without privacy: item-mean, "
-    "user-item-bias, local-only, popularity or als.  [default: adadpals]"
+    "user-item-bias, local-only, popularity or als.  [default: residual]"
 )
 
 
@@ -91,7 +91,7 @@ def simulate(
     """Run one simulation of federated learning under a privacy budget.
 
     CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
-    AdaDPALS at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
+    `residual` at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
     """
     flags["baselines"] = False if no_baselines else None
     place = None if out is None and name is None else run_place(out, name, default="", resume=resume)
@@ -105,7 +105,12 @@ def simulate(
 
 
 def run(
-    config: "SimulationConfig", place: Path, *, resume: bool, problem: "Problem | None" = None
+    config: "SimulationConfig",
+    place: Path,
+    *,
+    resume: bool,
+    problem: "Problem | None" = None,
+    beside: str | None = None,
 ) -> tuple[dict[str, Any], str]:
     """Run to the end; what there is to say about it, as a JSON-able record and as text.
 
@@ -114,6 +119,7 @@ def run(
         place: the run's directory.
         resume: whether it goes on there.
         problem: the data, if they are loaded already. Private.
+        beside: another private algorithm, run by itself at the same epsilon for a line in the table.
 
     Raises:
         InputError: an unknown algorithm, or one that cannot run there.
@@ -132,7 +138,8 @@ def run(
                 final = run_reference(config, place, resume=resume, problem=problem)
                 return reference_summary(config, place, final)
             result = run_private(config, place, resume=resume, listener=listener, problem=problem)
-        return private_summary(config, result)
+            others = {} if beside is None else {beside: _metrics_of(beside, config, place, problem)}
+        return private_summary(config, result, others)
     except KeyboardInterrupt:
         raise InterruptedRunError(_how_to_go_on(place)) from None
     except OSError as error:
@@ -140,6 +147,22 @@ def run(
             raise
         full = f"{error.filename or place}: {error.strerror}"
         raise StorageError(f"{full}; free some space. The run was {_how_to_go_on(place)}") from error
+
+
+def _metrics_of(
+    algorithm: str, config: "SimulationConfig", place: Path, problem: "Problem | None"
+) -> Mapping[str, float]:
+    """Held-out metrics of another algorithm at the same epsilon; its run is in a directory within."""
+    import msgspec
+
+    from fedboard.simulations.simulate import simulate as run_private
+
+    quiet = msgspec.structs.replace(config.run, baselines=False, evaluate_rounds=False)
+    other = msgspec.structs.replace(config, algorithm=algorithm, run=quiet)
+    metrics: Mapping[str, float] = run_private(other, place / algorithm, problem=problem, report=False).final[
+        "metrics"
+    ]
+    return metrics
 
 
 def _base(config_file: Path | None, place: Path | None, *, resume: bool) -> Mapping[str, Any]:

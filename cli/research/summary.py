@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from fedboard.simulations.simulate import RunResult
 
 _NO_PRIVACY = "no privacy"
+_NONE: Mapping[str, Mapping[str, float]] = {}
 _LABELS = {"test_rmse": "test RMSE", "test_mae": "test MAE"}
 
 
-def private_summary(config: "SimulationConfig", result: "RunResult") -> tuple[dict[str, Any], str]:
-    """Record and text of a run with a guarantee."""
+def private_summary(
+    config: "SimulationConfig", result: "RunResult", others: Mapping[str, Mapping[str, float]] = _NONE
+) -> tuple[dict[str, Any], str]:
+    """Record and text of a run with a guarantee; ``others``: metrics of more algorithms at the same epsilon."""
     claim, final = result.certificate.claim, result.final
     record = {
         "run": str(result.path),
@@ -39,7 +42,7 @@ def private_summary(config: "SimulationConfig", result: "RunResult") -> tuple[di
     text = "\n\n".join(
         (
             f"{guarantee_text(result)}\n{_added_up(config.run)}",
-            metrics_text(config.algorithm, f"epsilon {claim.epsilon:.4g}", final),
+            metrics_text(config.algorithm, f"epsilon {claim.epsilon:.4g}", final, others),
             f"Board   {record['board']}\nReport  {result.report}",
         )
     )
@@ -83,10 +86,13 @@ def guarantee_text(result: "RunResult") -> str:
     return "\n".join(lines)
 
 
-def metrics_text(name: str, guarantee: str, final: Mapping[str, Any]) -> str:
-    """A table of the run's metrics with those of the baselines below."""
+def metrics_text(
+    name: str, guarantee: str, final: Mapping[str, Any], others: Mapping[str, Mapping[str, float]] = _NONE
+) -> str:
+    """A table of the run's metrics, with those of others under the same guarantee and of the baselines below."""
     names = list(final["metrics"])
     rows = [(name, guarantee, *_values(final["metrics"], names))]
+    rows += [(other, guarantee, *_values(metrics, names)) for other, metrics in others.items()]
     rows += [
         (other, _NO_PRIVACY, *_values(metrics, names))
         for other, metrics in final.get("baselines", {}).items()

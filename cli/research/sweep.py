@@ -31,7 +31,7 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
 @data_options
-@click.option("--algorithms", metavar="A,B", help="With or without privacy.  [default: adadpals,als]")
+@click.option("--algorithms", metavar="A,B", help="With or without privacy.  [default: residual,als]")
 @click.option("--epsilon", metavar="E,F", help="Privacy budgets.  [default: 1,5,20]")
 @click.option("--seeds", metavar="S,T", help="Seeds of noise and first factors.  [default: 0]")
 @model_options

@@ -34,7 +34,7 @@ Examples:
     metavar="SENTENCE",
     help="Why these ratings need no protection; required for all but `synthetic`, and kept in every certificate.",
 )
-@click.option("--algorithm", metavar="NAME", help="A private one.  [default: adadpals]")
+@click.option("--algorithm", metavar="NAME", help="A private one.  [default: residual]")
 @click.option("--epsilon", type=float, help="Privacy budget of the runs to come.  [default: 5]")
 @model_options
 @click.option("--trials", type=click.IntRange(min=2), default=40, show_default=True, help="Settings to try.")

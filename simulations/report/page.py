@@ -20,6 +20,7 @@ from fedboard.simulations.report.tables import (
     release_table,
     round_table,
 )
+from fedboard.simulations.round_names import rounds_told
 
 _FACTS = {
     "Algorithm": ("algorithm", "task.name", "task"),
@@ -99,8 +100,7 @@ def _facts(record: RunRecord, statement: Statement) -> list[tuple[str, str]]:
         if value is not None:
             facts.append((label, str(value)))
     if record.rounds:
-        rounds = {entry.get("round") for entry in record.rounds} - {0, None}
-        facts.append(("Rounds", f"{len(rounds)}"))
+        facts.append(("Rounds", rounds_told([str(entry.get("stage", "–")) for entry in record.rounds])))
     facts.append(("Releases", f"{len(statement.releases)}"))
     seconds = number_or_none(record.final.get("seconds_total"))
     if seconds is not None:

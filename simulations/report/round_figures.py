@@ -28,6 +28,7 @@ from fedboard.simulations.drawing.wording import (
     reading_order,
 )
 from fedboard.simulations.report.run_files import Model, RunRecord
+from fedboard.simulations.report.tables import board_number
 
 _MOST_PANELS = 3
 _BYTE_SERIES = {
@@ -100,10 +101,9 @@ def _down_points(rounds: Sequence[JsonObject]) -> Points:
 
 
 def _points(rounds: Sequence[JsonObject], values: Sequence[object]) -> Points:
-    """(round, value) where both are numbers; a round without the value has no point."""
+    """(number of the round's board, value); a round without the value has no point."""
     pairs = [
-        (number_or_none(entry.get("round")), number_or_none(value))
-        for entry, value in zip(rounds, values, strict=True)
+        (board_number(entry), number_or_none(value)) for entry, value in zip(rounds, values, strict=True)
     ]
     return [(place, value) for place, value in pairs if place is not None and value is not None]
 
@@ -117,7 +117,7 @@ def _draw_metric(axes: Axes, name: str, points: Points, baselines: Sequence[Mode
             level = baseline.metrics[name]
             axes.axhline(level, color=MUTED, linestyle=DASHES[1], linewidth=1.1)
             ends.append(LineEnd(height=level, text=f"{baseline.name} {fixed(level)}", colour=MUTED))
-    axes.set_xlabel("round")
+    axes.set_xlabel("board")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
     label_line_ends(axes, ends)
 
@@ -130,7 +130,7 @@ def _draw_bytes(axes: Axes, series: dict[str, Points]) -> None:
         axes.plot(rounds, sizes, color=SERIES[style], marker=MARKERS[style], linestyle=DASHES[style])
         ends.append(LineEnd(height=sizes[-1], text=name, colour=SERIES[style]))
     _byte_axis(axes, [size for points in series.values() for _, size in points])
-    axes.set_xlabel("round")
+    axes.set_xlabel("board")
     axes.set_ylabel("bytes per client")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
     label_line_ends(axes, ends)
@@ -155,7 +155,7 @@ def _points_table(series: dict[str, Points], text: Callable[[float | None], str]
     rounds = sorted({place for points in series.values() for place, _ in points})
     columns = [dict(points) for points in series.values()]
     return Table(
-        headers=("Round", *series),
+        headers=("Board", *series),
         rows=tuple((number(place), *(text(column.get(place)) for column in columns)) for place in rounds),
     )
 
@@ -163,13 +163,13 @@ def _points_table(series: dict[str, Points], text: Callable[[float | None], str]
 def _metric_reading(shown: dict[str, Points]) -> str:
     parts = []
     for name, points in shown.items():
-        (first_round, first), (last_round, last) = points[0], points[-1]
+        (first_board, first), (last_board, last) = points[0], points[-1]
         if len(points) == 1:
-            parts.append(f"{metric_label(name)} is {fixed(first)} after round {number(first_round)}")
+            parts.append(f"{metric_label(name)} is {fixed(first)} at board {number(first_board)}")
         else:
             parts.append(
-                f"{metric_label(name)} goes from {fixed(first)} after round {number(first_round)} "
-                f"to {fixed(last)} after round {number(last_round)} ({direction(name)})"
+                f"{metric_label(name)} goes from {fixed(first)} at board {number(first_board)} "
+                f"to {fixed(last)} at board {number(last_board)} ({direction(name)})"
             )
     return f"{listing(parts)}."
 

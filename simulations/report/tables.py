@@ -54,12 +54,12 @@ def release_table(releases: Sequence[ReleaseLine]) -> Table:
 
 
 def round_table(rounds: Sequence[JsonObject]) -> Table:
-    """What ran, round by round: stage, releases, epsilon spent, time, validation metrics."""
+    """What ran: each round with the board it ended with, releases, epsilon spent, time, validation metrics."""
     names = reading_order(name for entry in rounds for name in object_or_empty(entry.get("metrics")))
     return Table(
         headers=(
+            "Board",
             "Round",
-            "Stage",
             "Releases",
             "Epsilon spent",
             "Time",
@@ -111,13 +111,19 @@ def _round_row(entry: JsonObject, names: Sequence[str]) -> tuple[str, ...]:
     metrics = object_or_empty(entry.get("metrics"))
     releases = entry.get("releases")
     return (
-        number(number_or_none(entry.get("round"))),
+        number(board_number(entry)),
         str(entry.get("stage", "–")),
         ", ".join(str(name) for name in releases) if isinstance(releases, list) else "–",
         fixed(number_or_none(entry.get("epsilon_spent"))),
         duration(number_or_none(entry.get("seconds"))),
         *(fixed(number_or_none(metrics.get(name))) for name in names),
     )
+
+
+def board_number(entry: JsonObject) -> float | None:
+    """Of the board that a round ended with; round 0 ends with board 1."""
+    place = number_or_none(entry.get("round"))
+    return None if place is None else place + 1
 
 
 def _shortened(value: object) -> str:
@@ -127,4 +133,11 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"
 
 
-__all__ = ["configuration_table", "flatten", "metric_table", "release_table", "round_table"]
+__all__ = [
+    "board_number",
+    "configuration_table",
+    "flatten",
+    "metric_table",
+    "release_table",
+    "round_table",
+]

@@ -1,6 +1,6 @@
 """Who runs the rounds of a simulation: the engine here, or Flower (``fedboard.simulations.flower``)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,8 +27,8 @@ OnRound = Callable[[FinishedRound], None]
 class Listener(Protocol):
     """Who wants to know how a simulation is getting on."""
 
-    def planned(self, problem: Problem, n_rounds: int) -> None:
-        """Data is loaded, the run is affordable; ``n_rounds`` with preparation."""
+    def planned(self, problem: Problem, rounds: Sequence[str]) -> None:
+        """Data is loaded, the run is affordable; ``rounds`` are their names, see ``round_names``."""
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """``done`` of ``total`` parts of this phase are done."""

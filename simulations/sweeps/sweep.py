@@ -24,7 +24,7 @@ FAILURES = "failures.txt"
 class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The axes of a sweep."""
 
-    algorithms: tuple[str, ...] = ("adadpals", "als")
+    algorithms: tuple[str, ...] = ("residual", "als")
     """Private ones, and references without privacy."""
     epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
     seeds: tuple[int, ...] = (0,)

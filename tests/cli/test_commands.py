@@ -34,7 +34,7 @@ def test_a_run_writes_everything_and_says_what_it_promises(fedboard: Command, fi
         *("config.json", "metrics.jsonl", "ledger.sqlite", "certificate.json"),
         *("baselines.json", "distributions.json", "report.html"),
     }
-    assert boards == [f"board-000{version}.board" for version in range(4)]
+    assert boards == [f"board-000{version}.board" for version in range(5)]
     result = fedboard("simulate", "--out", finished.parent / "again", "--name", "again")
     assert result.exit_code == 2
     assert "not both" in result.stderr
@@ -53,8 +53,9 @@ def test_a_run_with_json_prints_one_object_and_nothing_else(
     assert record["guarantee"]["epsilon"] == pytest.approx(5.0, rel=1e-6)
     assert record["noise_private"] is False
     assert record["metrics"]["test_rmse"] > 0
-    assert [line.split(":")[0] for line in result.stderr.splitlines()[1:4]] == [
+    assert [line.split(":")[0] for line in result.stderr.splitlines()[1:5]] == [
         "preparation",
+        "biases",
         "round 1 of 2",
         "round 2 of 2",
     ]
@@ -154,7 +155,7 @@ def test_recommendations_leave_out_what_was_rated(
     assert [entry["rank"] for entry in found] == [1, 2, 3, 4, 5]
     assert {"1", "2", "3"}.isdisjoint(entry["item_id"] for entry in found)
     assert all(1 <= entry["predicted_rating"] <= 5 and entry["title"] for entry in found)
-    text = fedboard("recommend", my_ratings, finished / "boards" / "board-0003.board", "-k", "5").stdout
+    text = fedboard("recommend", my_ratings, finished / "boards" / "board-0004.board", "-k", "5").stdout
     assert found[0]["title"] in text
     assert "your ratings were sent nowhere" in text
 
@@ -195,6 +196,8 @@ def test_the_demo_shows_guarantee_metrics_and_recommendations(
     for part in (
         "Guarantee: (5, 1e-05)",
         "item-mean",
+        "\nresidual ",
+        "\nadadpals ",
         "recommends (predicted rating)",
         "report.html",
         "Try next",

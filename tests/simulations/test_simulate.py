@@ -13,6 +13,7 @@ from fedboard.simulations.simulate import simulate
 def a_config(**run: object) -> SimulationConfig:
     return parse_config(
         {
+            "algorithm": "adadpals",
             "data": {"synthetic": {"n_users": 120, "n_items": 30, "mean_ratings_per_user": 12.0}},
             "settings": {"rank": 2, "rounds": 1},
             "run": {"baselines": False, **run},

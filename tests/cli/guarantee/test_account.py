@@ -139,7 +139,7 @@ def test_a_run_its_board_and_its_certificate_have_one_answer(ask: Callable[..., 
         finished,
         finished / "ledger.sqlite",
         certificate,
-        finished / "boards" / "board-0003.board",
+        finished / "boards" / "board-0004.board",
     ):
         answer = ask("epsilon", source)
         assert answer["epsilon"] == pytest.approx(claimed["epsilon"])

@@ -117,7 +117,7 @@ def a_release(name: str, noise: NoiseSource) -> dict[str, Any]:
 
 
 def test_a_board_and_a_certificate_can_be_verified_alone(fedboard: Command, secret: Path) -> None:
-    board = fedboard("certificate", "verify", secret / "boards" / "board-0003.board")
+    board = fedboard("certificate", "verify", secret / "boards" / "board-0004.board")
     alone = fedboard("certificate", "verify", secret / "certificate.json")
 
     assert board.exit_code == alone.exit_code == 0
@@ -140,7 +140,7 @@ def test_show_opens_with_the_plain_verdict(
 
 
 def test_show_states_the_promise_and_json_carries_the_digest(fedboard: Command, finished: Path) -> None:
-    board = finished / "boards" / "board-0003.board"
+    board = finished / "boards" / "board-0004.board"
     text = fedboard("certificate", "show", finished).stdout
     record = json.loads(fedboard("certificate", "show", board, "--json").stdout)
 
@@ -152,7 +152,7 @@ def test_show_states_the_promise_and_json_carries_the_digest(fedboard: Command, 
 
 def test_an_unfinished_run_shows_the_certificate_of_its_newest_board(fedboard: Command, run: Path) -> None:
     (run / "certificate.json").unlink()
-    (run / "boards" / "board-0003.board").unlink()
+    (run / "boards" / "board-0004.board").unlink()
 
     result = fedboard("certificate", "verify", run)
 
@@ -205,9 +205,9 @@ def test_an_edited_certificate_is_caught(
 
 
 def test_another_board_than_the_certified_one_is_caught(fedboard: Command, run: Path) -> None:
-    board = Board.load(run / "boards" / "board-0003.board")
+    board = Board.load(run / "boards" / "board-0004.board")
     forged = board.successor(mean=board.arrays["mean"] + 1).with_certificate(dict(board.certificate or {}))
-    forged.save(run / "boards" / "board-0003.board")
+    forged.save(run / "boards" / "board-0004.board")
 
     failed = failed_checks(fedboard("certificate", "verify", run, "--json"))
 

@@ -75,7 +75,7 @@ def test_the_record_is_json(fedboard: Command, finished: Path) -> None:
         "UPDATE events SET event = replace(event, '\"rows\":1,', '\"rows\":2,') WHERE seq = 1",
         "DELETE FROM events WHERE seq = 3",
         "UPDATE events SET seq = CASE seq WHEN 2 THEN -3 WHEN 3 THEN -2 ELSE seq END",
-        "INSERT INTO events SELECT 8, time, 'other', name, event, hash, hash FROM events WHERE seq = 7",
+        "INSERT INTO events SELECT 12, time, 'other', name, event, hash, hash FROM events WHERE seq = 11",
         "UPDATE meta SET header = replace(header, '\"epsilon\":5.0', '\"epsilon\":50.0')",
         'UPDATE meta SET header = replace(header, \'"plan":{\', \'"plan":{"more":1.0,\')',
     ],
@@ -94,7 +94,7 @@ def test_tampering_ends_with_exit_code_1(fedboard: Command, copied: Path, statem
 def test_cut_off_rows_show_against_the_boards_or_a_given_head_only(fedboard: Command, copied: Path) -> None:
     ledger = copied / "ledger.sqlite"
     head = Certificate.from_json((copied / "certificate.json").read_text()).ledger_head
-    edit(ledger, "DELETE FROM events WHERE seq = 7")
+    edit(ledger, "DELETE FROM events WHERE seq = 11")
 
     assert fedboard("ledger", "verify", ledger).exit_code == 0
     assert fedboard("ledger", "verify", ledger, "--head", head).exit_code == 1
@@ -183,7 +183,7 @@ def test_an_account_put_back_to_an_older_state_shows_in_the_runs(
 
     assert failures(fedboard("ledger", "verify", run, "--json")) == {"population's account"}
     assert fedboard("certificate", "verify", run).exit_code == 1
-    (run / "boards" / "board-0003.board").unlink()
+    (run / "boards" / "board-0004.board").unlink()
     assert fedboard("simulate", "--out", run, "--resume").exit_code == PrivacyError.exit_code
 
 

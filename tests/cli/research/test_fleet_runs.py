@@ -67,7 +67,7 @@ def test_a_killed_run_over_a_grid_goes_on_to_the_same_board(
     assert resumed.exit_code == 0, resumed.stderr
     assert json.loads(resumed.stdout)["board_digest"] == digest(finished)
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert [record.get("round") for record in records] == [0, 1, 2, None]
+    assert [record.get("round") for record in records] == [0, 1, 2, 3, None]
 
 
 def test_ctrl_c_says_how_to_go_on(

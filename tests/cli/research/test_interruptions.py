@@ -45,7 +45,7 @@ def digest(run: Path) -> str:
     [
         ("after:config", 1),  # nothing but the configuration is there
         ("after:book", 1),  # the preparation is paid for
-        ("after:book", 2),  # the first round is paid for
+        ("after:book", 2),  # the biases are paid for
         ("after:publish", 3),  # the board is there, its record is not
         ("before:report", 1),  # only the report is missing
     ],
@@ -63,7 +63,7 @@ def test_a_killed_run_goes_on_to_the_same_board(
     assert json.loads(resumed.stdout)["board_digest"] == digest(finished)
     assert fedboard("certificate", "verify", out, "--simulation").exit_code == 0
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert [record.get("round") for record in records] == [0, 1, 2, None]
+    assert [record.get("round") for record in records] == [0, 1, 2, 3, None]
     assert not list(out.rglob("*.part"))
 
 
@@ -107,7 +107,7 @@ def test_lost_secure_noise_is_never_drawn_again(
     assert ended.returncode == -signal.SIGKILL
     assert resumed.exit_code == 0, resumed.stderr
     store = BoardStore(out / "boards")
-    assert store.versions() == [0, 1, 2, 3]
+    assert store.versions() == [0, 1, 2, 3, 4]
     assert fedboard("certificate", "verify", out).exit_code == 0
 
 

@@ -24,7 +24,7 @@ def test_the_flag_replaces_what_the_file_says(
     certificate = json.loads((tmp_path / "run" / "certificate.json").read_text())
     stated = [release["participation"] for release in certificate["releases"]]
     assert stated[0] == {"kind": "fixed-size", "size": 100, "round": "preparation"}
-    assert {entry["round"] for entry in stated} == {"preparation", "round-1", "round-2"}
+    assert {entry["round"] for entry in stated} == {"preparation", "round-1", "round-2", "round-3"}
 
 
 @pytest.mark.parametrize("text", ["poisson", "poisson:2", "nobody", "fixed-size:-1"])

@@ -11,9 +11,10 @@ from fedboard.cli.research import progress
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
 
+ROUNDS = ("preparation", "biases", "round 1", "round 2")
 LINE = {
-    "round": 1,
-    "stage": "items",
+    "round": 2,
+    "stage": "round 1",
     "seconds": 2.04,
     "epsilon_spent": 1.5,
     "metrics": {"validation_mae": 0.7, "validation_rmse": 0.91},
@@ -27,12 +28,13 @@ def problem() -> Problem:
 
 def test_a_log_gets_one_plain_line_per_round(problem: Problem, capsys: pytest.CaptureFixture[str]) -> None:
     with progress.listening(parse_config({})) as listener:
-        listener.planned(problem, 3)
+        listener.planned(problem, ROUNDS)
         listener.progress("clients", 1, 2)
         listener.round_finished(LINE)
 
     captured = capsys.readouterr()
     assert captured.out == ""
+    assert captured.err.splitlines()[0].endswith("; preparation, biases and 2 rounds within epsilon 5")
     assert captured.err.splitlines()[1:] == [
         "round 1 of 2: 2.0 s, epsilon 1.5 of 5 spent, validation_rmse 0.9100"
     ]
@@ -52,13 +54,13 @@ def test_a_terminal_gets_rounds_phase_and_budget(problem: Problem, bars: Progres
     listener = progress.LiveListener(bars, 5.0)
     rounds, phase = bars.tasks
 
-    listener.planned(problem, 3)
+    listener.planned(problem, ROUNDS)
     listener.progress("clients", 2, 4)
     listener.progress("items", 1, 8)
     listener.round_finished(LINE)
 
-    assert (rounds.description, rounds.completed, rounds.total) == ("synthetic", 1, 3)
-    assert rounds.fields["told"] == "epsilon 1.5 of 5 spent, validation_rmse 0.9100"
+    assert (rounds.description, rounds.completed, rounds.total) == ("synthetic", 1, 4)
+    assert rounds.fields["told"] == "round 1 of 2: epsilon 1.5 of 5 spent, validation_rmse 0.9100"
     assert (phase.description, phase.completed, phase.total) == ("items: sum, noise and solve", 1, 8)
     assert phase.visible
 

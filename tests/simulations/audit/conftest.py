@@ -20,6 +20,7 @@ N_ITEMS = 300
 def configuration(**sections: Any) -> SimulationConfig:
     """A configuration with these sections laid over the small one."""
     raw: dict[str, Any] = {
+        "algorithm": "adadpals",
         "data": {
             "source": "synthetic",
             "synthetic": {"n_users": 90, "n_items": N_ITEMS, "mean_ratings_per_user": 15},

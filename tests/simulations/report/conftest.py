@@ -60,7 +60,7 @@ def rounds() -> list[dict[str, Any]]:
         {
             "event": "round",
             "round": number,
-            "stage": "preparation" if number == 0 else "items",
+            "stage": "preparation" if number == 0 else f"round {number}",
             "seconds": 1.5,
             "epsilon_spent": epsilon_of(DELTA, mu=compose(spent[: number + 1])),
             "delta": DELTA,

@@ -42,6 +42,7 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 def a_config(**privacy: Any) -> SimulationConfig:
     return parse_config(
         {
+            "algorithm": "adadpals",
             "data": {"synthetic": {"n_users": 300, "n_items": 30, "mean_ratings_per_user": 12.0}},
             "settings": {"rank": 2, "rounds": 1},
             "run": {"baselines": False},

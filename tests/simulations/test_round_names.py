@@ -1,0 +1,49 @@
+"""Rounds are called the same wherever they are shown, and as ``settings.rounds`` counts them."""
+
+from typing import Any
+
+import pytest
+
+from fedboard.simulations.algorithms import build_task
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.round_names import place_of, round_names, rounds_told
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "told"),
+    [
+        ("residual", {"rounds": 3}, "preparation, biases and 3 rounds"),
+        (
+            "residual",
+            {"rounds": 3, "start": "spectral", "clip_quantile": 0.5},
+            "preparation, biases, pairs and 3 rounds",
+        ),
+        ("adadpals", {"rounds": 1}, "preparation and 1 round"),
+        ("adadpsgd", {"steps": 2}, "preparation and 2 steps"),
+        ("langevin", {"steps": 2}, "preparation and 2 steps"),
+    ],
+)
+def test_a_plan_tells_the_rounds_that_the_settings_ask_for(
+    algorithm: str, settings: dict[str, Any], told: str
+) -> None:
+    config = parse_config({"algorithm": algorithm, "settings": settings})
+    plan = build_task(config, rating_range=(1.0, 5.0), backend="numpy").task.plan()
+
+    names = round_names(plan)
+
+    assert rounds_told(names) == told
+    assert len(names) == len(plan)
+    for name, requests in zip(names, plan, strict=True):
+        of_round = {request.release.name.split("/")[0] for request in requests}
+        assert name == "preparation" or name == "biases" or of_round == {name.replace(" ", "-")}
+
+
+def test_a_round_is_placed_among_those_that_are_counted() -> None:
+    names = ("preparation", "biases", "round 1", "round 2")
+
+    assert [place_of(name, names) for name in names] == [
+        "preparation",
+        "biases",
+        "round 1 of 2",
+        "round 2 of 2",
+    ]
