@@ -18,11 +18,11 @@ from fedboard.simulations.judging.choosing import judge_board
 from fedboard.simulations.judging.distributions import distributions
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
-from fedboard.simulations.round_names import round_names
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.runs.ledger import give_back
+from fedboard.simulations.runs.round_names import round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 
 

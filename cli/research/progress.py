@@ -36,7 +36,7 @@ class PlainListener:
 
     def planned(self, problem: "Problem", rounds: Sequence[str]) -> None:
         """Say what is about to run."""
-        from fedboard.simulations.round_names import rounds_told
+        from fedboard.simulations.runs.round_names import rounds_told
 
         self._rounds = rounds
         train = problem.train
@@ -50,7 +50,7 @@ class PlainListener:
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One line."""
-        from fedboard.simulations.round_names import place_of
+        from fedboard.simulations.runs.round_names import place_of
 
         place = place_of(line["stage"], self._rounds)
         click.echo(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}", err=True)
@@ -81,7 +81,7 @@ class LiveListener:
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One round further."""
-        from fedboard.simulations.round_names import place_of
+        from fedboard.simulations.runs.round_names import place_of
 
         told = f"{place_of(line['stage'], self._names)}: {told_of(line, self._budget)}"
         self._bars.update(self._rounds, advance=1, told=told)

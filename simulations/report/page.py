@@ -20,7 +20,7 @@ from fedboard.simulations.report.tables import (
     release_table,
     round_table,
 )
-from fedboard.simulations.round_names import rounds_told
+from fedboard.simulations.runs.round_names import rounds_told
 
 _FACTS = {
     "Algorithm": ("algorithm", "task.name", "task"),

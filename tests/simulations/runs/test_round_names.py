@@ -6,7 +6,7 @@ import pytest
 
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.round_names import place_of, round_names, rounds_told
+from fedboard.simulations.runs.round_names import place_of, round_names, rounds_told
 
 
 @pytest.mark.parametrize(
