@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -43,6 +44,12 @@ from fedboard.common.board_service.board_service_pb2 import GetRequest  # noqa: 
 from fedboard.common.board_service.manifest import Encoding, Manifest, PinnedKey  # noqa: E402
 from fedboard.common.board_service.methods import GET, LATEST, MAX_MESSAGE_BYTES, method  # noqa: E402
 from fedboard.common.board_service.packing import pack, unpack  # noqa: E402
+from fedboard.common.certificate import certify  # noqa: E402
+from fedboard.common.privacy.accounting.budget import Budget  # noqa: E402
+from fedboard.common.privacy.adjacency import Adjacency  # noqa: E402
+from fedboard.common.privacy.commitment import Commitment  # noqa: E402
+from fedboard.common.privacy.releases.gaussian import GaussianRelease  # noqa: E402
+from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig  # noqa: E402
 from fedboard.common.tasks.adadpals.task import AdaDpals  # noqa: E402
 from fedboard.server.board_service.limits import Limits  # noqa: E402
@@ -111,9 +118,39 @@ def make_boards(folder: Path, size: tuple[int, int]) -> Path:
     )
     folder.mkdir()
     for version in (3, 4):
-        board.save(folder / f"board-{version:04d}.board")
+        _certified(board).save(folder / f"board-{version:04d}.board")
         board = board.successor(item_factors=_factors(generator, size))
     return folder
+
+
+def _certified(board: Board) -> Board:
+    """With a certificate that holds, since nothing else is signed: one release a round of made-up sums."""
+    release = GaussianRelease(
+        name="round",
+        rows=20,
+        width=10,
+        layout="vector",
+        grid_step=2.0**-8,
+        l2_bound=1000,
+        same_sign=False,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise_multiplier=5.0,
+        covers="made-up sums",
+    )
+    releases = [
+        {**replace(release, name=f"round-{number}").event(), **SecureNoise().describe()}
+        for number in range(board.version)
+    ]
+    plan = {event["name"]: event["noise_multiplier"] for event in releases}
+    certificate = certify(
+        releases,
+        commitment=Commitment.of(Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE), plan),
+        trust=("Nobody is trusted with made-up numbers.",),
+        assumptions=(),
+        dataset="made up",
+        board_digest=board.digest,
+    )
+    return board.with_certificate(certificate.to_dict())
 
 
 def _factors(generator: np.random.Generator, size: tuple[int, int]) -> np.ndarray:

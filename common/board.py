@@ -82,6 +82,8 @@ class Board:
     catalogue: Catalogue
     previous_digest: str | None = None
     certificate: Mapping[str, Any] | None = None
+    approximates: str | None = None
+    """Digest of the exact board that this one rounds, whose certificate it carries; None for an exact board."""
     _digest: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -99,6 +101,7 @@ class Board:
             arrays={**self.arrays, **arrays},
             previous_digest=self.digest,
             certificate=None,
+            approximates=None,
             _digest=[],
         )
 
@@ -216,6 +219,8 @@ def _dtype_name(value: AnyArray) -> str:
 
 def _serialise(board: Board) -> bytes:
     metadata = {"fedboard": _canonical({**_description(board), "certificate": board.certificate}).decode()}
+    if board.approximates is not None:
+        metadata["approximates"] = board.approximates
     header: dict[str, Any] = {"__metadata__": metadata}
     body: list[bytes] = []
     position = 0
@@ -238,7 +243,8 @@ def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
     if not 0 < header_bytes <= min(max_header, mapped.size - 8):
         raise ValueError("its header is cut short, or too long")
     header = json.loads(mapped[8 : 8 + header_bytes].tobytes().decode())
-    description = _checked(json.loads(header.pop("__metadata__")["fedboard"]))
+    metadata = header.pop("__metadata__")
+    description = _checked(json.loads(metadata["fedboard"]))
     body = mapped[8 + header_bytes :]
     stored = {name: _array(entry, body) for name, entry in header.items()}
     titles = stored.get("catalogue/titles")
@@ -253,7 +259,14 @@ def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
         ),
         previous_digest=description["previous_digest"],
         certificate=description["certificate"],
+        approximates=_text_or_nothing(metadata.get("approximates")),
     )
+
+
+def _text_or_nothing(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError("the board that it approximates cannot be read")
+    return value
 
 
 def _checked(description: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -359,8 +359,13 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
         *_composed(certificate),
         *implied_sentences(certificate.implied, claim.adjacency),
         *([] if certificate.population is None else [certificate.population.sentence()]),
-        f"Noise: {certificate.noise}." + ("" if certificate.private else _SIMULATED),
+        f"Noise: {certificate.noise}." + ("" if _is_private(certificate) else _SIMULATED),
     )
+
+
+def _is_private(certificate: Certificate) -> bool:
+    """Whether no seed has to be warned of; formats before the present one warned where nothing was released too."""
+    return certificate.private or (certificate.format == _FORMAT and not certificate.releases)
 
 
 def _composed(certificate: Certificate) -> tuple[str, ...]:

@@ -66,4 +66,17 @@ def protection_of_board(board: Board) -> Protection:
     return Protection.UNSTATED if board.version and found is Protection.NO_DATA else found
 
 
-__all__ = ["Protection", "protection_of", "protection_of_board"]
+def is_as_stated(board: Board, protection: Protection, *, board_digest: str) -> bool:
+    """Whether a board's own certificate says of its noise what somebody else states.
+
+    Args:
+        board: as it came, exact or an approximation.
+        protection: as stated, in a signed manifest say.
+        board_digest: of the exact board that was signed; another board's certificate says nothing about this one.
+    """
+    found = protection_of_board(board)
+    certified = (board.certificate or {}).get("board_digest", board_digest)
+    return found is protection and found is not Protection.UNSTATED and certified == board_digest
+
+
+__all__ = ["Protection", "is_as_stated", "protection_of", "protection_of_board"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from fedboard.cli.device.board_text import tell, verdict
+from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ _PUBLIC_KEY = click.option(
 )
 _AUTHORITY = click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
+)
+_SIGN_SIMULATION = click.option(
+    "--simulation",
+    is_flag=True,
+    help="Sign boards of seeded noise too, which protects nobody, marked as simulations for every reader.",
 )
 _MAX_BYTES = click.option(
     "--max-bytes",
@@ -38,31 +44,42 @@ def board() -> None:
     """Publish boards to readers, and fetch and verify them as one."""
 
 
-@board.command(epilog="Example: fedboard board export runs/demo --to mirror --key board-signing.key")
+@board.command(epilog="Example: fedboard board export runs/films --to mirror --key board-signing.key")
 @click.argument("run_place", metavar="RUN", type=_PATH)
 @click.option("--to", "mirror", type=_PATH, required=True, help="Folder of the mirror, made or continued.")
 @click.option("--key", type=_PATH, required=True, help="The private signing key (board-signing.key).")
 @click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
-def export(run_place: Path, mirror: Path, key: Path, run: str | None) -> None:
+@_SIGN_SIMULATION
+def export(run_place: Path, mirror: Path, key: Path, run: str | None, simulation: bool) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
 
     The folder holds signed manifests and board files by digest, in several encodings. Do it again after more
-    rounds: what is there stays as it is.
+    rounds: what is there stays as it is. Each board's certificate is recomputed first; one that does not hold, or
+    whose noise can be reproduced from its seed, is not signed.
     """
     from fedboard.server.board_service.mirror import Mirror, publish_into
     from fedboard.server.board_service.signing import SigningKey
 
     new = publish_into(
-        Mirror(mirror), _boards_of(run_place), key=SigningKey.read(key), run=_run_name(run_place, run)
+        Mirror(mirror),
+        _boards_of(run_place),
+        key=SigningKey.read(key),
+        run=_run_name(run_place, run),
+        simulation=simulation,
     )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
 
 
-@board.command(epilog="Example: fedboard board serve mirror --boards runs/demo --key board-signing.key")
+@board.command(epilog="Example: fedboard board serve mirror --boards runs/films --key board-signing.key")
 @click.argument("mirror", type=_PATH)
 @click.option("--boards", type=_PATH, help="A run whose boards are signed into the mirror as they appear.")
 @click.option("--key", type=_PATH, help="The private signing key, with --boards.")
 @click.option("--run", help="Public name of the run, with --boards.  [default: the name of its folder]")
+@click.option(
+    "--simulation",
+    is_flag=True,
+    help="Serve boards of seeded noise too (and sign them, with --boards), marked as simulations for every reader.",
+)
 @click.option("--address", default="127.0.0.1:8445", show_default=True, help="HOST:PORT to listen on.")
 @click.option("--certificate", type=_PATH, help="TLS certificate, PEM.")
 @click.option("--private-key", type=_PATH, help="Its key, PEM.")
@@ -89,6 +106,7 @@ def serve(
     boards: Path | None,
     key: Path | None,
     run: str | None,
+    simulation: bool,
     address: str,
     certificate: Path | None,
     private_key: Path | None,
@@ -116,6 +134,7 @@ def serve(
     settings = ServiceSettings(
         mirror=mirror,
         signing=_signing(boards, key, run),
+        simulation=simulation,
         address=address,
         certificate=certificate,
         private_key=private_key,
@@ -148,6 +167,7 @@ def serve(
 )
 @click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
 @click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
+@click.option("--simulation", is_flag=True, help="Take boards of seeded noise too; every print says so.")
 @_AUTHORITY
 @_MAX_BYTES
 @click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
@@ -160,6 +180,7 @@ def fetch(
     encoding: str,
     version: int | None,
     run: str | None,
+    simulation: bool,
     authority: Path | None,
     max_bytes: int,
     follow: bool,
@@ -169,7 +190,9 @@ def fetch(
 
     SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
     is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
-    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device.
+    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device. A board
+    whose noise can be reproduced from its seed is refused, whatever its manifest says, but with --simulation, or
+    where the device's [policy] has seeded_noise = true.
     """
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
@@ -188,6 +211,7 @@ def fetch(
             encoding=Encoding(encoding),
             run=run,
             max_bytes=max_bytes,
+            simulation=simulation or reader.simulation,
         )
         started = time.perf_counter()
         fetched = feed.fetch(version)
@@ -201,30 +225,42 @@ def fetch(
 @_PUBLIC_KEY
 @_AUTHORITY
 @_MAX_BYTES
+@click.option("--simulation", is_flag=True, help="Accept boards of seeded noise: 0 where all else passed.")
 @click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, with what passed.")
 def verify(
-    source: str, key: Path, authority: Path | None, max_bytes: int, with_passed: bool, as_json: bool
+    source: str,
+    key: Path,
+    authority: Path | None,
+    max_bytes: int,
+    simulation: bool,
+    with_passed: bool,
+    as_json: bool,
 ) -> int:
     """Verify all that a source offers: signatures, the chain of boards, every byte of every file.
 
     What could not be checked, because the source was away or a file is larger than --max-bytes, is neither passed
-    nor failed; the exit code is 0 only if everything passed.
+    nor failed. The exit code is 0 only if everything passed and no board has seeded noise; 5 if only that is wrong.
     """
-    from fedboard.client.boards.check import check_source
+    from fedboard.client.boards.check import check_source, protection_of_source
     from fedboard.client.boards.sources import open_source
     from fedboard.common.board_service.manifest import PinnedKey
+    from fedboard.common.protection import Protection
 
     pinned = PinnedKey.read(key)
     with closing(open_source(source, authority=authority)) as opened:
         findings = list(check_source(opened, pinned, max_bytes=max_bytes))
+    protection = protection_of_source(findings)
     passed = all(finding.passed is True for finding in findings)
     if as_json:
-        record = [{"check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]
-        click.echo(json.dumps({"passed": passed, "findings": record}))
+        click.echo(json.dumps(record_of(findings, protection)))
     else:
+        if protection is not Protection.PRIVATE:
+            click.echo(f"{protection.verdict}.\n")
         click.echo(verdict(findings, with_passed=with_passed))
-    return 0 if passed else 1
+    if not passed:
+        return ExitCode.FAILED
+    return ExitCode.DONE if simulation or protection is Protection.PRIVATE else ExitCode.NOT_PRIVATE
 
 
 class _Reader(NamedTuple):
@@ -234,6 +270,8 @@ class _Reader(NamedTuple):
     key: Path
     cache: Path
     authority: Path | None
+    simulation: bool = False
+    """Whether the device takes boards of seeded noise."""
 
 
 def _reader(
@@ -249,7 +287,13 @@ def _reader(
     place, public_key = source or configured.source, key or configured.public_key
     if place is None or public_key is None:
         raise InputError(f"give SOURCE and --key, or source and public_key in [board] of {device}")
-    return _Reader(place, public_key, cache or configured.cache, authority or config.authority(place))
+    return _Reader(
+        place,
+        public_key,
+        cache or configured.cache,
+        authority or config.authority(place),
+        config.policy.seeded_noise,
+    )
 
 
 def _boards_of(place: Path) -> Path:

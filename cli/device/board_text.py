@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedboard.client.boards.check import Found
     from fedboard.client.boards.feed import Fetched
     from fedboard.common.board_service.manifest import Deviation
+    from fedboard.common.protection import Protection
 
 
 def verdict(findings: "Sequence[Found]", *, with_passed: bool) -> str:
@@ -25,6 +26,17 @@ def verdict(findings: "Sequence[Found]", *, with_passed: bool) -> str:
     return f"{table}\n\n{summary}" if shown else summary
 
 
+def record_of(findings: "Sequence[Found]", protection: "Protection") -> dict[str, Any]:
+    """The same as a JSON-able object; ``private`` only where everything passed."""
+    passed = all(finding.passed is True for finding in findings)
+    return {
+        "passed": passed,
+        "private": passed and protection.value == "private",
+        "noise": protection.value,
+        "findings": [{"check": f.check, "passed": f.passed, "detail": f.detail} for f in findings],
+    }
+
+
 def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     """Print what was fetched; ``seconds`` is how long it took, where that is known."""
     manifest, file = fetched.manifest, fetched.file
@@ -34,6 +46,8 @@ def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     how = f"{fetched.received} bytes as {file.encoding.value}" if fetched.received else "here already"
     since = " since an earlier board" if file.bases and fetched.received else ""
     click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}{since}")
+    if manifest.protection.value != "private":
+        click.echo(f"  {manifest.protection.verdict}")
     if file.deviation is not None:
         click.echo(f"  {_sentence(file.deviation)}")
     click.echo(f"  {fetched.path}")
@@ -47,6 +61,8 @@ def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
         "run": manifest.run,
         "version": manifest.version,
         "board_digest": manifest.board_digest,
+        "private": manifest.protection.value == "private",
+        "noise": manifest.protection.value,
         "published": manifest.published,
         "encoding": file.encoding.value,
         "since_earlier": bool(file.bases),

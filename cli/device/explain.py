@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _record(found: "Explanation", board: "Board") -> dict[str, Any]:
         "prediction": found.prediction,
         "total": found.total,
         "base": found.base,
+        **mark_record(board),
         "influences": [
             {"item_id": ids[part.item], "rating": part.rating, "added": part.added}
             for part in found.influences
@@ -63,6 +65,7 @@ def _print(found: "Explanation", board: "Board", *, k: int) -> None:
     if rest:
         rows.append((f"your {len(rest)} other ratings", "", f"{sum(part.added for part in rest):+.3f}"))
     rows.append(("together", "", f"{found.total:.3f}"))
+    mark(board)
     click.echo(f"Why {describe(board.catalogue, found.item)}:\n")
     click.echo(aligned(("", "you rated", "adds"), rows, right=(1, 2)))
     if abs(found.total - found.prediction) > 5e-4:

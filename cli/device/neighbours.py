@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.text import aligned
 
 
@@ -37,6 +38,7 @@ def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
         record = {
             "item_id": catalogue.item_ids[number],
             "title": title_of(catalogue, number),
+            **mark_record(opened),
             "neighbours": entries,
         }
         click.echo(json.dumps(record, ensure_ascii=False))
@@ -49,6 +51,7 @@ def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
         )
         for n in found
     ]
+    mark(opened)
     click.echo(f"Nearest to {describe(catalogue, number)}:\n")
     click.echo(aligned(("title", "id", "cosine"), rows, right=(2,)))
 

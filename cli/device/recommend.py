@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -54,7 +55,12 @@ def _record(found: "list[Recommendation]", board: "Board", *, explicit: bool) ->
         }
         for rank, entry in enumerate(found, start=1)
     ]
-    return {"board_version": board.version, "board_digest": board.digest, "recommendations": entries}
+    return {
+        "board_version": board.version,
+        "board_digest": board.digest,
+        **mark_record(board),
+        "recommendations": entries,
+    }
 
 
 def _print(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) -> None:
@@ -73,6 +79,7 @@ def _print(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) ->
     ]
     value = "predicted rating" if explicit else "score"
     unused = f" ({view.left_out} more are not on it)" if view.left_out else ""
+    mark(board)
     click.echo(f"From {n_own} of your ratings{unused} and version {board.version} of the board:\n")
     click.echo(aligned(("", "title", "id", value), rows, right=(0, 3)))
     click.echo(f"\n{_STAYS}")

@@ -48,7 +48,7 @@ def _record(found: "Status") -> dict[str, Any]:
                 "version": board.version,
                 "digest": board.digest,
                 "bytes": board.n_bytes,
-                **_catalogue(board.path),
+                **_about(board.path),
             }
             for board in found.boards
         ],
@@ -75,23 +75,29 @@ def _print(found: "Status") -> None:
         rows_refused = [(code, f"{number}") for code, number in sorted(found.refusals.items())]
         click.echo("\n" + aligned(("refused", "times"), rows_refused, right=(1,)))
     if found.boards:
+        about = [_about(b.path) for b in found.boards]
         rows_boards = [
-            (f"{b.version}", b.digest[:16], f"{b.n_bytes:,}", _catalogue(b.path)["catalogue"])
-            for b in found.boards
+            (f"{b.version}", b.digest[:16], f"{b.n_bytes:,}", told["noise"], told["catalogue"])
+            for b, told in zip(found.boards, about, strict=True)
         ]
-        click.echo("\n" + aligned(("version", "board", "bytes", "catalogue"), rows_boards, right=(0, 2)))
+        titles = ("version", "board", "bytes", "noise", "catalogue")
+        click.echo("\n" + aligned(titles, rows_boards, right=(0, 2)))
+        if {told["noise"] for told in about} & {"simulation", "unstated"}:
+            click.echo("\nNOT PRIVATE: boards of seeded or unstated noise are among them.")
 
 
-def _catalogue(path: Path) -> dict[str, str]:
-    """The digest by which a policy names a catalogue."""
+def _about(path: Path) -> dict[str, str]:
+    """What its noise is, and the digest by which a policy names its catalogue."""
     from fedboard.client.device.run_terms import catalogue_digest
     from fedboard.common.board import Board
     from fedboard.common.errors import InputError
+    from fedboard.common.protection import protection_of_board
 
     try:
-        return {"catalogue": catalogue_digest(Board.load(path).catalogue)}
+        board = Board.load(path)
     except InputError:
-        return {"catalogue": "damaged"}
+        return {"noise": "unstated", "catalogue": "damaged"}
+    return {"noise": protection_of_board(board).value, "catalogue": catalogue_digest(board.catalogue)}
 
 
 __all__ = ["status"]

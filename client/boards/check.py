@@ -1,7 +1,7 @@
 """Checking everything that a source offers: what a careful reader, or whoever runs a mirror, does once."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -17,6 +17,7 @@ from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.protection import Protection, is_as_stated
 
 _UNCHECKED = PASSING | {FeedCode.UNTRUSTED}
 """What says nothing about the boards."""
@@ -31,6 +32,8 @@ class Found:
     passed: bool | None
     """None: it could not be checked."""
     detail: str
+    protection: Protection | None = None
+    """What a manifest says of the noise on its board; None for a file, or for a manifest that cannot be read."""
 
 
 def check_source(
@@ -69,6 +72,19 @@ def check_source(
         later = manifest
 
 
+def protection_of_source(findings: Iterable[Found]) -> Protection:
+    """What protects the boards of a source together: one simulation makes all of it one.
+
+    Args:
+        findings: as ``check_source`` gives them.
+    """
+    stated = {found.protection for found in findings if found.protection is not None}
+    for protection in (Protection.SIMULATION, Protection.PRIVATE, Protection.NO_DATA):
+        if protection in stated:
+            return protection
+    return Protection.UNSTATED
+
+
 def _continued(manifest: Manifest, version: int, newest: Manifest, later: Manifest | None) -> Found:
     same = manifest.version == version and manifest.run == newest.run
     chained = later is None or later.previous_digest == manifest.board_digest
@@ -78,7 +94,10 @@ def _continued(manifest: Manifest, version: int, newest: Manifest, later: Manife
     return Found(
         check=f"version {version}",
         passed=same and chained,
-        detail=detail if same else "signed, but as another version or run",
+        detail=f"{detail}; {manifest.protection.verdict}"
+        if same
+        else "signed, but as another version or run",
+        protection=manifest.protection,
     )
 
 
@@ -136,7 +155,9 @@ def _read_file(source: Source, manifest: Manifest, file: BoardFile) -> str:
     board = Board.from_bytes(np.frombuffer(board_file, dtype=np.uint8))
     if board.digest != file.board_digest or hashlib.sha256(board_file).hexdigest() != file.board_sha256:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+    if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
+        raise FeedRefusedError(FeedCode.NOT_AS_STATED)
     return f"{file.size} bytes as signed, board {board.digest[:16]}"
 
 
-__all__ = ["Found", "check_source"]
+__all__ = ["Found", "check_source", "protection_of_source"]

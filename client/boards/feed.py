@@ -12,11 +12,12 @@ import numpy as np
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import Source, TellingSource
-from fedboard.common.board import write_atomically
+from fedboard.common.board import Board, write_atomically
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey, SignedManifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.protection import Protection, is_as_stated
 
 _SEEN = "seen.json"
 PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
@@ -40,8 +41,10 @@ class BoardFeed:
     """A reader's view of one run's boards.
 
     Guarantee: a board gets into the cache only if the pinned key signed its manifest, it is of the followed run, no
-    older than the newest manifest ever seen here, continues it where versions are consecutive, and every byte is
-    the one that was signed. Whatever fails, the boards that were in the cache stay.
+    older than the newest manifest ever seen here, continues it where versions are consecutive, every byte is the
+    one that was signed, and the releases that its certificate lists have private noise; a simulation gets in where
+    simulations are taken, and only if its manifest says so too. Whatever fails, the boards that were in the cache
+    stay.
     Not guaranteed: that there is no newer board; a server can withhold it.
     """
 
@@ -54,6 +57,7 @@ class BoardFeed:
         encoding: Encoding = Encoding.EXACT,
         run: str | None = None,
         max_bytes: int = 1 << 30,
+        simulation: bool = False,
         patience: Patience | None = None,
     ) -> None:
         """Look at a source.
@@ -65,11 +69,12 @@ class BoardFeed:
             encoding: ``exact`` takes the smallest file that becomes the exact board.
             run: the run to follow; None: the one that the cache follows, or the first one met.
             max_bytes: largest file and largest board that are taken.
+            simulation: whether to take boards whose noise can be reproduced from its seed.
             patience: None for the default.
         """
         self._source, self._key, self._cache = source, key, cache
         self._encoding, self._run, self._max_bytes = Encoding(encoding), run, max_bytes
-        self._patience = patience or Patience()
+        self._simulation, self._patience = simulation, patience or Patience()
 
     def seen(self) -> Manifest | None:
         """The newest manifest that was ever verified here, or None; one of another key does not count."""
@@ -77,7 +82,7 @@ class BoardFeed:
         if not path.exists():
             return None
         try:
-            return self._key.open(SignedManifest.from_bytes(path.read_bytes()))
+            return self._key.recall(SignedManifest.from_bytes(path.read_bytes()))
         except FeedRefusedError:
             return None
 
@@ -98,10 +103,12 @@ class BoardFeed:
             version: the one that was asked for, which may be older than others; None: the newest one.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``wrong-run``, ``rollback`` or
-                ``broken-chain``.
+            FeedRefusedError: ``bad-signature``, ``old-format``, ``malformed``, ``too-large``, ``simulation``,
+                ``wrong-run``, ``rollback`` or ``broken-chain``.
         """
         manifest = self._key.open(signed)
+        if manifest.protection is Protection.SIMULATION and not self._simulation:
+            raise FeedRefusedError(FeedCode.SIMULATION)
         seen = self.seen()
         followed = self._run or (None if seen is None else seen.run)
         if followed is not None and manifest.run != followed:
@@ -151,7 +158,7 @@ class BoardFeed:
             write_atomically(self._cache.folder / _SEEN, signed.to_bytes())
         wanted = self._smallest(manifest, base=None)
         for cached in self._cache.boards():
-            if cached.digest == wanted.board_digest:
+            if cached.digest == wanted.board_digest and _is_as_stated(cached.path, manifest):
                 return Fetched(manifest=manifest, file=wanted, path=cached.path, received=0)
         base = self._base(manifest)
         try:
@@ -196,6 +203,7 @@ class BoardFeed:
         received = self._receive(manifest, file, arriving)
         try:
             board_file = _unpacked(arriving, file, base)
+            _require_as_stated(board_file, manifest)
             path = self._cache.adopt(board_file, digest=file.board_digest)
         except InputError as error:  # the key signed something that is no board, or not this one
             raise FeedRefusedError(FeedCode.WRONG_DIGEST) from error
@@ -241,6 +249,22 @@ class BoardFeed:
                     arriving.unlink()
                     raise FeedRefusedError(FeedCode.WRONG_DIGEST)
                 stream.write(piece)
+
+
+def _is_as_stated(path: Path, manifest: Manifest) -> bool:
+    """Whether a board's certificate bears out its manifest; one that was kept without its certificate does not."""
+    try:
+        board = Board.load(path)
+    except InputError:
+        return False
+    return is_as_stated(board, manifest.protection, board_digest=manifest.board_digest)
+
+
+def _require_as_stated(board_file: Path, manifest: Manifest) -> None:
+    board = Board.load(board_file)
+    if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
+        board_file.unlink(missing_ok=True)
+        raise FeedRefusedError(FeedCode.NOT_AS_STATED)
 
 
 def _require_continuation(seen: Manifest, offered: Manifest, *, may_be_older: bool) -> None:

@@ -41,6 +41,7 @@ class FetchingCache(BoardCache):
         source: str,
         public_key: Path,
         authority: Path | None = None,
+        simulation: bool = False,
         wait_seconds: float = _WAIT_SECONDS,
     ) -> None:
         """Use a folder; nothing is fetched yet.
@@ -51,6 +52,7 @@ class FetchingCache(BoardCache):
             source: of boards, as ``open_source`` takes it.
             public_key: PEM file of the key that signs them.
             authority: PEM file of the authority that vouches for the source; None: the system's.
+            simulation: whether to take boards whose noise can be reproduced from its seed.
             wait_seconds: for a board that is not there yet.
 
         Raises:
@@ -60,6 +62,7 @@ class FetchingCache(BoardCache):
         if authority is not None:
             read_authority(authority)
         self._largest, self._place, self._authority = max_bytes, source, authority
+        self._simulation = simulation
         self._key, self._wait_seconds = PinnedKey.read(public_key), wait_seconds
 
     def holds(self, digest: str) -> bool:
@@ -82,7 +85,12 @@ class FetchingCache(BoardCache):
                 open_source(self._place, authority=self._authority, seconds=_REPLY_SECONDS)
             ) as source:
                 BoardFeed(
-                    source, self._key, self, max_bytes=self._largest, patience=Patience(attempts=1)
+                    source,
+                    self._key,
+                    self,
+                    max_bytes=self._largest,
+                    simulation=self._simulation,
+                    patience=Patience(attempts=1),
                 ).fetch()
         except FeedRefusedError as refused:
             _log.warning("no board from %s: %s", self._place, refused)

@@ -227,6 +227,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             source=board.source,
             public_key=board.public_key,
             authority=self.authority(board.source),
+            simulation=self.policy.seeded_noise,
         )
 
 

@@ -34,7 +34,7 @@ adjacency = "{adjacency}"
 # helper = "0000000000000000000000000000000000000000000000000000000000000000"  # the second server (fedboard helper)
 # catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
 # smallest_catalogue = 50       # fewer items make the question too pointed
-# seeded_noise = true           # answer simulations too, whose noise the server can remove
+# seeded_noise = true           # take simulations too, runs and boards, whose noise the server can remove
 # published_only = true         # answer only about boards that come, signed for everybody, from [board]
 # answers_kept_hours = 24.0     # how long a server that lost an answer may have the same one again
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.ratings.own_file import read_own_ratings
@@ -10,6 +11,10 @@ from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.protection import Protection, protection_of_board
+
+if TYPE_CHECKING:
+    from fedboard.client.device.config import DeviceConfig
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -36,10 +41,8 @@ def open_own(ratings: Path, place: Path | None) -> OwnView:
         InputError: one of them cannot be used as it is.
     """
     if ratings.suffix == ".toml":
-        store, cache = _of_device(ratings)
-        if place is None and not any(cache.glob("board-*.board")):
-            raise InputError(f"{cache}: this device has no board yet; get one with `fedboard board fetch`")
-        return _from_store(store, open_board(place or cache))
+        config, store = _of_device(ratings)
+        return _from_store(store, _board_of(config) if place is None else open_board(place))
     if place is None:
         raise InputError("give a board too: a board file, or the directory of a run")
     board = open_board(place)
@@ -58,13 +61,28 @@ def is_store(path: Path) -> bool:
         return False
 
 
-def _of_device(path: Path) -> tuple[Path, Path]:
+def _board_of(config: "DeviceConfig") -> Board:
+    """The newest board of a device's cache, where its noise is such as the device takes."""
+    cache = config.board.cache
+    if not any(cache.glob("board-*.board")):
+        raise InputError(f"{cache}: this device has no board yet; get one with `fedboard board fetch`")
+    board = open_board(cache)
+    protection = protection_of_board(board)
+    if protection is not Protection.PRIVATE and not config.policy.seeded_noise:
+        raise InputError(
+            f"{cache}: its newest board is not used. {protection.verdict}; fetch the boards of a private run, or "
+            "take simulations too with seeded_noise = true in [policy]"
+        )
+    return board
+
+
+def _of_device(path: Path) -> "tuple[DeviceConfig, Path]":
     from fedboard.client.device.config import load_device  # more to import than a reader needs
 
     config = load_device(path)
     if config.ratings.store is None:
         raise InputError(f"{path}: this device holds the ratings of many users; name one user's instead")
-    return config.ratings.store, config.board.cache
+    return config, config.ratings.store
 
 
 def _from_store(path: Path, board: Board) -> OwnView:

@@ -46,7 +46,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     smallest_catalogue: int = 50
     """Fewer items than this make the question too pointed; >= 1."""
     seeded_noise: bool = False
-    """Whether to answer a run whose noise its server can reproduce: a simulation, not a private release."""
+    """Whether to answer a run, and take a board, whose noise can be reproduced: a simulation, not private."""
     published_only: bool = False
     """Whether a board must be in the board cache, where only signed ones are, before it is answered."""
     answers_kept_hours: float = 24.0

@@ -7,6 +7,7 @@ come from any mirror: whoever stands between can withhold it, and cannot change 
 import hashlib
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -14,9 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.ed25519_keys import key_id, read_public
+from fedboard.common.protection import Protection
 
-_FORMAT = "fedboard-manifest-1"
-_DOMAIN = _FORMAT.encode() + b"\0"
+_FORMAT = "fedboard-manifest-2"
+_BEFORE = "fedboard-manifest-1"
+"""The format before: nothing in it says whether the noise on the board is a simulation's."""
+_DOMAIN, _DOMAIN_BEFORE = (name.encode() + b"\0" for name in (_FORMAT, _BEFORE))
 _MOST_VERSIONS = 1 << 31
 _HEX = frozenset("0123456789abcdef")
 MAX_MANIFEST_BYTES = 1 << 18
@@ -83,6 +87,8 @@ class Manifest(_Record, frozen=True, kw_only=True):
     board_digest: str
     previous_digest: str | None
     certificate_digest: str | None
+    protection: Protection
+    """What its noise is, worked out by the signer from the releases; a reader works it out again."""
     published: str
     """UTC, ISO 8601, to the second."""
     key_id: str
@@ -97,12 +103,12 @@ class Manifest(_Record, frozen=True, kw_only=True):
         """Read a manifest strictly; whether it is signed is not looked at.
 
         Raises:
-            FeedRefusedError: ``malformed``.
+            FeedRefusedError: ``malformed``, or ``old-format`` where it calls itself so.
         """
         try:
             manifest = msgspec.json.decode(content, type=cls)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise FeedRefusedError(FeedCode.MALFORMED) from error
+            raise FeedRefusedError(_why_unread(content)) from error
         if not manifest._sound():
             raise FeedRefusedError(FeedCode.MALFORMED)
         return manifest
@@ -117,6 +123,7 @@ class Manifest(_Record, frozen=True, kw_only=True):
             sizes += [file.size, file.board_size]
         return (
             self.format == _FORMAT
+            and self.protection is not Protection.UNSTATED
             and 0 <= self.version < _MOST_VERSIONS
             and min(sizes) > 0
             and all(is_sha256(digest) for digest in digests)
@@ -178,16 +185,52 @@ class PinnedKey:
         """Verify the signature, then read the manifest.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed`` or ``too-large``.
+            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, or ``old-format`` for a manifest of
+                the format before, which does not say what the noise is.
         """
-        content = signed.content.encode("utf-8", "replace")
-        if len(content) > MAX_MANIFEST_BYTES:
-            raise FeedRefusedError(FeedCode.TOO_LARGE)
+        content = _bounded(signed)
+        if self._signed(signed, _DOMAIN + content):
+            return Manifest.from_bytes(content)
+        before = self._signed(signed, _DOMAIN_BEFORE + content)
+        raise FeedRefusedError(FeedCode.OLD_FORMAT if before else FeedCode.BAD_SIGNATURE)
+
+    def recall(self, signed: SignedManifest) -> Manifest:
+        """Read a manifest that was verified here before, also one of the format before: its board's place in the
+        chain still counts, so that an update forgets no rollback. For nothing that is offered.
+
+        Raises:
+            FeedRefusedError: as for ``open``, but for ``old-format``.
+        """
+        content = _bounded(signed)
+        if not self._signed(signed, _DOMAIN_BEFORE + content):
+            return self.open(signed)
         try:
-            self._key.verify(bytes.fromhex(signed.signature), _DOMAIN + content)
-        except (InvalidSignature, ValueError) as error:
-            raise FeedRefusedError(FeedCode.BAD_SIGNATURE) from error
-        return Manifest.from_bytes(content)
+            stated = {"format": _FORMAT, "protection": Protection.UNSTATED}
+            return msgspec.convert(msgspec.json.decode(content, type=dict[str, Any]) | stated, type=Manifest)
+        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
+
+    def _signed(self, signed: SignedManifest, message: bytes) -> bool:
+        try:
+            self._key.verify(bytes.fromhex(signed.signature), message)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+def _why_unread(content: bytes) -> FeedCode:
+    try:
+        before = msgspec.json.decode(content, type=dict[str, Any]).get("format") == _BEFORE
+    except (msgspec.DecodeError, RecursionError):
+        return FeedCode.MALFORMED
+    return FeedCode.OLD_FORMAT if before else FeedCode.MALFORMED
+
+
+def _bounded(signed: SignedManifest) -> bytes:
+    content = signed.content.encode("utf-8", "replace")
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise FeedRefusedError(FeedCode.TOO_LARGE)
+    return content
 
 
 def is_sha256(text: str) -> bool:

@@ -270,10 +270,12 @@ def _joined(inflated: Inflated, n: int, width: int) -> Bytes:
 
 
 def _marked(header: bytes, approximates: str) -> bytes:
-    """The header of an approximate board: it says of which board, whose certificate it does not carry."""
+    """The header of an approximate board: it says of which board, and carries that one's certificate.
+
+    A reader works out from the certificate whether the noise is a simulation's, so no form goes without it.
+    """
     entries = json.loads(header)
-    description = json.loads(entries["__metadata__"]["fedboard"]) | {"certificate": None}
-    entries["__metadata__"] = {"approximates": approximates, "fedboard": _json(description)}
+    entries["__metadata__"] = {**entries["__metadata__"], "approximates": approximates}
     encoded = _json(entries).encode()
     return encoded + b" " * (-(len(encoded) + 8) % _ALIGNMENT)
 

@@ -19,6 +19,9 @@ class FeedCode(StrEnum):
     ROLLBACK = "rollback"
     BROKEN_CHAIN = "broken-chain"
     WRONG_DIGEST = "wrong-digest"
+    OLD_FORMAT = "old-format"
+    SIMULATION = "simulation"
+    NOT_AS_STATED = "not-as-stated"
 
 
 _SENTENCES = {
@@ -36,6 +39,17 @@ _SENTENCES = {
     FeedCode.ROLLBACK: "an older board is offered than one that was seen before; it was dropped",
     FeedCode.BROKEN_CHAIN: "the board does not continue the one that was seen before; it was dropped",
     FeedCode.WRONG_DIGEST: "the file is not the one that was signed; it was dropped",
+    FeedCode.OLD_FORMAT: (
+        "the manifest is of the format before, which does not say whether the noise is a simulation's; whoever "
+        "publishes the boards signs them again, with this version, into a new folder"
+    ),
+    FeedCode.SIMULATION: (
+        "the board's noise can be reproduced from its seed: a simulation, not a private release; --simulation "
+        "takes it, or seeded_noise in [policy] of device.toml"
+    ),
+    FeedCode.NOT_AS_STATED: (
+        "the board carries no certificate of its own that says of its noise what was signed; it was dropped"
+    ),
 }
 
 

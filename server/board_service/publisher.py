@@ -13,7 +13,14 @@ class Publisher:
     """Looks at a folder of boards from time to time. A board that cannot be signed stops nothing that is served."""
 
     def __init__(
-        self, mirror: Mirror, boards: Path, *, key: SigningKey, run: str, poll_seconds: float = 1.0
+        self,
+        mirror: Mirror,
+        boards: Path,
+        *,
+        key: SigningKey,
+        run: str,
+        simulation: bool = False,
+        poll_seconds: float = 1.0,
     ) -> None:
         """Make ready.
 
@@ -22,11 +29,12 @@ class Publisher:
             boards: a ``BoardStore``'s folder; it may come into being later.
             key: signs.
             run: public name of the run.
+            simulation: whether to sign boards of seeded noise, marked as what they are.
             poll_seconds: between two looks.
         """
         self.problem: str | None = None
         """Why the last look failed; None where it did not."""
-        self._publish = partial(publish_into, mirror, boards, key=key, run=run)
+        self._publish = partial(publish_into, mirror, boards, key=key, run=run, simulation=simulation)
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="board-publisher", daemon=True)

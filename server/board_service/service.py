@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 
 from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.handlers import Handlers
 from fedboard.server.board_service.limits import Limits
@@ -63,6 +63,8 @@ class ServiceSettings:
     """PEM chain for TLS; None: no TLS, for a proxy on the same machine or a test."""
     private_key: Path | None = None
     """PEM key of the certificate."""
+    simulation: bool = False
+    """Whether boards whose noise can be reproduced from its seed are signed, marked as that, and handed out."""
     limits: Limits = field(default_factory=Limits)
     poll_seconds: float = 1.0
     """How often the mirror is looked at for new boards."""
@@ -87,11 +89,13 @@ class RunningService:
 
         Raises:
             InputError: the address, the certificate, the key or the boards cannot be used.
-            PrivacyError: a board does not continue the one before it.
+            PrivacyError: a board does not continue the one before it, or is a simulation that nobody asked for.
         """
-        _require_pair(self._settings)
-        if self._publisher is not None:
-            self._publisher.start()
+        try:
+            self._make_ready()
+        except BaseException:
+            self._loop.close()
+            raise
         self._thread.start()
         self._started.wait(_START_SECONDS)
         if self._failure is not None or not self.port:
@@ -100,6 +104,12 @@ class RunningService:
                 f"the board service cannot listen on {self._settings.address}; the port is in use, or the "
                 "address is none of this machine's"
             ) from self._failure
+
+    def _make_ready(self) -> None:
+        _require_pair(self._settings)
+        _require_offered(self._settings)
+        if self._publisher is not None:
+            self._publisher.start()
 
     def close(self) -> None:
         """Stop; waiting readers are let go, downloads under way break off and are resumed elsewhere."""
@@ -137,7 +147,8 @@ class RunningService:
 
     async def _serve(self) -> None:
         settings = self._settings
-        handlers = Handlers(Shelf(Mirror(settings.mirror)), settings.limits, self.counters)
+        shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
+        handlers = Handlers(shelf, settings.limits, self.counters)
         server = grpc.aio.server(
             options=_OPTIONS,
             maximum_concurrent_rpcs=settings.limits.streams + settings.limits.watchers + _MORE_CALLS,
@@ -161,7 +172,7 @@ def start_board_service(settings: ServiceSettings) -> RunningService:
 
     Raises:
         InputError: the address, the certificate, the key or the boards cannot be used.
-        PrivacyError: a board does not continue the one before it.
+        PrivacyError: a board does not continue the one before it, or is a simulation that nobody asked for.
     """
     service = RunningService(settings)
     service.start()
@@ -177,8 +188,26 @@ def _publisher(settings: ServiceSettings) -> Publisher | None:
         signing.boards,
         key=SigningKey.read(signing.key),
         run=signing.run,
+        simulation=settings.simulation,
         poll_seconds=settings.poll_seconds,
     )
+
+
+def _require_offered(settings: ServiceSettings) -> None:
+    """Refuse a mirror that is to be handed out and holds simulations, or manifests that readers refuse."""
+    shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
+    shelf.reload()
+    if shelf.withheld:
+        raise PrivacyError(
+            f"{settings.mirror}: version {min(shelf.withheld)} is a simulation: its noise can be reproduced from "
+            "its seed. It is not served; --simulation serves it, marked as what it is"
+        )
+    if shelf.outdated:
+        raise InputError(
+            f"{settings.mirror}: its manifests are of the format before, which does not say whether the noise is a "
+            "simulation's, and readers refuse them; sign the boards again into a new folder (of a fleet: move "
+            "the folder `mirror` of its state away)"
+        )
 
 
 def _require_pair(settings: ServiceSettings) -> None:

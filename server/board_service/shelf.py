@@ -9,6 +9,7 @@ from fedboard.common.board_service.board_service_pb2 import SignedManifest as Si
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.protection import Protection
 from fedboard.server.board_service.mirror import Mirror
 
 _CACHED_BYTES = 256 << 20
@@ -28,20 +29,27 @@ class Offer:
 class Shelf:
     """The boards of a mirror."""
 
-    def __init__(self, mirror: Mirror, *, cached_bytes: int = _CACHED_BYTES) -> None:
+    def __init__(
+        self, mirror: Mirror, *, simulation: bool = False, cached_bytes: int = _CACHED_BYTES
+    ) -> None:
         """Look at a mirror; ``reload`` takes in what is there.
 
         Args:
             mirror: its manifests are trusted to be what its owner put there; readers verify them.
+            simulation: whether to offer boards whose manifest says that their noise is a simulation's.
             cached_bytes: most bytes of chunks kept in memory.
         """
-        self._mirror = mirror
+        self._mirror, self._simulation = mirror, simulation
         self._offers: dict[int, Offer] = {}
         self._by_digest: dict[str, int] = {}
         self._chunks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._room = cached_bytes
         self.damaged: set[int] = set()
         """Versions whose manifest cannot be read; they are not offered."""
+        self.outdated: set[int] = set()
+        """Versions whose manifest is of the format before, which readers refuse; they are not offered."""
+        self.withheld: set[int] = set()
+        """Versions that are simulations, where none are to be offered."""
 
     @property
     def latest(self) -> Offer | None:
@@ -52,12 +60,15 @@ class Shelf:
         """Take in boards that were published since; returns them, oldest first."""
         found = []
         for version in self._mirror.versions():
-            if version in self._offers or version in self.damaged:
+            if version in self._offers or version in self.damaged | self.withheld | self.outdated:
                 continue
             try:
                 offer = self._read(version)
-            except FeedRefusedError:
-                self.damaged.add(version)
+            except FeedRefusedError as error:
+                (self.outdated if error.code is FeedCode.OLD_FORMAT else self.damaged).add(version)
+                continue
+            if offer.manifest.protection is Protection.SIMULATION and not self._simulation:
+                self.withheld.add(version)
                 continue
             self._offers[version] = offer
             self._by_digest[offer.manifest.board_digest] = version

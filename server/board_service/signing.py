@@ -6,7 +6,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.board_service.manifest import Manifest, PinnedKey, SignedManifest, message_to_sign
 from fedboard.common.ed25519_keys import read_private, write_pair
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.server.board_service.checked_board import CheckedBoard
 
 PRIVATE_NAME = "board-signing.key"
 PUBLIC_NAME = "board-signing.pub"
@@ -29,17 +30,38 @@ class SigningKey:
         """
         return cls(read_private(path, signed="boards"))
 
-    def sign(self, manifest: Manifest) -> SignedManifest:
-        """Sign a manifest that names this key.
+    def sign(self, manifest: Manifest, checked: CheckedBoard) -> SignedManifest:
+        """Sign a manifest that names this key and says of a board what was found of it.
+
+        Args:
+            manifest: of the board. Public.
+            checked: the board, with its recomputed certificate.
 
         Raises:
             InputError: it names another key.
+            PrivacyError: it is of another board, or states another protection than was found.
         """
         if manifest.key_id != self.id:
             raise InputError(f"the manifest names the key {manifest.key_id}, this one is {self.id}")
+        if not _states(manifest, checked):
+            raise PrivacyError(
+                f"the manifest of version {manifest.version} does not say what its board is; it is not signed"
+            )
         content = manifest.to_bytes()
         signature = self._key.sign(message_to_sign(content))
         return SignedManifest(content=content.decode(), signature=signature.hex())
+
+
+def _states(manifest: Manifest, checked: CheckedBoard) -> bool:
+    board = checked.board
+    exact = [file.board_digest for file in manifest.files if file.deviation is None]
+    return (
+        (manifest.version, manifest.board_digest, manifest.previous_digest)
+        == (board.version, board.digest, board.previous_digest)
+        and manifest.certificate_digest == (board.certificate or {}).get("digest")
+        and manifest.protection is checked.protection
+        and set(exact) <= {board.digest}
+    )
 
 
 def create_board_keys(folder: Path) -> tuple[Path, Path]:

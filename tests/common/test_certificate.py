@@ -622,3 +622,11 @@ except FedboardError as error:
     )
 
     assert "needs dp-accounting: pip install 'fedboard[server]'" in done.stdout, done.stderr
+
+
+def test_a_certificate_of_no_release_warns_of_no_seed():
+    """Board 0 of a run with secure noise: nothing was released, so there is no noise that a seed reproduces."""
+    empty = make_certificate([], population=None)
+
+    assert empty.statements[-1] == "Noise: no release yet."
+    assert empty.holds

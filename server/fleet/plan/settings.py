@@ -157,6 +157,8 @@ class BoardSection(_Section, frozen=True, kw_only=True):
     port: int = 8445
     signing_key: Path | None = None
     """``board-signing.key``, as ``fedboard keys board`` makes it."""
+    simulation: bool = False
+    """Whether to hand out boards whose noise can be reproduced from its seed, marked as simulations."""
     metrics_port: int | None = None
     """Health and metrics over HTTP, on 127.0.0.1 only; None: not served."""
 
@@ -236,6 +238,10 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
             <= MOST_USERS,
             "board.signing_key is needed where board.enabled is true": not self.board.enabled
             or self.board.signing_key is not None,
+            'board.simulation must be true where board.enabled is and privacy.noise is "seeded": anybody who knows '
+            "the seed can remove the noise from such boards": not self.board.enabled
+            or self.board.simulation
+            or self.privacy.noise == "secure",
         }
 
     @property

@@ -55,6 +55,7 @@ def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None
             ServiceSettings(
                 mirror=state.mirror,
                 signing=Signing(boards=boards, key=board.signing_key, run=settings.name),
+                simulation=board.simulation,
                 address=f"{board.listen}:{board.port}",
                 certificate=settings.network.certificate,
                 private_key=settings.network.key,

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.main import commands
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.board_service.service import ServiceSettings, start_board_service
 from tests.common.board_service.boards import chain, keys, write_boards
 
@@ -266,3 +268,144 @@ def test_serve_signs_serves_and_tells_its_metrics_until_it_is_ended(tmp_path, ru
     assert done.exit_code == 0, done.stderr
     assert 'fedboard_board_requests_total{method="Get",outcome="ok"} 1.0' in metrics
     assert code == 130
+
+
+@pytest.fixture
+def seeded(tmp_path) -> Path:
+    """A run whose noise follows from a seed."""
+    write_boards(tmp_path / "seeded" / "boards", chain(3, noise=[SeededNoise(0)]))
+    if not (tmp_path / "keys").exists():
+        keys(tmp_path / "keys")
+    return tmp_path / "seeded"
+
+
+@pytest.fixture
+def simulated(tmp_path, seeded) -> Path:
+    """Its mirror, marked."""
+    private, mirror = tmp_path / "keys/board-signing.key", tmp_path / "simulated"
+    refused = fedboard("board", "export", seeded, "--to", mirror, "--key", private)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "is a simulation: its noise can be reproduced from its seed. It is not signed" in refused.stderr
+    done = fedboard("board", "export", seeded, "--to", mirror, "--key", private, "--simulation")
+    assert done.exit_code == 0, done.stderr
+    return mirror
+
+
+def test_a_simulation_is_fetched_only_if_told_and_says_so(tmp_path, simulated):
+    refused = fetched(tmp_path, simulated)
+    taken = fetched(tmp_path, simulated, "--simulation")
+    as_json = fetched(tmp_path, simulated, "--simulation", "--json")
+
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        "fedboard: simulation: the board's noise can be reproduced from its seed"
+    )
+    assert taken.exit_code == 0, taken.stderr
+    assert VERDICT in taken.stdout
+    assert json.loads(as_json.stdout)["private"] is False
+
+
+VERDICT = "NOT PRIVATE: the noise can be reproduced from its seed"
+
+
+@pytest.mark.parametrize("encoding", ["exact", "int8"])
+def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated, encoding):
+    fetched(tmp_path, simulated, "--simulation", "--encoding", encoding)
+    mine = tmp_path / "mine.csv"
+    mine.write_text("item,rating\n1,5\n2,1\n")
+    boards = tmp_path / "mine"
+
+    for command in (
+        ("recommend", mine, boards),
+        ("neighbours", "1", boards),
+        ("explain", "1", mine, boards),
+    ):
+        text, record = fedboard(*command), json.loads(fedboard(*command, "--json").stdout)
+        assert text.stdout.startswith(VERDICT), text.output
+        assert (record["private"], record["noise"]) == (False, "simulation")
+
+
+def test_what_is_printed_of_a_private_board_is_not_marked(tmp_path, exported):
+    fetched(tmp_path, exported)
+
+    text = fedboard("neighbours", "1", tmp_path / "mine")
+    record = json.loads(fedboard("neighbours", "1", tmp_path / "mine", "--json").stdout)
+
+    assert "PRIVATE" not in text.stdout
+    assert (record["private"], record["noise"]) == (True, "private")
+
+
+def test_verify_tells_a_simulation_by_its_exit_code(tmp_path, exported, simulated):
+    public = tmp_path / "keys/board-signing.pub"
+    private, found = (
+        fedboard("board", "verify", place, "--key", public, "--json") for place in (exported, simulated)
+    )
+    accepted = fedboard("board", "verify", simulated, "--key", public, "--simulation")
+
+    assert private.exit_code == 0
+    assert json.loads(private.stdout)["private"] is True
+    assert found.exit_code == ExitCode.NOT_PRIVATE
+    record = json.loads(found.stdout)
+    assert (record["passed"], record["private"], record["noise"]) == (True, False, "simulation")
+    assert accepted.exit_code == 0
+    assert accepted.stdout.startswith(VERDICT)
+
+
+def test_a_mirror_of_simulations_is_not_served_by_accident(tmp_path, simulated):
+    code, told = in_a_process(
+        "board", "serve", "simulated", "--no-tls", "--address", "127.0.0.1:0", cwd=tmp_path
+    )
+
+    assert code == ExitCode.REFUSED
+    assert "version 2 is a simulation" in told
+    assert told.count("\n") == 1
+
+
+def with_mirror(tmp_path: Path, mirror: Path, policy: str = "") -> Path:
+    """A device that follows a mirror."""
+    assert fedboard("ratings", "init", tmp_path / "ann").exit_code == 0
+    device = tmp_path / "ann" / "device.toml"
+    board = f'source = "{mirror}"\npublic_key = "{tmp_path}/keys/board-signing.pub"\ncache = "boards"\n'
+    text = device.read_text() if not policy else device.read_text().replace("# seeded_noise", "seeded_noise")
+    device.write_text(f"{text}\n[board]\n{board}")
+    return device
+
+
+def test_a_device_takes_simulations_only_where_its_policy_does(tmp_path, simulated):
+    wary = fedboard("board", "fetch", "--device", with_mirror(tmp_path, simulated))
+    (tmp_path / "ann").rename(tmp_path / "wary")
+    willing = with_mirror(tmp_path, simulated, policy="seeded_noise")
+    taken = fedboard("board", "fetch", "--device", willing)
+    fedboard("ratings", "add", "1", "5", "--device", willing)
+
+    assert wary.stderr.startswith("fedboard: simulation: ")
+    assert taken.exit_code == 0, taken.stderr
+    assert fedboard("recommend", willing).stdout.startswith(VERDICT)
+    status = fedboard("status", "--device", willing)
+    assert "NOT PRIVATE" in status.stdout
+    boards = json.loads(fedboard("status", "--device", willing, "--json").stdout)["boards"]
+    assert [board["noise"] for board in boards] == ["simulation"]
+
+
+def test_a_simulation_in_a_device_s_cache_is_not_used_where_its_policy_takes_none(tmp_path, simulated):
+    """However it came there: an older version of fedboard kept it without looking."""
+    fetched(tmp_path, simulated, "--simulation")
+    device = with_mirror(tmp_path, simulated)
+    fedboard("ratings", "add", "1", "5", "--device", device)
+    (tmp_path / "mine").rename(device.with_name("boards"))
+
+    for command in (("recommend", device), ("explain", "1", device)):
+        refused = fedboard(*command)
+        assert refused.exit_code == 2
+        assert "seeded_noise = true in [policy]" in refused.stderr
+
+
+def test_the_certificate_of_an_approximation_is_shown_and_not_verified_with_it(tmp_path, exported):
+    fetched(tmp_path, exported, "--encoding", "int8")
+    (board,) = (tmp_path / "mine").glob("*.board")
+
+    shown, verified = fedboard("certificate", "show", board), fedboard("certificate", "verify", board)
+
+    assert shown.stdout.startswith("private: ")
+    assert verified.exit_code == 2
+    assert "is an approximation" in verified.stderr

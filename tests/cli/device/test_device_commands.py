@@ -110,15 +110,15 @@ def test_deletion_takes_the_kept_answers_along_and_asks_first(fedboard: Command,
 
 
 def test_recommendations_are_the_same_from_csv_store_and_device(
-    fedboard: Command, device: Path, finished: Path
+    fedboard: Command, device: Path, secret: Path
 ) -> None:
-    board = with_board(device, finished)
+    board = with_board(device, secret)
     file = device.with_name("mine.csv")
     file.write_text("item,rating\n1,5\n2,1\n")
     ok(fedboard("ratings", "import", file))
 
-    from_csv = json.loads(ok(fedboard("recommend", file, finished, "--json")))
-    from_store = json.loads(ok(fedboard("recommend", "ratings.sqlite", finished, "--json")))
+    from_csv = json.loads(ok(fedboard("recommend", file, secret, "--json")))
+    from_store = json.loads(ok(fedboard("recommend", "ratings.sqlite", secret, "--json")))
     from_device = json.loads(ok(fedboard("recommend", "device.toml", "--json")))
     assert from_csv == from_store == from_device
     assert from_csv["board_digest"] == board.digest
@@ -149,9 +149,9 @@ def test_a_board_that_was_changed_is_not_recommended_from(
 
 
 def test_an_explanation_adds_up_on_the_screen_and_in_json(
-    fedboard: Command, device: Path, finished: Path
+    fedboard: Command, device: Path, secret: Path
 ) -> None:
-    with_board(device, finished)
+    with_board(device, secret)
     for item, rating in (("1", "5"), ("2", "1"), ("3", "4")):
         ok(fedboard("ratings", "add", item, rating))
     best = json.loads(ok(fedboard("recommend", "device.toml", "-k", "1", "--json")))["recommendations"][0]
@@ -160,7 +160,7 @@ def test_an_explanation_adds_up_on_the_screen_and_in_json(
     added = sum(part["added"] for part in found["influences"])
     assert found["base"] + added == pytest.approx(found["total"], abs=1e-12)
     assert found["prediction"] == pytest.approx(best["predicted_rating"], abs=1e-6)
-    text = ok(fedboard("explain", best["item_id"], "device.toml", finished, "-k", "1"))
+    text = ok(fedboard("explain", best["item_id"], "device.toml", secret, "-k", "1"))
     assert "your 2 other ratings" in text
     assert "together" in text
 

@@ -1,6 +1,7 @@
 """Fetching boards from servers that fail or lie, over real sockets: nothing wrong gets in, nothing is lost."""
 
 import http.server
+import json
 import shutil
 import socket
 import ssl
@@ -8,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,15 +18,18 @@ import numpy as np
 import pytest
 
 from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.check import check_source
+from fedboard.client.boards.check import check_source, protection_of_source
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.grpc_source import GrpcSource
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
+from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.service import RunningService, ServiceSettings, start_board_service
@@ -35,6 +40,7 @@ from tests.common.board_service.boards import (
     another,
     chain,
     keys,
+    signed_by_hand,
     signed_file,
     signed_mirror,
     write_boards,
@@ -629,3 +635,97 @@ def test_a_file_that_is_larger_than_is_read_was_not_checked(mirror, key):
     findings = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=1))
 
     assert Counter(finding.passed for finding in findings) == {True: 3, None: 18}
+
+
+SEEDED, SECRET = SeededNoise(0), SecureNoise()
+
+
+@pytest.fixture
+def simulated(tmp_path, key) -> Mirror:
+    """Versions 2, 3 and 4 of a run whose noise is seeded, marked as that."""
+    return signed_mirror(tmp_path / "simulated", chain(3, noise=(SEEDED,)), key=key, simulation=True)
+
+
+@pytest.mark.parametrize("encoding", [Encoding.EXACT, Encoding.INT8])
+def test_a_simulation_is_taken_only_if_told(simulated, key, cache, encoding):
+    assert code_of(in_folder(simulated, key, cache, encoding=encoding).fetch) is FeedCode.SIMULATION
+    assert [path.name for path in cache.folder.iterdir()] == ["fetch.lock"]
+
+    taken = in_folder(simulated, key, cache, encoding=encoding, simulation=True).fetch()
+
+    assert taken.manifest.protection is Protection.SIMULATION
+    assert protection_of_board(cache.newest()) is Protection.SIMULATION
+
+
+@pytest.mark.parametrize("encoding", [Encoding.EXACT, Encoding.FLOAT16, Encoding.INT8])
+@pytest.mark.parametrize("simulation", [False, True])
+@pytest.mark.parametrize("stated", [Protection.PRIVATE, Protection.NO_DATA])
+def test_an_unmarked_simulation_is_refused_whatever_its_signed_manifest_says(
+    simulated, key, cache, encoding, simulation, stated
+):
+    """The holder of the key signs "private"; the releases on the board itself name their seed."""
+    manifest = key.public.open(simulated.signed(4))
+    write_manifest(simulated, msgspec.structs.replace(manifest, protection=stated), key=key)
+
+    feed = in_folder(simulated, key, cache, encoding=encoding, simulation=simulation)
+
+    assert code_of(feed.fetch) is FeedCode.NOT_AS_STATED
+    assert not cache.boards()
+    assert not list(cache.folder.glob("*.part"))
+
+
+@pytest.mark.parametrize("certificate", [None, "other"])
+def test_a_board_without_a_certificate_of_its_own_is_refused(tmp_path, mirror, key, cache, certificate):
+    """No certificate, or the private one of another board."""
+    (borrowed,) = chain(1)
+    (board,) = chain(1, noise=(SEEDED,))
+    forged = replace(another(board), certificate=borrowed.certificate if certificate else None)
+    content = forged.to_bytes()
+    signed = signed_file(tmp_path / "forged", content, key=key)
+    manifest = key.public.open(signed.signed(2))
+    file = msgspec.structs.replace(manifest.files[0], board_digest=forged.digest)
+    changed = msgspec.structs.replace(manifest, board_digest=forged.digest, files=(file,))
+    write_manifest(signed, changed, key=key)
+
+    assert code_of(in_folder(signed, key, cache).fetch) is FeedCode.NOT_AS_STATED
+
+
+def test_a_board_that_was_kept_without_its_certificate_is_fetched_again(mirror, key, cache):
+    """As approximations were before: the digest is the same, and nothing said what the noise is."""
+    feed = in_folder(mirror, key, cache, encoding=Encoding.INT8)
+    path = feed.fetch().path
+    whole = path.read_bytes()
+    replace(Board.load(path), certificate=None).save(path)
+    assert protection_of_board(cache.newest()) is Protection.UNSTATED
+
+    assert feed.fetch().received > 0
+    assert path.read_bytes() == whole
+
+
+def test_a_rollback_is_noticed_across_an_update_of_the_format(mirror, key, cache):
+    """What was seen in the format before still counts; a manifest of that format is no longer taken."""
+    in_folder(mirror, key, cache).fetch()
+    newest = key.public.open(mirror.signed(4))
+    plain = json.loads(newest.to_bytes()) | {"format": "fedboard-manifest-1"}
+    del plain["protection"]
+    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0").to_bytes()
+    (cache.folder / "seen.json").write_bytes(old)
+    shutil.copy(mirror.folder / "manifests/0003.json", mirror.folder / "latest.json")
+    feed = in_folder(mirror, key, cache)
+
+    assert code_of(feed.fetch) is FeedCode.ROLLBACK
+    (mirror.folder / "latest.json").write_bytes(old)
+    assert code_of(feed.fetch) is FeedCode.OLD_FORMAT
+
+
+def test_checking_a_source_finds_boards_that_are_not_what_was_signed(simulated, key):
+    manifest = key.public.open(simulated.signed(4))
+    honest = list(check_source(FolderSource(simulated.folder), key.public, max_bytes=1 << 30))
+    write_manifest(simulated, msgspec.structs.replace(manifest, protection=Protection.PRIVATE), key=key)
+
+    found = list(check_source(FolderSource(simulated.folder), key.public, max_bytes=1 << 30))
+
+    assert all(finding.passed for finding in honest)
+    assert protection_of_source(honest) is protection_of_source(found) is Protection.SIMULATION
+    failed = [finding.detail.partition(":")[0] for finding in found if finding.passed is False]
+    assert set(failed) == {"not-as-stated"}

@@ -10,15 +10,40 @@ from numpy.typing import NDArray
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.board_service.layout import LATEST, manifest_name
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.board_service.manifest import (
+    BoardFile,
+    Encoding,
+    Manifest,
+    SignedManifest,
+    message_to_sign,
+)
+from fedboard.common.certificate import certify
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
+from fedboard.common.protection import Protection
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.signing import SigningKey, create_board_keys
+from tests.common.privacy.commitments import planned
 
 RUN = "summer"
 N_ITEMS = 120
 RANK = 4
+SECRET = SecureNoise()
+_RELEASE = GaussianRelease(
+    name="round",
+    rows=20,
+    width=10,
+    layout="vector",
+    grid_step=2.0**-8,
+    l2_bound=1000,
+    same_sign=False,
+    adjacency=Adjacency.ADD_REMOVE,
+    noise_multiplier=5.0,
+    covers="made-up sums",
+)
 
 
 def factors(seed: int, *, n_items: int = N_ITEMS, rank: int = RANK) -> NDArray[np.float32]:
@@ -43,18 +68,34 @@ def first_board(*, version: int = 2, n_items: int = N_ITEMS, rank: int = RANK) -
             item_ids=tuple(str(item) for item in range(n_items)),
             titles=tuple(f"Title of item {item} (19{item % 100:02d})" for item in range(n_items)),
         ),
-        certificate={"digest": "c" * 64, "board_digest": "of the exact board"},
     )
 
 
-def chain(length: int = 3, **size: int) -> list[Board]:
+def certified(board: Board, *, noise: Sequence[NoiseSource] = (SECRET,)) -> Board:
+    """The same board with a certificate that holds: one release a round, with these sources of noise in turn."""
+    releases = [
+        {**replace(_RELEASE, name=f"round-{number}").event(), **noise[number % len(noise)].describe()}
+        for number in range(board.version)
+    ]
+    certificate = certify(
+        releases,
+        commitment=planned(releases, epsilon=100.0),
+        trust=("Nobody is trusted with made-up numbers.",),
+        assumptions=(),
+        dataset="made up",
+        board_digest=board.digest,
+    )
+    return board.with_certificate(certificate.to_dict())
+
+
+def chain(length: int = 3, *, noise: Sequence[NoiseSource] = (SECRET,), **size: int) -> list[Board]:
     """Boards that continue each other."""
-    boards = [first_board(**size)]
+    boards = [certified(first_board(**size), noise=noise)]
     while len(boards) < length:
         last = boards[-1]
         n_items, rank = last.arrays["item_factors"].shape
         learnt = factors(last.version + 1, n_items=n_items, rank=rank)
-        boards.append(last.successor(item_factors=learnt).with_certificate(dict(last.certificate or {})))
+        boards.append(certified(last.successor(item_factors=learnt), noise=noise))
     return boards
 
 
@@ -70,10 +111,13 @@ def keys(folder: Path) -> tuple[Path, Path]:
     return create_board_keys(folder)
 
 
-def signed_mirror(folder: Path, boards: Sequence[Board], *, key: SigningKey, run: str = RUN) -> Mirror:
+def signed_mirror(
+    folder: Path, boards: Sequence[Board], *, key: SigningKey, run: str = RUN, simulation: bool = False
+) -> Mirror:
     """A mirror with these boards."""
     mirror = Mirror(folder / "mirror")
-    publish_into(mirror, write_boards(folder / "boards", boards), key=key, run=run)
+    written = write_boards(folder / "boards", boards)
+    publish_into(mirror, written, key=key, run=run, simulation=simulation)
     return mirror
 
 
@@ -94,6 +138,7 @@ def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int =
         board_digest=digest,
         previous_digest=None,
         certificate_digest=None,
+        protection=Protection.PRIVATE,
         published="2026-01-01T00:00:00Z",
         key_id=key.id,
         files=(file,),
@@ -111,12 +156,18 @@ def write_manifest(mirror: Mirror, manifest: Manifest, *, key: SigningKey) -> No
 
 
 def _manifests(mirror: Mirror, manifest: Manifest, key: SigningKey) -> list[tuple[Path, bytes]]:
-    signed = key.sign(manifest).to_bytes()
+    signed = signed_by_hand(manifest.to_bytes(), key=key).to_bytes()
     names = (manifest_name(manifest.version), LATEST)
     return [(mirror.folder / name, signed) for name in names]
+
+
+def signed_by_hand(content: bytes, *, key: SigningKey, domain: bytes | None = None) -> SignedManifest:
+    """Any bytes under the key, past every check of the signer: what the holder of a key could do."""
+    message = message_to_sign(content) if domain is None else domain + content
+    return SignedManifest(content=content.decode(), signature=key._key.sign(message).hex())
 
 
 def another(board: Board) -> Board:
     """A board of the same version with other factors: what a server that forks history would show."""
     changed = {**board.arrays, "item_factors": board.arrays["item_factors"] + np.float32(0.5)}
-    return replace(board, arrays=changed, _digest=[])
+    return certified(replace(board, arrays=changed, _digest=[]))

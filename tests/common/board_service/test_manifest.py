@@ -20,6 +20,7 @@ from fedboard.common.board_service.manifest import (
 )
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.protection import Protection
 
 DIGEST = "ab" * 32
 
@@ -43,6 +44,7 @@ def a_manifest(**changes):
         "board_digest": DIGEST,
         "previous_digest": DIGEST,
         "certificate_digest": None,
+        "protection": Protection.PRIVATE,
         "published": "2026-01-01T00:00:00Z",
         "key_id": "0" * 16,
         "files": (a_file(),),
@@ -108,7 +110,9 @@ def test_a_signature_that_the_key_made_for_something_else_is_none(private):
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "fedboard-manifest-2"},
+        {"format": "fedboard-manifest-3"},
+        {"protection": "unstated"},
+        {"protection": "perfect"},
         {"version": -1},
         {"version": "3"},
         {"board_digest": "../../etc/passwd"},
@@ -173,3 +177,43 @@ def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
         PinnedKey.read(path)
     with pytest.raises(InputError, match="no public key"):
         PinnedKey.read(tmp_path / "missing.pub")
+
+
+def of_the_format_before(private, **changes):
+    """A manifest as it was signed before manifests said what the noise is."""
+    plain = json.loads(a_manifest(**changes).to_bytes()) | {"format": "fedboard-manifest-1"}
+    del plain["protection"]
+    content = json.dumps(plain)
+    signature = private.sign(b"fedboard-manifest-1\0" + content.encode())
+    return SignedManifest(content=content, signature=signature.hex())
+
+
+def test_a_manifest_of_the_format_before_is_refused_with_a_word_of_its_own(private):
+    pinned, old = PinnedKey(private.public_key()), of_the_format_before(private)
+
+    assert code_of(lambda: pinned.open(old)) is FeedCode.OLD_FORMAT
+    assert "sign" in str(FeedRefusedError(FeedCode.OLD_FORMAT))
+    assert code_of(lambda: Manifest.from_bytes(old.content.encode())) is FeedCode.OLD_FORMAT
+
+
+def test_what_was_seen_in_the_format_before_still_counts_and_proves_nothing(private):
+    pinned, old = PinnedKey(private.public_key()), of_the_format_before(private, version=7)
+
+    recalled = pinned.recall(old)
+
+    assert (recalled.version, recalled.protection) == (7, Protection.UNSTATED)
+    assert pinned.recall(signed(private, a_manifest().to_bytes())) == a_manifest()
+    other = PinnedKey(Ed25519PrivateKey.generate().public_key())
+    assert code_of(lambda: other.recall(old)) is FeedCode.BAD_SIGNATURE
+
+
+def test_a_manifest_of_the_format_before_does_not_pass_under_the_present_one(private):
+    """Neither as it is, signed anew in the old way, nor with its bytes under the new domain."""
+    pinned, old = PinnedKey(private.public_key()), of_the_format_before(private)
+
+    assert code_of(lambda: pinned.open(signed(private, old.content.encode()))) is FeedCode.OLD_FORMAT
+    crossed = SignedManifest(
+        content=a_manifest().to_bytes().decode(),
+        signature=private.sign(b"fedboard-manifest-1\0" + a_manifest().to_bytes()).hex(),
+    )
+    assert code_of(lambda: pinned.open(crossed)) is FeedCode.OLD_FORMAT

@@ -13,7 +13,7 @@ from fedboard.common.board_service import packing
 from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.packing import numbers, pack, restored_hashes, sections
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from tests.common.board_service.boards import chain, first_board
+from tests.common.board_service.boards import N_ITEMS, certified, chain, first_board
 
 ROUNDED = (Encoding.FLOAT16, Encoding.INT8)
 
@@ -111,20 +111,22 @@ def test_an_item_without_a_vector_stays_without_one(encoding):
 
 
 @pytest.mark.parametrize("encoding", ROUNDED)
-def test_an_approximation_says_of_which_board_and_carries_no_certificate(encoding):
-    board = first_board()
+def test_an_approximation_says_of_which_board_and_carries_that_ones_certificate(encoding):
+    """So that its reader can work out what its noise is; the certificate names the exact board, not this one."""
+    board = certified(first_board())
 
     content = packed(board, encoding).board_file
 
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     assert header["__metadata__"]["approximates"] == board.digest
-    assert opened(content).certificate is None
+    assert opened(content).approximates == board.digest
+    assert opened(content).certificate == opened(board.to_bytes()).certificate
     assert opened(content).digest != board.digest
 
 
 @pytest.mark.parametrize("encoding", list(Encoding)[1:])
 def test_what_the_reader_has_is_left_out_and_put_back(encoding):
-    older, newer = chain(2)
+    older, newer = chain(2, n_items=3 * N_ITEMS)
     old_file = np.frombuffer(packed(older, encoding).board_file, dtype=np.uint8)
     before, after = restored_hashes(as_file(older), encoding), restored_hashes(as_file(newer), encoding)
     held = frozenset(name for name in after if before[name] == after[name])

@@ -1,5 +1,6 @@
 """A mirror: signed once, in order, and complete whenever a reader looks."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,21 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.protection import Protection
 from fedboard.server.board_service.deviation import deviation_of
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.signing import SigningKey
-from tests.common.board_service.boards import RUN, another, chain, keys, signed_mirror, write_boards
+from tests.common.board_service.boards import (
+    RUN,
+    another,
+    certified,
+    chain,
+    keys,
+    signed_by_hand,
+    signed_mirror,
+    write_boards,
+)
 
 
 def manifest_of(mirror, key, version):
@@ -26,7 +38,8 @@ def test_the_manifest_says_what_the_board_is(mirror, key):
     assert (manifest.run, manifest.version, manifest.key_id) == (RUN, 4, key.id)
     assert manifest.board_digest == boards[2].digest
     assert manifest.previous_digest == boards[1].digest
-    assert manifest.certificate_digest == "c" * 64
+    assert manifest.certificate_digest == boards[2].certificate["digest"]
+    assert manifest.protection is Protection.PRIVATE
     assert (mirror.folder / "latest.json").read_bytes() == (
         mirror.folder / "manifests/0004.json"
     ).read_bytes()
@@ -79,7 +92,7 @@ def test_half_a_board_is_not_seen(tmp_path, mirror, key):
 def test_a_board_that_does_not_continue_the_published_one_is_not_signed(tmp_path, key):
     boards = chain(2)
     mirror = signed_mirror(tmp_path, boards, key=key)
-    write_boards(tmp_path / "boards", [replace(another(boards[1]).successor(), _digest=[])])
+    write_boards(tmp_path / "boards", [certified(another(boards[1]).successor())])
 
     with pytest.raises(PrivacyError, match="does not continue"):
         publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
@@ -124,3 +137,67 @@ def test_the_deviation_of_a_board_that_has_learnt_nothing_is_that_of_its_numbers
 
 def test_an_empty_mirror_has_no_versions(tmp_path):
     assert Mirror(tmp_path / "nowhere").versions() == []
+
+
+SEEDED, SECRET = SeededNoise(0), SecureNoise()
+
+
+@pytest.mark.parametrize("noise", [(SEEDED,), (SECRET, SEEDED), (SECRET, SECRET, SEEDED)])
+def test_boards_of_seeded_noise_are_signed_only_if_told_and_then_marked(tmp_path, key, noise):
+    """One seeded release among secret ones is enough; nothing of the run is signed, not even what came before."""
+    boards = chain(3, noise=noise)
+
+    with pytest.raises(PrivacyError, match="simulation"):
+        signed_mirror(tmp_path, boards, key=key)
+
+    refused = Mirror(tmp_path / "mirror")
+    assert refused.versions() == []
+    assert not any((refused.folder / "files").iterdir())
+    marked = signed_mirror(tmp_path, boards, key=key, simulation=True)
+    assert manifest_of(marked, key, 4).protection is Protection.SIMULATION
+
+
+def test_secret_noise_is_not_marked_a_simulation_where_simulations_are_signed(tmp_path, key):
+    mirror = signed_mirror(tmp_path, chain(2), key=key, simulation=True)
+
+    assert manifest_of(mirror, key, 3).protection is Protection.PRIVATE
+
+
+def changed(board, **fields):
+    """The board with these fields of its certificate changed, as an editor of files would."""
+    return board.with_certificate({**board.certificate, **fields})
+
+
+@pytest.mark.parametrize(
+    ("forge", "error"),
+    [
+        (lambda board: changed(board, private=True, noise=SECRET.label), "does not hold"),
+        (lambda board: changed(board, releases=()), "does not hold"),
+        (lambda board: another(board).with_certificate(board.certificate), "of another one"),
+        (lambda board: replace(board, certificate=None), "no certificate"),
+        (lambda board: replace(board, certificate={"private": True}), "not a certificate"),
+        (lambda board: replace(board, approximates="f" * 64), "approximation"),
+    ],
+)
+def test_a_board_whose_certificate_is_not_its_own_or_does_not_hold_is_never_signed(
+    tmp_path, key, forge, error
+):
+    (board,) = chain(1, noise=(SEEDED,))
+
+    for simulation in (False, True):
+        with pytest.raises((InputError, PrivacyError), match=error):
+            signed_mirror(tmp_path, [forge(board)], key=key, simulation=simulation)
+
+    assert Mirror(tmp_path / "mirror").versions() == []
+
+
+def test_a_mirror_of_the_format_before_is_not_continued(tmp_path, mirror, key):
+    path = mirror.folder / "manifests/0004.json"
+    manifest = manifest_of(mirror, key, 4)
+    plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-1"}
+    del plain["protection"]
+    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0")
+    path.write_bytes(old.to_bytes())
+
+    with pytest.raises(InputError, match="sign the boards again"):
+        publish_into(mirror, tmp_path / "boards", key=key, run=RUN)

@@ -1,5 +1,6 @@
 """The board service over real sockets: what it hands out, what it refuses, and what it counts."""
 
+import json
 import threading
 import time
 
@@ -11,11 +12,23 @@ from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRe
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
 from fedboard.common.board_service.manifest import Encoding, SignedManifest
 from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.board_service.limits import Limits
+from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.service import Signing
+from fedboard.server.board_service.shelf import Shelf
 from fedboard.server.tls import make_authority, make_server_certificate
-from tests.common.board_service.boards import RUN, chain, keys, signed_file, write_boards
+from tests.common.board_service.boards import (
+    RUN,
+    SECRET,
+    chain,
+    keys,
+    signed_by_hand,
+    signed_file,
+    signed_mirror,
+    write_boards,
+)
 
 
 class Client:
@@ -285,3 +298,60 @@ def test_a_board_that_cannot_be_signed_is_told_and_the_others_go_on_being_served
     assert "not a complete fedboard board" in str(service.problem)
     with Client(service) as client:
         assert client.latest()
+
+
+@pytest.fixture
+def simulated(tmp_path, key):
+    """A mirror of a run whose noise is seeded, marked as that."""
+    return signed_mirror(tmp_path / "simulated", chain(2, noise=[SeededNoise(0)]), key=key, simulation=True)
+
+
+def test_a_mirror_of_simulations_is_served_only_if_told(simulated, serve):
+    with pytest.raises(PrivacyError, match="version 2 is a simulation"):
+        serve(simulated.folder)
+
+    with Client(serve(simulated.folder, simulation=True)) as client:
+        assert b'"protection":"simulation"' in client.latest().content
+
+
+def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(tmp_path, simulated, mirror, serve):
+    service = serve(mirror.folder)
+    signed = simulated.signed(3)
+    later = SignedManifest(
+        content=signed.content.replace('"version":3', '"version":7'), signature=signed.signature
+    )
+    (mirror.folder / "manifests/0007.json").write_bytes(later.to_bytes())
+    shelf = Shelf(mirror)
+    shelf.reload()
+
+    assert shelf.withheld == {7}
+    assert shelf.latest.manifest.version == 4
+    with Client(service) as client:
+        time.sleep(0.3)
+        assert b'"version":4' in client.latest().content
+
+
+def test_a_seeded_run_is_not_signed_while_serving_and_the_problem_is_told(tmp_path, serve):
+    private, _ = keys(tmp_path / "keys")
+    boards = chain(2, noise=[SECRET, SECRET, SeededNoise(0)])
+    folder = write_boards(tmp_path / "boards", boards[:1])
+    service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
+
+    write_boards(folder, boards[1:])
+    deadline = time.monotonic() + 20
+    while service.problem is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    assert "is a simulation" in str(service.problem)
+    assert Mirror(tmp_path / "mirror").versions() == [2]
+
+
+def test_a_mirror_of_the_format_before_is_told_at_the_start(mirror, key, serve):
+    path = mirror.folder / "manifests/0004.json"
+    plain = json.loads(key.public.open(mirror.signed(4)).to_bytes()) | {"format": "fedboard-manifest-1"}
+    del plain["protection"]
+    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0")
+    path.write_bytes(old.to_bytes())
+
+    with pytest.raises(InputError, match="sign the boards again"):
+        serve(mirror.folder)

@@ -53,6 +53,7 @@ listen = "127.0.0.1"
 port = {board_port}
 metrics_port = {metrics_port}
 signing_key = "board-signing.key"
+simulation = true
 """
 _DEVICE = """\
 ratings = {{ cohort = "cohort" }}

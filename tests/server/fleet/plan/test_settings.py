@@ -129,3 +129,16 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
     else:
         with pytest.raises(ValueError, match="adjacency must be add-remove or replace"):
             made()
+
+
+@pytest.mark.parametrize(("told", "refused"), [("", True), ("simulation = true\n", False)])
+def test_boards_of_seeded_noise_are_handed_out_only_if_told(folder: Path, told: str, refused: bool) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8").replace('noise = "secure"', 'noise = "seeded"')
+    board = f'[board]\nenabled = true\nsigning_key = "keys/board.key"\n{told}\n[network]'
+    (folder / "fleet.toml").write_text(text.replace("[network]", board), encoding="utf-8")
+
+    if not refused:
+        assert read_settings(folder / "fleet.toml").board.simulation
+        return
+    with pytest.raises(InputError, match=r"board\.simulation must be true"):
+        read_settings(folder / "fleet.toml")
