@@ -1,0 +1,189 @@
+"""What earlier releases wrote is still read and still verified; see ``earlier_formats/README.md``.
+
+Two kinds of certificates: where a plan fixed all releases beforehand everything must pass; where none did, an
+earlier release claimed what had been spent so far, which proves less than it says, and is refused for that.
+"""
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.cli.guarantee.evidence import read_evidence
+from fedboard.cli.guarantee.ledger_checks import find_subject, verify_ledger
+from fedboard.cli.guarantee.verification import verify_evidence
+from fedboard.client.boards.check import check_source
+from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.sources import FolderSource
+from fedboard.client.device.config import load_device
+from fedboard.client.device.ledger import DeviceLedger
+from fedboard.client.device.own_ratings import open_own
+from fedboard.client.device.status import status_of
+from fedboard.client.recommending.recommend import recommend
+from fedboard.common.board import Board
+from fedboard.common.board_service.manifest import PinnedKey
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.certificate import Certificate
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.simulate import simulate
+
+FOLDER = Path(__file__).with_name("earlier_formats")
+RUNS = (
+    *("residual", "adadpals", "adadpals-clipped", "adadpals-overcount", "dpals-uniform", "dpals-tail"),
+    *("adadpsgd", "adadpsgd-clipped", "adadpsgd-overcount", "dpsgd-uniform", "dpsgd-tail", "langevin"),
+    *("residual-implicit", "adadpals-implicit"),
+    *("residual-secure-sum", "residual-distributed-dp", "residual-two-server", "residual-local"),
+    *("residual-poisson", "residual-fixed-size", "residual-cohorts", "residual-replace", "residual-personal"),
+    *("residual-population-1", "residual-population-2"),
+)
+QUESTIONS = ("pure-1", "pure-2", "gaussian-1", "gaussian-2")
+"""Certificates of questions, which nobody had planned."""
+
+
+@pytest.fixture(scope="session")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All archives, unpacked."""
+    folder = tmp_path_factory.mktemp("earlier")
+    for archive in sorted(FOLDER.glob("*.tar.xz")):
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+    return folder
+
+
+def test_nothing_that_was_kept_is_left_untested(earlier: Path) -> None:
+    assert {path.name for path in (earlier / "runs").iterdir()} == {*RUNS, "population.ledger"}
+    assert {path.stem for path in (earlier / "questions").glob("*.json")} == set(QUESTIONS)
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 300_000
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earlier: Path, name: str) -> None:
+    evidence = read_evidence(earlier / "runs" / name)
+
+    findings = verify_evidence(evidence)
+
+    assert evidence.certificate.planned
+    assert evidence.ledger is not None
+    assert evidence.board is not None
+    assert len(evidence.boards) == evidence.board.version + 1
+    assert [f for f in findings if not f.passed] == []
+    assert {"chain of boards", "ledger", "booked releases", "budget"} <= {f.check for f in findings}
+    assert not verify_ledger(find_subject(earlier / "runs" / name), ()).failed
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_certificate_without_a_plan_is_read_and_refused_for_what_it_claims(
+    earlier: Path, name: str
+) -> None:
+    certificate = Certificate.from_json((earlier / "questions" / f"{name}.json").read_bytes())
+
+    failed = [finding for finding in certificate.verify() if not finding.passed]
+
+    assert not certificate.planned
+    assert not certificate.holds
+    assert failed[0].check == "commitment"
+    assert "what had been spent" in failed[0].detail
+
+
+@pytest.mark.parametrize(
+    "name", ["runs/population.ledger", "questions/pure.ledger", "questions/gaussian.ledger"]
+)
+def test_ledgers_of_populations_and_questions_are_whole(earlier: Path, name: str) -> None:
+    assert not verify_ledger(find_subject(earlier / name), ()).failed
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_people_get_recommendations_from_boards_of_then(earlier: Path, name: str) -> None:
+    board = open_board(earlier / "runs" / name)
+    own = Cohort(
+        indptr=np.array([0, 2]),
+        items=np.array([0, 3], dtype=np.int32),
+        ratings=np.array([1.0, 1.0], dtype=np.float32),
+        n_items=board.catalogue.n_items,
+    )
+
+    found = recommend(own, board, k=3)
+
+    assert len(found) == 3
+    assert all(np.isfinite(entry.score) for entry in found)
+
+
+@pytest.mark.parametrize("name", ["residual", "adadpsgd"])
+def test_a_finished_run_of_then_resumes_as_finished(earlier: Path, name: str) -> None:
+    run = earlier / "runs" / name
+    digest = open_board(run).digest
+    config = parse_config(json.loads((run / "config.json").read_text(encoding="utf-8")))
+
+    result = simulate(config, run, resume=True, report=False)
+
+    assert result.board.digest == digest
+    assert [finding for finding in verify_evidence(read_evidence(run)) if not finding.passed] == []
+
+
+def test_a_device_still_knows_what_it_gave_and_has_left(earlier: Path) -> None:
+    home = earlier / "films" / "ann"
+
+    with DeviceLedger.open(home / "state" / "ledger.sqlite", read_only=True) as ledger:
+        given = ledger.given()
+    status = status_of(load_device(home / "device.toml"))
+
+    assert [one.release for one in given[:4]] == ["mean/sum", "mean/number", "counts", "users"]
+    assert {one.about.round for one in given if one.about is not None} == {0, 1, 2}
+    assert status.spent == pytest.approx(5.0, rel=1e-6)
+    assert status.limit.epsilon == 6.0
+    assert recommend(
+        open_own(home / "device.toml", None).own, open_own(home / "device.toml", None).board, k=5
+    )
+
+
+def test_a_fleet_s_run_is_verified(earlier: Path) -> None:
+    home = earlier / "films" / "state"
+
+    findings = verify_evidence(read_evidence(home / "runs" / "films"))
+
+    assert [finding for finding in findings if not finding.passed] == []
+    assert Board.load(home / "first.board").version == 0
+
+
+def test_a_fleet_s_settings_lack_only_the_key_that_signs_questions(earlier: Path, tmp_path: Path) -> None:
+    """A server writes its job anew from these settings when it starts."""
+    home = Path(shutil.copytree(earlier / "films", tmp_path / "films"))
+    text = (home / "fleet.toml").read_text(encoding="utf-8")
+
+    with pytest.raises(InputError, match="question_key"):
+        Job.load(home / "state" / "job.json")
+    with pytest.raises(InputError, match="question_key"):
+        read_settings(home / "fleet.toml")
+    (home / "fleet.toml").write_text(
+        text.replace("[network]", '[network]\nquestion_key = "keys/questions.key"'), encoding="utf-8"
+    )
+    settings = read_settings(home / "fleet.toml")
+
+    assert (settings.name, settings.privacy.epsilon, len(settings.nodes)) == ("films", 5.0, 3)
+
+
+def test_manifests_that_do_not_say_what_the_noise_is_are_refused_by_name(earlier: Path) -> None:
+    """The boards themselves are read; whoever publishes them signs them again."""
+    key = PinnedKey.read(earlier / "films" / "keys" / "board-signing.pub")
+
+    with pytest.raises(FeedRefusedError, match="signs them again") as refused:
+        next(check_source(FolderSource(earlier / "films" / "mirror"), key, max_bytes=1 << 20))
+
+    assert refused.value.code is FeedCode.OLD_FORMAT
+    assert open_board(earlier / "films" / "ann" / "boards").version == 3
+
+
+def test_an_edited_certificate_of_then_is_found(earlier: Path) -> None:
+    """The checks above can fail."""
+    evidence = read_evidence(earlier / "runs" / "residual")
+    plain = evidence.certificate.to_dict()
+    plain["claim"]["epsilon"] = 1.0
+
+    assert not Certificate.from_dict(plain).holds
