@@ -33,4 +33,16 @@ def write_private(path: Path, content: bytes) -> None:
     write_atomically(path, content)
 
 
-__all__ = ["make_private_folder", "open_private", "write_private"]
+def write_new_private(path: Path, content: bytes) -> None:
+    """Write a file (mode 0600) where there is none; durable on return.
+
+    Raises:
+        FileExistsError: something is there; it stays as it is.
+    """
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+__all__ = ["make_private_folder", "open_private", "write_new_private", "write_private"]

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
 from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.health import failures_of, health
@@ -99,10 +100,10 @@ def start_metrics(
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the base class)
             """Say nothing."""
 
-    host, _, port = address.rpartition(":")
+    place = parse_address(address, name="the address of the metrics", listening=True)
     try:
-        return RunningMetrics(ThreadingHTTPServer((host.strip("[]"), int(port)), Handler))
-    except (OSError, ValueError, OverflowError) as error:
+        return RunningMetrics(ThreadingHTTPServer(place, Handler))
+    except (OSError, ValueError) as error:
         raise InputError(f"metrics cannot be served on {address!r} ({error}); give HOST:PORT") from error
 
 

@@ -1,8 +1,14 @@
-"""The order of the files: those that mostly wait come first, so that others compute meanwhile (``pytest -n 3``)."""
+"""What holds for all tests: no example of a property is timed, and those files that mostly wait come first, so that
+others compute meanwhile (``pytest -n 3``).
+"""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fedboard", deadline=None)  # how long an example takes is the machine's business
+settings.load_profile("fedboard")
 
 WAITING = (
     "server/fleet/test_deployment.py",

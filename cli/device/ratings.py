@@ -1,5 +1,6 @@
 """``fedboard ratings``: a person's own ratings, in a file on her own machine."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -140,16 +141,24 @@ def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | 
 
 @ratings.command(epilog="Example: fedboard ratings export my-ratings.csv")
 @click.argument("file", default="-")
+@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
 @_of_store
-def export(file: str, device: Path, store: Path | None, place: Path | None) -> None:
-    """Write your ratings as CSV, to FILE or stdout; `import` reads it back."""
+def export(file: str, force: bool, device: Path, store: Path | None, place: Path | None) -> None:
+    """Write your ratings as CSV, to FILE or stdout; `import` reads it back.
+
+    FILE is made readable by your account alone, and one that is there already is kept.
+    """
     from fedboard.client.ratings.importing import write_ratings
 
     board = _board(device, store, place)
     with _open(device, store) as opened:
         found = opened.ratings()
-    with click.open_file(file, "w", encoding="utf-8") as stream:
-        write_ratings(stream, found, board=board)
+    text = io.StringIO()
+    write_ratings(text, found, board=board)
+    if file == "-":
+        click.echo(text.getvalue(), nl=False)
+    else:
+        _keep(Path(file), text.getvalue(), force=force)
 
 
 @ratings.command("delete-all", epilog="Example: fedboard ratings delete-all --yes")
@@ -167,6 +176,20 @@ def delete_all(yes: bool, device: Path, store: Path | None) -> None:
         found = opened.delete_all()
     kept = _forget_answers(device, store)
     click.echo(f"{found} ratings and {kept} kept answers deleted")
+
+
+def _keep(file: Path, text: str, *, force: bool) -> None:
+    """Write ratings into a file of their owner's alone."""
+    from fedboard.client.private_files import write_new_private, write_private
+
+    if file.exists() and not file.is_file():
+        raise InputError(f"{file}: ratings are written to a file; leave it out, or give -, for stdout")
+    try:
+        (write_private if force else write_new_private)(file, text.encode("utf-8"))
+    except FileExistsError:
+        raise InputError(
+            f"{file}: something is there already and is kept; give another name, or --force to replace it"
+        ) from None
 
 
 def _forget_answers(device: Path, store: Path | None) -> int:

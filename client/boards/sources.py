@@ -5,22 +5,21 @@ A source is never trusted: what it says is verified by whoever asks it.
 
 import contextlib
 import http.client
-import re
 import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from fedboard.client.boards.authority import read_authority
+from fedboard.common.addresses import is_address, parse_address
 from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
 from fedboard.common.board_service.manifest import MAX_MANIFEST_BYTES, BoardFile, Manifest, SignedManifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
-
-_HOST_AND_PORT = re.compile(r"[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 
 
 class Source(Protocol):
@@ -61,7 +60,7 @@ def open_source(place: str, *, authority: Path | None = None, seconds: float = 3
         InputError: no such folder, an unknown form, or no certificate in the authority's file.
     """
     scheme, separator, rest = place.partition("://")
-    if not separator and _HOST_AND_PORT.fullmatch(place) and not Path(place).exists():
+    if not separator and is_address(place) and not Path(place).exists():
         scheme, separator, rest = "grpcs", "://", place
     if not separator:
         if not Path(place).is_dir():
@@ -70,14 +69,28 @@ def open_source(place: str, *, authority: Path | None = None, seconds: float = 3
             )
         return FolderSource(Path(place))
     if scheme in ("http", "https"):
+        _require_web_address(place)
         return HttpSource(place, authority=authority, seconds=seconds)
     if scheme in ("grpc", "grpcs"):
         from fedboard.client.boards.grpc_source import (
             GrpcSource,  # 25 MB that a reader of mirrors can do without
         )
 
+        parse_address(rest.rstrip("/"), name="the address of a board service")
         return GrpcSource(rest.rstrip("/"), tls=scheme == "grpcs", authority=authority, seconds=seconds)
     raise InputError(f"{place}: give grpcs://host:port, grpc://host:port, https://..., or a mirror's folder")
+
+
+def _require_web_address(place: str) -> None:
+    try:
+        parts = urllib.parse.urlsplit(place)
+        sound = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as a port beyond 65535
+        sound = False
+    if not sound:
+        raise InputError(
+            f"{place}: not a web address with a host, and a port in [1, 65535] where it names one"
+        )
 
 
 class HttpSource:

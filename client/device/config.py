@@ -1,6 +1,5 @@
 """A device's configuration: one TOML file that says where ratings, policy, server and boards are."""
 
-import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.device.policy import Policy
 from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.store import RatingStore
+from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
-
-
-_HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):\d{1,5}")
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,11 +79,7 @@ class Server(_Section, frozen=True, kw_only=True):
             raise InputError(
                 f"max_question_megabytes of [server] must be in [1, 2047], got {self.max_question_megabytes}"
             )
-        if not _HOST_AND_PORT.fullmatch(self.address):
-            raise InputError(
-                "address of [server] is HOST:PORT and nothing else, such as fedboard.example.org:8443, "
-                f"got {self.address!r}"
-            )
+        parse_address(self.address, name="address of [server]")
 
 
 class Boards(_Section, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedboard.client.boards.authority import read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection
+from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import load_private_key
 from fedboard.common.wire.refusals import Refusal
@@ -78,9 +79,7 @@ class NodeSettings:
         Raises:
             InputError: one is out of range.
         """
-        host, _, port = self.server.rpartition(":")
-        if not host or not port.isdigit():
-            raise InputError(f"a server's address is HOST:PORT, such as 10.0.0.1:8443, got {self.server!r}")
+        parse_address(self.server, name="a server's address")
         if not 0.05 <= self.poll_seconds <= 3600:
             raise InputError(f"poll_seconds must be in [0.05, 3600], got {self.poll_seconds:g}")
 

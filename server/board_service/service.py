@@ -12,6 +12,7 @@ from pathlib import Path
 
 import grpc
 
+from fedboard.common.addresses import parse_address
 from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.server.board_service.counters import ServiceCounters
@@ -68,6 +69,14 @@ class ServiceSettings:
     limits: Limits = field(default_factory=Limits)
     poll_seconds: float = 1.0
     """How often the mirror is looked at for new boards."""
+
+    def __post_init__(self) -> None:
+        """Check the address.
+
+        Raises:
+            InputError: it is none.
+        """
+        parse_address(self.address, name="the address of the board service", listening=True)
 
 
 class RunningService:

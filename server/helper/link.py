@@ -6,6 +6,7 @@ from pathlib import Path
 
 import grpc
 
+from fedboard.common.addresses import parse_address
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
@@ -53,8 +54,9 @@ class HelperLink:
             seconds: until a helper that does not answer counts as away; a total may take ten times as long.
 
         Raises:
-            InputError: a file cannot be read.
+            InputError: the address is none, or a file cannot be read.
         """
+        parse_address(address, name="the helper's address")
         try:
             roots = authority.read_bytes()
         except OSError as error:

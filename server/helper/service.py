@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from fedboard.common.addresses import parse_address
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.identity import helper_identity, identity_text
@@ -59,6 +60,14 @@ class HelperSettings:
     token: Path | None = None
     """Secret that its leader must know; None: whoever reaches the port may ask."""
     least_clients: int = 2
+
+    def __post_init__(self) -> None:
+        """Check the address.
+
+        Raises:
+            InputError: it is none.
+        """
+        parse_address(self.address, name="the address of the helper", listening=True)
 
 
 class RunningHelper:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import public_key_pem
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
@@ -103,6 +104,17 @@ class HelperSection(_Section, frozen=True, kw_only=True):
     """Of its key, as ``fedboard helper`` prints it; every device names the same in its policy."""
     token: Path | None = None
     """File with the secret that it asks for; only its owner can read it."""
+
+    def __post_init__(self) -> None:
+        """Check the address.
+
+        Raises:
+            ValueError: it is none.
+        """
+        try:
+            parse_address(self.address, name="protocol.helper.address")
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
 
 class ProtocolSection(_Section, frozen=True, kw_only=True):

@@ -228,6 +228,9 @@ public_key = "../keys/board-signing.pub"
     [
         (("serve", "mirror"), "--no-tls"),
         (("serve", "no-mirror", "--no-tls"), "no-mirror: no such folder"),
+        (("serve", ".", "--no-tls", "--address", "0.0.0.0:99999"), "must be in [0, 65535]"),
+        (("serve", ".", "--no-tls", "--address", "0.0.0.0"), "HOST:PORT"),
+        (("serve", ".", "--no-tls", "--address", "127.0.0.1:0", "--metrics", ":70000"), "HOST:PORT"),
         (("serve", "mirror", "--no-tls", "--boards", "summer"), "go together"),
         (("export", "nowhere", "--to", "m", "--key", "k"), "no boards in this directory"),
         (("fetch", "mirror", "--key", "k", "--to", "m", "--follow", "--version", "3"), "leave --version out"),

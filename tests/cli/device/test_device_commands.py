@@ -1,6 +1,7 @@
 """What a person does with her own device at the keyboard."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,32 @@ def test_a_file_is_imported_whole_or_not_at_all(fedboard: Command, device: Path)
     failed = fedboard("ratings", "import", file)
     assert (failed.exit_code, "line 3" in failed.stderr) == (2, True)
     assert listed(fedboard) == {"1": 5.0, "2": 1.0}
+
+
+def test_an_export_is_its_owners_alone_and_keeps_what_is_there(
+    fedboard: Command, device: Path, tmp_path: Path
+) -> None:
+    ok(fedboard("ratings", "add", "7", "4.5"))
+    before = os.umask(0)
+    try:
+        ok(fedboard("ratings", "export", "out.csv"))
+    finally:
+        os.umask(before)
+    file = tmp_path / "out.csv"
+    written = file.read_text()
+    ok(fedboard("ratings", "add", "9", "1"))
+
+    kept = fedboard("ratings", "export", "out.csv")
+
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert kept.exit_code == 2
+    assert "--force" in kept.stderr
+    assert file.read_text() == written
+    file.chmod(0o644)
+    ok(fedboard("ratings", "export", "out.csv", "--force"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text().splitlines()[1:] == ["7,4.5,", "9,1,"]
+    assert fedboard("ratings", "export", "/dev/null", "--force").exit_code == 2
 
 
 def test_what_is_exported_is_imported_as_it_was(fedboard: Command, device: Path, finished: Path) -> None:

@@ -1,0 +1,79 @@
+"""HOST:PORT, read strictly wherever one is written."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from fedboard.client.boards.sources import open_source
+from fedboard.client.device.config import Server
+from fedboard.common.addresses import parse_address
+from fedboard.common.errors import InputError
+from fedboard.server.board_service.service import ServiceSettings
+from fedboard.server.fleet.plan.settings import HelperSection
+from fedboard.server.helper.link import HelperLink
+from fedboard.server.helper.service import HelperSettings
+from fedboard.server.metrics import start_metrics
+
+NOWHERE = Path("nowhere")
+
+
+def _node(text: str) -> object:
+    with warnings.catch_warnings():  # Flower's own imports use names that Click has deprecated
+        warnings.simplefilter("ignore")
+        from fedboard.client.fleet.node import NodeSettings
+    return NodeSettings(server=text, root_certificate=NOWHERE, private_key=NOWHERE)
+
+
+READERS = {
+    "board service": lambda text: ServiceSettings(mirror=NOWHERE, address=text),
+    "helper": lambda text: HelperSettings(
+        state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
+    ),
+    "metrics": start_metrics,
+    "link to a helper": lambda text: HelperLink(text, authority=NOWHERE),
+    "fleet.toml": lambda text: HelperSection(address=text, authority=NOWHERE, identity="0" * 64),
+    "device.toml": lambda text: Server(address=text, ca_certificate=NOWHERE, node_key=NOWHERE),
+    "node": lambda text: _node(text),
+    "grpc source": lambda text: open_source(f"grpc://{text}"),
+    "grpcs source": lambda text: open_source(f"grpcs://{text}"),
+    "bare source": open_source,
+    "web source": lambda text: open_source(f"https://{text}/mirror"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:8445", "127.0.0.1", 8445),
+        ("boards.example.org:1", "boards.example.org", 1),
+        ("[::1]:65535", "::1", 65535),
+        ("[fe80::1%eth0]:80", "fe80::1%eth0", 80),
+        ("my_host:08", "my_host", 8),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
+    assert parse_address(text, name="it") == (host, port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "host", ":80", "host:", "host:-1", "host:8a", "::1:80", "a b:80", "http://h:80", "h:80/x", "u@h:80"],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="HOST:PORT and nothing else"):
+        parse_address(text, name="it", listening=True)
+
+
+def test_port_0_takes_a_free_one_and_is_for_listening_alone() -> None:
+    assert parse_address("127.0.0.1:0", name="it", listening=True).port == 0
+    with pytest.raises(InputError, match=r"must be in \[1, 65535\], got 0"):
+        parse_address("127.0.0.1:0", name="it")
+
+
+@pytest.mark.parametrize("port", [65536, 99999])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_port_beyond_65535_is_refused_wherever_an_address_is_read(reader: str, port: int) -> None:
+    """gRPC takes it modulo 2^16 and listens, or connects, somewhere else."""
+    with pytest.raises((InputError, ValueError), match=r"65535\]"):
+        READERS[reader](f"127.0.0.1:{port}")
