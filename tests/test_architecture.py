@@ -1,10 +1,13 @@
 """The shape of the house: who may import whom, and that the package list is what is on disk."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from fedboard.cli.failures import _EXTRAS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("common", "client", "server", "simulations", "cli")
@@ -31,8 +34,28 @@ EXTRAS = {
     "cli": {"rich"},
 }
 FLOWER = ("client/fleet", "server/fleet", "simulations/flower", "common/rounds/flower_record.py")
-"""Where Flower, and the libraries that come with it, may be imported."""
-WITH_FLOWER = {"flwr", "httpx", "starlette", "uvicorn"}
+"""Where Flower, and what speaks HTTP beside it, may be imported."""
+WITH_FLOWER = {"flwr", "httpx", "uvicorn"}
+NEEDED_BY = {
+    "common/rounds/flower_record.py": ("device", "server"),
+    "common/questions": ("optimization",),
+    "common": ("sim",),
+    "client": ("device",),
+    "server": ("server",),
+    "simulations": ("sim",),
+    "cli": ("sim",),
+}
+"""Which extra installs what a place imports beyond the base install; the first that fits counts."""
+DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio"}
+"""Distributions that are not called as what is imported."""
+KNOWN_BAD_BELOW = {
+    "cryptography": (50,),
+    # 50: a Bleichenbacher oracle in PKCS#7 (CVE-2026-69247); 49: path building without end (CVE-2026-69249) and
+    # escapes from name constraints (CVE-2026-69248); 46.0.7 and before: CVE-2026-39892, -34073, -26007
+    "h11": (0, 16),  # request smuggling by malformed chunks (CVE-2025-43859)
+    "jinja2": (3, 1, 6),  # ways out of the sandbox (CVE-2025-27516, CVE-2024-56326, CVE-2024-56201)
+}
+"""The first version of a dependency without a known hole."""
 
 
 def speaks_flower(path: Path) -> bool:
@@ -74,6 +97,56 @@ def test_only_declared_packages_are_imported(folder: str) -> None:
         roots = {module.split(".")[0] for module in imported_modules(path)}
         here = allowed | WITH_FLOWER if speaks_flower(path) else allowed
         assert roots <= here, f"{path} imports {sorted(roots - here)}"
+
+
+def declared() -> dict[str, dict[str, str]]:
+    """Extra -> distribution -> its range, with what the extra takes from others; ``base`` is the base install."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lists = {"base": project["dependencies"], **project["optional-dependencies"]}
+
+    def ranges(extra: str) -> dict[str, str]:
+        found = {}
+        for entry in lists[extra]:
+            name, taken, bounds = REQUIREMENT.fullmatch(entry).groups()
+            if name == "fedboard":
+                found |= {key: value for other in taken.split(",") for key, value in ranges(other).items()}
+            else:
+                found[name] = bounds
+        return found
+
+    return {extra: ranges(extra) for extra in lists}
+
+
+REQUIREMENT = re.compile(r"([\w-]+)(?:\[([\w,]+)\])?(.*)")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_is_imported_is_declared_by_the_extra_that_needs_it(folder: str) -> None:
+    """Not merely by what happens to come along with something else."""
+    import sys
+
+    lists, known = declared(), set(sys.stdlib_module_names) | {"fedboard"}
+    for path in sources(folder):
+        place = next(place for place in NEEDED_BY if path.is_relative_to(ROOT / place))
+        roots = {module.split(".")[0] for module in imported_modules(path)} - known
+        names = {DISTRIBUTIONS.get(root, root.replace("_", "-")) for root in roots} - set(lists["base"])
+        for extra in NEEDED_BY[place]:
+            assert names <= set(lists[extra]), f"{path}: [{extra}] lacks {sorted(names - set(lists[extra]))}"
+
+
+def test_what_only_an_extra_installs_is_said_to_be_missing_in_a_sentence() -> None:
+    optional = set().union(*EXTRAS.values()) | WITH_FLOWER
+
+    assert optional <= _EXTRAS
+
+
+def test_no_range_admits_a_version_with_a_known_hole() -> None:
+    for extra, ranges in declared().items():
+        for name, least in KNOWN_BAD_BELOW.items():
+            if name in ranges:
+                lower = ranges[name].partition(",")[0].removeprefix(">=")
+                assert tuple(map(int, lower.split("."))) >= least, f"[{extra}] admits {name} {lower}"
+    assert {"h11", "jinja2", "cryptography"} <= set(declared()["all"]) | set(declared()["base"])
 
 
 @pytest.mark.parametrize("folder", ["common", "client", "server"])
