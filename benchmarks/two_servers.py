@@ -50,8 +50,8 @@ class TimedHelper:
     def __init__(self) -> None:
         self.helper, self.seconds = LocalHelper(SecureNoise()), 0.0
 
-    def begin(self, about, requests, protocol):
-        return self.helper.begin(about, requests, protocol)
+    def begin(self, about, requests, rules):
+        return self.helper.begin(about, requests, rules)
 
     def take(self, about, client, part):
         began = process_time()

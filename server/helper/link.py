@@ -12,7 +12,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
-from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.messages import (
     BEGIN,
@@ -95,9 +95,9 @@ class RemoteHelper:
     link: HelperLink
     board: bytes
 
-    def begin(self, about: bytes, requests: Sequence[Request], protocol: TwoServer) -> RoundKey:
+    def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
         """Send the board; the helper reads the requests off it itself."""
-        return read_key(self.link.ask(BEGIN, begin_message(about, protocol, self.board)))
+        return read_key(self.link.ask(BEGIN, begin_message(about, rules, self.board)))
 
     def take(self, about: bytes, client: str, part: HelperPart) -> None:
         """Hand over one client's part."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
-from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -41,15 +41,15 @@ class _Refused(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: str
 
 
-def begin_message(about: bytes, protocol: TwoServer, board: bytes) -> bytes:
+def begin_message(about: bytes, rules: TwoServerRules, board: bytes) -> bytes:
     """Ask for the key of a round."""
     return pack_frame(
-        BEGIN, {"parameters": dict(protocol.parameters)}, {"about": _bytes(about), "board": _bytes(board)}
+        BEGIN, {"parameters": dict(rules.parameters)}, {"about": _bytes(about), "board": _bytes(board)}
     )
 
 
-def read_begin(content: bytes) -> tuple[bytes, TwoServer, bytes]:
-    """About, protocol and board.
+def read_begin(content: bytes) -> tuple[bytes, TwoServerRules, bytes]:
+    """About, the protocol's rules and the board.
 
     Raises:
         RefusedError: not such a message, or not parameters of the protocol.
@@ -57,10 +57,10 @@ def read_begin(content: bytes) -> tuple[bytes, TwoServer, bytes]:
     frame = unpack_frame(content, kinds=(BEGIN,), limit=MOST_BYTES)
     arrays = _exactly(frame, {"about": 1, "board": 1})
     try:
-        protocol = TwoServer.from_parameters(frame.read(_Begin).parameters)
+        rules = TwoServerRules.from_parameters(frame.read(_Begin).parameters)
     except InputError:
         raise RefusedError(Refusal.BAD_PROTOCOL) from None
-    return arrays["about"].tobytes(), protocol, arrays["board"].tobytes()
+    return arrays["about"].tobytes(), rules, arrays["board"].tobytes()
 
 
 def take_message(about: bytes, client: str, part: HelperPart) -> bytes:

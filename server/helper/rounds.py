@@ -12,7 +12,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
-from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.rounds.question import Question
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -30,7 +30,7 @@ class _Open:
 
     run: str
     board: Board
-    protocol: TwoServer
+    rules: TwoServerRules
     requests: tuple[Request, ...]
     session: HelperSession
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -58,25 +58,25 @@ class HelperRounds:
         self._open: dict[bytes, _Open] = {}
         self._lock = threading.Lock()
 
-    def begin(self, about: bytes, protocol: TwoServer, board: bytes) -> RoundKey:
+    def begin(self, about: bytes, rules: TwoServerRules, board: bytes) -> RoundKey:
         """Begin a round; beginning it again gives the same key.
 
         Args:
             about: from a leader that need not be honest, as are the others.
-            protocol: its public parameters.
+            rules: its public parameters.
             board: what clients were asked about.
 
         Raises:
             RefusedError: answered before, not about this board, or a task or parameters that are not helped here.
         """
         run, read = _read(about, board)
-        if protocol.survivors < self._least:
+        if rules.survivors < self._least:
             raise RefusedError(Refusal.TOO_FEW)
         if (run, read.version) in self._answered:
             raise RefusedError(Refusal.ANSWERED_BEFORE)
         with self._lock:
             if about not in self._open:
-                self._open[about] = self._begun(about, run, read, protocol)
+                self._open[about] = self._begun(about, run, read, rules)
                 for old in list(self._open)[:-_MOST_OPEN]:
                     del self._open[old]
             return self._open[about].session.key
@@ -107,20 +107,20 @@ class HelperRounds:
                     found.board.version,
                     board=found.board.digest,
                     clients=len(clients),
-                    parameters=found.protocol.parameters,
+                    parameters=found.rules.parameters,
                     requests=found.requests,
                     noise=self._noise,
                 )
                 self._open.pop(about, None)
             return found.session.total(clients)
 
-    def _begun(self, about: bytes, run: str, board: Board, protocol: TwoServer) -> _Open:
+    def _begun(self, about: bytes, run: str, board: Board, rules: TwoServerRules) -> _Open:
         try:
             requests = rebuild_task(board).requests(board)
             session = HelperSession(
                 about,
                 requests,
-                protocol,
+                rules,
                 identity=self._identity,
                 noise=self._noise,
             )
@@ -128,7 +128,7 @@ class HelperRounds:
             raise RefusedError(Refusal.BAD_BOARD) from None
         if not requests:
             raise RefusedError(Refusal.BAD_BOARD)
-        return _Open(run=run, board=board, protocol=protocol, requests=requests, session=session)
+        return _Open(run=run, board=board, rules=rules, requests=requests, session=session)
 
     def _found(self, about: bytes) -> _Open:
         with self._lock:

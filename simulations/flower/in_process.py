@@ -2,8 +2,8 @@
 
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower import cohort_app
+from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.flower.local_grid import LocalGrid
-from fedboard.simulations.flower.training import FleetFiles
 from fedboard.simulations.runs.trainer import OnRound
 
 

@@ -25,7 +25,7 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Traffic
 from fedboard.server.training import FinishedRound
-from fedboard.simulations.flower.training import FleetFiles
+from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.runs.trainer import OnRound
 
 _START_SECONDS = 60.0

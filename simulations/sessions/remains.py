@@ -16,7 +16,7 @@ from fedboard.common.protocols.secure_sum.payload import ExactNumbers
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.protocols.two_server.session import NOISE_RATIO
+from fedboard.common.protocols.two_server.rules import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout, kept_entries
 
 Cut = Callable[[Contribution], Contribution]
@@ -88,9 +88,9 @@ def remains_of(protocol: AggregationProtocol) -> Remains:
         case TwoServer():
             return Remains(
                 packing=protocol.packing,
-                fewest=protocol.survivors,
+                fewest=protocol.rules.survivors,
                 gives_at_once=True,
-                most_items=protocol.most_items,
+                most_items=protocol.rules.most_items,
                 noise_ratio=NOISE_RATIO,
             )
     raise InputError(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.events import Event, digest
+from fedboard.common.privacy.releases.absent_noise import AbsentStream
 from fedboard.common.privacy.releases.noise import NoiseStream
-from fedboard.common.privacy.releases.noise_shares import AbsentStream
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger.ledger import Receipt

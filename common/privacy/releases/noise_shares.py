@@ -5,14 +5,14 @@ top: a function of what the Gaussian mechanism would have published. docs/guide/
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, IntArray
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.arrays import IntArray
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.releases.absent_noise import AbsentStream
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, shared_label
 
 if TYPE_CHECKING:
@@ -116,34 +116,6 @@ def aliasing(*, clients: int, deviation: float) -> float:
     return 1.28 * (clients + 1) * alias * numbers + math.exp(-128)
 
 
-class AbsentStream(NoiseStream):
-    """The place of a stream where the noise is in the sums already: nothing can be drawn from it."""
-
-    __slots__ = ()
-
-    def bits(self, offset: int, count: int) -> BitArray:
-        """Refuse: noise that is drawn here would not be the clients'.
-
-        Raises:
-            PrivacyError: always.
-        """
-        _refuse_to_draw()
-
-    @classmethod
-    def of(cls, *, private: bool) -> "AbsentStream":
-        """One whose clients' noise is private, or seeded."""
-        return (_SecretShares if private else AbsentStream)(key=b"")
-
-
-class _SecretShares(AbsentStream):
-    __slots__ = ()
-    private: ClassVar[bool] = True
-
-
-def _refuse_to_draw() -> NoReturn:
-    raise PrivacyError("the noise of this release comes in shares from its clients; none of it is drawn here")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedNoise:
     """What a server books as its source of noise where the clients add it.
@@ -189,17 +161,10 @@ def coins_of(noise: NoiseSource) -> NoiseSource:
     return noise.drawn if isinstance(noise, SharedNoise) else noise
 
 
-def least_shares(event: Mapping[str, Any]) -> int:
-    """How many honest shares a sound event says to be in its sum; 0 where the server draws the noise."""
-    return int(event["shares"]["least"]) if "shares" in event else 0
-
-
 __all__ = [
     "LEAST_DEVIATION",
-    "AbsentStream",
     "NoiseShares",
     "SharedNoise",
     "aliasing",
     "coins_of",
-    "least_shares",
 ]

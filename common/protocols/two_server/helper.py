@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -15,12 +15,10 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
 from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
-
-if TYPE_CHECKING:
-    from fedboard.common.protocols.two_server.protocol import TwoServer
 
 _NUMBERS_PER_BLOCK = 1 << 16
 _SIGNED = b"fedboard helper round key 1\n"
@@ -78,7 +76,7 @@ class HelperPart:
 class Helper(Protocol):
     """The second server, as the first one reaches it."""
 
-    def begin(self, about: bytes, requests: Sequence[Request], protocol: "TwoServer") -> RoundKey:
+    def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
         """Begin a round; beginning it again gives the same key.
 
         Raises:
@@ -110,7 +108,7 @@ class HelperSession:
         self,
         about: bytes,
         requests: Sequence[Request],
-        protocol: "TwoServer",
+        rules: TwoServerRules,
         *,
         identity: Ed25519PrivateKey,
         noise: NoiseSource,
@@ -120,15 +118,15 @@ class HelperSession:
         Args:
             about: the round.
             requests: of the round, by the helper's own reading of the board.
-            protocol: public parameters; shares under other ones cannot be opened.
+            rules: public; shares under other ones cannot be opened.
             identity: vouches for the round's key. Secret.
             noise: where the helper's noise comes from.
 
         Raises:
-            InputError: the protocol cannot carry these requests.
+            InputError: the rules cannot carry these requests.
         """
-        self._protocol, self._noise, self._bound = protocol, noise, protocol.bound(about)
-        self._layout = protocol.layout(about, requests)
+        self._rules, self._noise, self._bound = rules, noise, rules.bound(about)
+        self._layout = rules.layout(about, requests)
         self._sums = ShareSums(self._layout, party=1)
         self._secret = ReplyKey()
         self._taken: dict[str, bytes] = {}
@@ -153,7 +151,7 @@ class HelperSession:
             raise RefusedError(Refusal.MALFORMED)
         if client in self._taken or seed in self._seeds:  # one share under two names would count twice
             raise RefusedError(Refusal.DUPLICATE)
-        if self._users + part.keys.shape[0] > self._protocol.most_users:
+        if self._users + part.keys.shape[0] > self._rules.most_users:
             raise RefusedError(Refusal.TOO_MANY_USERS)
         self._sums.add(self._sums.read(part.keys), seed)
         self._taken[client] = part.sealed
@@ -170,7 +168,7 @@ class HelperSession:
             raise RefusedError(Refusal.ANSWERED_BEFORE)
         if sorted(clients) != sorted(self._taken):
             raise RefusedError(Refusal.UNKNOWN_NODE)
-        if len(self._taken) < self._protocol.survivors:
+        if len(self._taken) < self._rules.survivors:
             raise RefusedError(Refusal.TOO_FEW)
 
     def total(self, clients: Sequence[str]) -> ResidueArray:
@@ -210,13 +208,13 @@ class LocalHelper:
         """Public half of its identity, 32 bytes."""
         return self._identity.public_key().public_bytes_raw()
 
-    def begin(self, about: bytes, requests: Sequence[Request], protocol: "TwoServer") -> RoundKey:
+    def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
         """See ``Helper``."""
         if about in self._over:
             raise RefusedError(Refusal.ANSWERED_BEFORE)
         if about not in self._sessions:
             self._sessions[about] = HelperSession(
-                about, requests, protocol, identity=self._identity, noise=self._noise
+                about, requests, rules, identity=self._identity, noise=self._noise
             )
         return self._sessions[about].key
 

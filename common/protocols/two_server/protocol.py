@@ -9,13 +9,9 @@ Reference: Boyle, Gilboa and Ishai (2016), "Function secret sharing: improvement
 arXiv:2503.11897; SecEmb (ICML 2025), arXiv:2505.12453.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
-
-import msgspec
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError, TooFewAnswersError
@@ -23,18 +19,12 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.two_server.helper import Helper, LocalHelper
-from fedboard.common.protocols.two_server.session import NOISE_RATIO, LeaderSession, SparseClient
-from fedboard.common.protocols.two_server.shares import Layout, Split, split
+from fedboard.common.protocols.two_server.rules import TwoServerRules
+from fedboard.common.protocols.two_server.session import LeaderSession, SparseClient
+from fedboard.common.protocols.two_server.shares import Split, split
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
-_MOST_USERS, _MOST_ITEMS = 1 << 24, 1 << 16
 _USUAL_ITEMS = 256
-
-
-class _Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    most_users: int
-    most_items: int
-    survivors: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,29 +32,19 @@ class TwoServer:
     """The protocol. What is not public about it, who the helper is, is set on each side."""
 
     NAME: ClassVar[str] = "two-server"
-    most_users: int
-    """Users whose contributions the sums have room for."""
-    most_items: int
-    """Items that a user sends, whatever she has rated: padded to it, or cut to those of largest weight."""
-    survivors: int
-    """Fewest clients that make a sum."""
+    rules: TwoServerRules
+    """Sizes, and the fewest clients. Public."""
     identity: bytes | None = None
     """Whom a client, or the leader, takes for the helper; None: anybody, for simulations only."""
     helper: Helper | None = field(default=None, repr=False)
     """The leader's way to the helper; None: one in this process, for simulations only."""
 
     def __post_init__(self) -> None:
-        """Check the ranges.
+        """Check the identity.
 
         Raises:
-            InputError: a number out of range, or an identity that is no key.
+            InputError: it is no key.
         """
-        ranges = {"most_users": _MOST_USERS, "most_items": _MOST_ITEMS, "survivors": self.most_users}
-        for name, most in ranges.items():
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(
-                    f"two-server's {name} must be a whole number in 1..{most}, got {getattr(self, name)}"
-                )
         if self.identity is not None and len(self.identity) != 32:
             raise InputError("the identity of a helper is an Ed25519 key of 32 bytes")
 
@@ -84,8 +64,8 @@ class TwoServer:
         return Trust(
             server_sees=(
                 "Each of the two servers sees which clients took part and how many users each hosts, and random "
-                f"shares of a size that is the same for all users; each user sends {self.most_items} items, real "
-                "or empty. The first also sees the sum under the second one's noise."
+                f"shares of a size that is the same for all users; each user sends {self.rules.most_items} items, "
+                "real or empty. The first also sees the sum under the second one's noise."
             ),
             network_sees=(
                 "The network sees sizes and times; the second server's shares are sealed to a key of the round."
@@ -105,7 +85,7 @@ class TwoServer:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Public: sizes, and the fewest clients."""
-        return {"most_users": self.most_users, "most_items": self.most_items, "survivors": self.survivors}
+        return self.rules.parameters
 
     @classmethod
     def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
@@ -124,13 +104,7 @@ class TwoServer:
         Raises:
             InputError: not the parameters of this protocol.
         """
-        try:
-            read = msgspec.convert(dict(parameters), _Parameters)
-        except msgspec.ValidationError as error:
-            raise InputError(
-                f"two-server has the settings most_users, most_items, survivors: {error}"
-            ) from error
-        return cls(most_users=read.most_users, most_items=read.most_items, survivors=read.survivors)
+        return cls(rules=TwoServerRules.from_parameters(parameters))
 
     def pinned(self, identity: bytes) -> Self:
         """The same protocol with a helper that must be this one: for devices, and for the leader.
@@ -161,25 +135,7 @@ class TwoServer:
         Raises:
             InputError: no room.
         """
-        noise = {request.name: NOISE_RATIO * request.release.noise_stddev for request in requests}
-        return Packing.of(requests, most_users=self.most_users, noise_stddevs=noise)
-
-    def layout(self, about: bytes, requests: Sequence[Request]) -> Layout:
-        """Where the round's numbers are.
-
-        Raises:
-            InputError: the protocol cannot carry these requests.
-        """
-        return Layout(about=about, packing=self.packing(requests), most_items=self.most_items)
-
-    def bound(self, about: bytes) -> bytes:
-        """What the helper's key and shares are bound to: the round and all parameters.
-
-        A leader that tells the helper other parameters than clients, and so another scale of its noise, gets shares
-        that the helper cannot open.
-        """
-        stated = json.dumps(dict(self.parameters), sort_keys=True).encode()
-        return b"two-server\n" + hashlib.sha256(stated).hexdigest().encode() + b"\n" + about
+        return self.rules.packing(requests)
 
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
@@ -191,15 +147,15 @@ class TwoServer:
                 another helper than the pinned one.
             TooFewAnswersError: too few clients, or the helper does not begin this round.
         """
-        layout = self.layout(about, requests)
-        if len(clients) < self.survivors:
+        layout = self.rules.layout(about, requests)
+        if len(clients) < self.rules.survivors:
             raise TooFewAnswersError(
-                f"two-server needs {self.survivors} clients and {len(clients)} are there; nothing was asked"
+                f"two-server needs {self.rules.survivors} clients and {len(clients)} are there; nothing was asked"
             )
         helper = self.helper or LocalHelper(SecureNoise())
         try:
-            key = helper.begin(about, requests, self)
-            key.require(bound=self.bound(about), identity=self.identity)
+            key = helper.begin(about, requests, self.rules)
+            key.require(bound=self.rules.bound(about), identity=self.identity)
         except RefusedError as error:
             raise _not_begun(error) from error
         return LeaderSession(
@@ -208,16 +164,16 @@ class TwoServer:
             layout=layout,
             helper=helper,
             key=key,
-            survivors=self.survivors,
+            survivors=self.rules.survivors,
         )
 
     def join(self, about: bytes, noise: NoiseSource) -> SparseClient:
         """Begin a round on a client, which draws no noise of its own."""
 
         def shared(given: Given) -> Split:
-            return split(given.contribution, self.layout(about, given.requests))
+            return split(given.contribution, self.rules.layout(about, given.requests))
 
-        return SparseClient(bound=self.bound(about), identity=self.identity, split=shared)
+        return SparseClient(bound=self.rules.bound(about), identity=self.identity, split=shared)
 
     def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SparseClient:
         """Go on with a session from its ``to_bytes``."""

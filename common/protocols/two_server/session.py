@@ -4,7 +4,6 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
 from fedboard.common.protocols.two_server.helper import Helper, HelperPart, RoundKey
+from fedboard.common.protocols.two_server.rules import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -28,8 +28,6 @@ _MOST_BYTES = 1 << 31
 _ROOM = 1 << 12
 _DIGEST_BYTES = 32
 _log = logging.getLogger(__name__)
-NOISE_RATIO = sqrt(2.0)
-"""Both servers add all of the noise, and only one of them is counted."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from fedboard.common.contribution import Request
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.releases.noise_shares import coins_of, least_shares
+from fedboard.common.privacy.releases.absent_noise import least_shares
+from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.simulations.audit.subject import Subject
 
 _AMPLE = 1e9  # nothing that is booked here belongs to a run

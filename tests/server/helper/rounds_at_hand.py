@@ -8,6 +8,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
 from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.rounds.step import Step
 from fedboard.server.helper.rounds import HelperRounds
 from tests.common.tasks.conftest import N_USERS
@@ -40,8 +41,8 @@ class Direct:
     rounds: HelperRounds
     board: Board
 
-    def begin(self, about: bytes, requests: Sequence[Request], protocol: TwoServer) -> RoundKey:
-        return self.rounds.begin(about, protocol, bytes(self.board.to_bytes()))
+    def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
+        return self.rounds.begin(about, rules, bytes(self.board.to_bytes()))
 
     def take(self, about: bytes, client: str, part: HelperPart) -> None:
         self.rounds.take(about, client, part)

@@ -56,15 +56,15 @@ def test_a_round_is_answered_once_and_for_ever_whatever_the_session(tmp_path: Pa
         second.proceed()
     for session in ("01", "03"):
         code = refusal(
-            rounds.begin, about_of(BOARD, session=session), protocol_for(2), bytes(BOARD.to_bytes())
+            rounds.begin, about_of(BOARD, session=session), protocol_for(2).rules, bytes(BOARD.to_bytes())
         )
         assert code is Refusal.ANSWERED_BEFORE
     assert refusal(rounds.total, about_of(BOARD), ("a", "b")) is Refusal.ANSWERED_BEFORE
     answered.close()
     again, reopened = helper_in(tmp_path)
-    assert refusal(again.begin, about_of(BOARD, session="04"), protocol_for(2), bytes(BOARD.to_bytes())) is (
-        Refusal.ANSWERED_BEFORE
-    )
+    assert refusal(
+        again.begin, about_of(BOARD, session="04"), protocol_for(2).rules, bytes(BOARD.to_bytes())
+    ) is (Refusal.ANSWERED_BEFORE)
     reopened.close()
 
 
@@ -115,11 +115,11 @@ def test_the_helper_reads_what_is_asked_off_the_board_that_clients_have_sealed_t
     other = BOARDS["preparation"]
     content = bytes(other.to_bytes())
 
-    assert refusal(rounds.begin, about_of(BOARD), protocol_for(2), content) is Refusal.WRONG_ROUND
+    assert refusal(rounds.begin, about_of(BOARD), protocol_for(2).rules, content) is Refusal.WRONG_ROUND
     same_version = Board.from_bytes(np.frombuffer(bytes(BOARD.to_bytes()), dtype=np.uint8))
     louder = same_version.successor(counts=np.zeros(3)).to_bytes()
     renamed = f"a run\n{BOARD.version + 1}\n{BOARD.digest}\n01\ntwo-server\nx".encode()
-    assert refusal(rounds.begin, renamed, protocol_for(2), bytes(louder)) is Refusal.WRONG_BOARD
+    assert refusal(rounds.begin, renamed, protocol_for(2).rules, bytes(louder)) is Refusal.WRONG_BOARD
     for about in (
         b"",
         b"a run\n1",
@@ -127,8 +127,10 @@ def test_the_helper_reads_what_is_asked_off_the_board_that_clients_have_sealed_t
         b"\xff\n1\n2\n3\n4\n5",
         about_of(BOARD) + b"\n",
     ):
-        assert refusal(rounds.begin, about, protocol_for(2), bytes(BOARD.to_bytes())) is Refusal.MALFORMED
-    assert refusal(rounds.begin, about_of(BOARD), protocol_for(2), b"no board") is Refusal.BAD_BOARD
+        assert (
+            refusal(rounds.begin, about, protocol_for(2).rules, bytes(BOARD.to_bytes())) is Refusal.MALFORMED
+        )
+    assert refusal(rounds.begin, about_of(BOARD), protocol_for(2).rules, b"no board") is Refusal.BAD_BOARD
     answered.close()
 
 
@@ -136,17 +138,20 @@ def test_sums_of_fewer_clients_than_the_helper_wants_are_refused_however_they_ar
     tmp_path: Path,
 ) -> None:
     rounds, answered = helper_in(tmp_path, least_clients=3)
-    assert refusal(rounds.begin, about_of(BOARD), protocol_for(2), bytes(BOARD.to_bytes())) is Refusal.TOO_FEW
+    assert (
+        refusal(rounds.begin, about_of(BOARD), protocol_for(2).rules, bytes(BOARD.to_bytes()))
+        is Refusal.TOO_FEW
+    )
     answered.close()
 
 
 def test_a_round_that_was_forgotten_for_newer_ones_is_no_longer_known(tmp_path: Path) -> None:
     rounds, answered = helper_in(tmp_path)
     content = bytes(BOARD.to_bytes())
-    keys = [rounds.begin(about_of(BOARD, session=str(k)), protocol_for(2), content) for k in range(9)]
+    keys = [rounds.begin(about_of(BOARD, session=str(k)), protocol_for(2).rules, content) for k in range(9)]
 
     assert len({key.key for key in keys}) == 9
-    assert rounds.begin(about_of(BOARD, session="8"), protocol_for(2), content) == keys[8]
+    assert rounds.begin(about_of(BOARD, session="8"), protocol_for(2).rules, content) == keys[8]
     assert refusal(rounds.total, about_of(BOARD, session="0"), ("a", "b")) is Refusal.NO_SESSION
     answered.close()
 

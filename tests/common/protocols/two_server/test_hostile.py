@@ -13,6 +13,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.helper import HelperPart, LocalHelper, RoundKey
 from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -41,8 +42,8 @@ class Eavesdropper:
     honest: LocalHelper = field(default_factory=lambda: LocalHelper(SilentNoise()))
     parts: dict[str, HelperPart] = field(default_factory=dict)
 
-    def begin(self, about: bytes, requests: Sequence[Request], protocol: TwoServer) -> RoundKey:
-        return self.honest.begin(about, requests, protocol)
+    def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
+        return self.honest.begin(about, requests, rules)
 
     def take(self, about: bytes, client: str, part: HelperPart) -> None:
         self.honest.take(about, client, part)
@@ -96,7 +97,7 @@ def test_the_helper_gives_one_total_and_no_other_of_any_clients() -> None:
         assert code_of(helper.total, ABOUT, clients) is Refusal.ANSWERED_BEFORE
     assert code_of(helper.take, ABOUT, "late", helper.parts["client-0"]) is Refusal.ANSWERED_BEFORE
     with pytest.raises(RefusedError):
-        helper.begin(ABOUT, REQUESTS, sized())
+        helper.begin(ABOUT, REQUESTS, sized().rules)
 
 
 def test_the_helper_gives_no_total_of_other_clients_than_it_took_and_the_right_one_after_that() -> None:
@@ -131,7 +132,7 @@ def test_a_part_of_another_round_or_under_other_parameters_cannot_be_opened() ->
     _, there, _ = taken()
     for about, protocol in ((b"run 1, round 2, this board", sized()), (ABOUT, sized(most_users=90_000))):
         helper = LocalHelper(SilentNoise())
-        helper.begin(about, REQUESTS, protocol)
+        helper.begin(about, REQUESTS, protocol.rules)
         assert code_of(helper.take, about, "client-0", there.parts["client-0"]) is Refusal.MALFORMED
 
 

@@ -60,7 +60,7 @@ def shares_of(rows: Contribution, layout: Layout) -> tuple[ShareSums, ShareSums]
 @pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS.keys())
 def test_the_shares_without_noise_add_up_to_the_coarse_sum_to_the_last_bit(board: Any) -> None:
     requests = TASK.requests(board)
-    layout = two_servers().layout(ABOUT, requests)
+    layout = two_servers().rules.layout(ABOUT, requests)
     rows = rows_of(board, 0, N_USERS)
 
     leader, helper = shares_of(rows, layout)
@@ -78,7 +78,7 @@ def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
         tuple(r for r in requests if r.source.per_item),
         tuple(r for r in requests if not r.source.per_item),
     ):
-        layout = two_servers().layout(ABOUT, chosen)
+        layout = two_servers().rules.layout(ABOUT, chosen)
         leader, helper = shares_of(rows, layout)
         exact = layout.packing.flatten(coarse_sums(rows, chosen, layout.packing.shifts))
         np.testing.assert_array_equal(leader.vector() + helper.vector(), exact)
@@ -174,7 +174,7 @@ def weighted(weights: list[int], n_items: int = 200) -> Contribution:
 def test_of_a_user_with_more_items_than_are_sent_those_of_smallest_weight_are_left_out() -> None:
     weights = [5, 900, 3, 800, 700, 1, 600, 2]
     requests = counting(200)
-    layout = two_servers(most_items=4).layout(ABOUT, requests)
+    layout = two_servers(most_items=4).rules.layout(ABOUT, requests)
     leader, helper = shares_of(weighted(weights), layout)
 
     sums = (leader.vector() + helper.vector()).astype(np.int64)
@@ -185,7 +185,7 @@ def test_of_a_user_with_more_items_than_are_sent_those_of_smallest_weight_are_le
 
 
 def test_items_of_equal_weight_are_left_out_without_regard_to_their_numbers_and_always_the_same() -> None:
-    layout = two_servers(most_items=10).layout(ABOUT, counting(200))
+    layout = two_servers(most_items=10).rules.layout(ABOUT, counting(200))
     kept = []
     for first in range(30):
         rows = replace(weighted([7] * 40), items=(first + np.arange(40) * 3).astype(np.int32))
@@ -198,7 +198,7 @@ def test_items_of_equal_weight_are_left_out_without_regard_to_their_numbers_and_
 
 
 def test_nothing_that_is_sent_has_another_size_for_a_user_with_other_items() -> None:
-    layout = two_servers(most_items=8).layout(ABOUT, counting(200))
+    layout = two_servers(most_items=8).rules.layout(ABOUT, counting(200))
     sent = [split(weighted(weights), layout) for weights in ([], [1], [1, 2, 3], list(range(1, 30)))]
 
     assert len({(one.keys.shape, one.others.shape) for one in sent}) == 1
@@ -206,7 +206,7 @@ def test_nothing_that_is_sent_has_another_size_for_a_user_with_other_items() -> 
 
 def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogue() -> None:
     def size(most_items: int, n_items: int) -> int:
-        layout = two_servers(most_items=most_items).layout(ABOUT, counting(n_items))
+        layout = two_servers(most_items=most_items).rules.layout(ABOUT, counting(n_items))
         return int(split(weighted([1, 2], n_items), layout).keys.nbytes)
 
     assert size(16, 6400) < 3 * size(16, 200)  # five levels more for 32 times the items
@@ -219,10 +219,10 @@ def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogu
 def test_sums_over_pairs_of_items_are_refused_in_one_sentence() -> None:
     pairs = replace(counting(4)[0], source=Source.ITEM_PAIRS)
     with pytest.raises(InputError, match="pairs of items"):
-        two_servers().layout(ABOUT, (pairs,))
+        two_servers().rules.layout(ABOUT, (pairs,))
     other = replace(counting(100)[0], release=a_release("other", rows=100, width=1, bound=1 << 14))
     with pytest.raises(InputError, match="one catalogue"):
-        two_servers().layout(ABOUT, (*counting(200), other))
+        two_servers().rules.layout(ABOUT, (*counting(200), other))
 
 
 def test_parameters_out_of_range_are_refused() -> None:
@@ -266,11 +266,11 @@ def test_a_client_that_pins_the_helper_answers_no_other_and_none_that_did_not_si
 
 def test_a_key_that_the_helper_did_not_sign_for_this_round_and_these_parameters_is_refused() -> None:
     helper = LocalHelper(SilentNoise())
-    key = helper.begin(ABOUT, REQUESTS, two_servers())
-    bound = two_servers().bound(ABOUT)
+    key = helper.begin(ABOUT, REQUESTS, two_servers().rules)
+    bound = two_servers().rules.bound(ABOUT)
     key.require(bound=bound, identity=helper.identity)
 
-    for wrong in (two_servers().bound(b"elsewhere"), two_servers(most_items=3).bound(ABOUT)):
+    for wrong in (two_servers().rules.bound(b"elsewhere"), two_servers(most_items=3).rules.bound(ABOUT)):
         with pytest.raises(RefusedError):
             key.require(bound=wrong, identity=helper.identity)
     swapped = RoundKey(key=ReplyKey().public, identity=key.identity, signature=key.signature)

@@ -1,0 +1,106 @@
+"""What the apps of a simulated fleet read: a job, board 0, and cohorts of users as nodes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.errors import InputError
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.simulations.flower.cohorts import write_cohorts
+from fedboard.simulations.runs.participants import personal_scales
+from fedboard.simulations.runs.trainer import Simulated
+
+_PATIENCE_SECONDS = 86_400.0
+"""Simulated nodes do not get lost: one that takes its time is neither asked again nor given up."""
+
+
+class FleetFiles:
+    """What the apps of a simulated fleet read: the job, board 0, and a folder of cohorts."""
+
+    def __init__(self, simulated: Simulated, folder: Path) -> None:
+        """Write them.
+
+        Args:
+            simulated: what is trained.
+            folder: exists; it holds all ratings, so it is for this run only.
+        """
+        config, problem, task = simulated.config, simulated.problem, simulated.task
+        self.n_nodes, self.cohorts, self.kernels = _n_nodes(simulated), folder / "cohorts", simulated.backend
+        self.workers, self.job_path, self.simulated = config.run.workers, folder / "job.json", simulated
+        scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
+        write_cohorts(self.cohorts, problem.train, self.n_nodes, scales)
+        first = folder / "first.board"
+        task.first_board(problem.catalogue).save(first)
+        features = None
+        if problem.feature_values is not None:
+            features = folder / "features.npy"
+            np.save(features, problem.feature_values)
+        key = QuestionKey()  # of this run alone
+        private, _ = key.write(folder)
+        self.server = key.public.hex
+        self.job = _job(simulated, first, features, private)
+        protocol_of(self.job)  # so that settings which cannot be are found before anything runs
+        self.job.save(self.job_path)
+
+    @property
+    def run_config(self) -> dict[str, Any]:
+        """What the apps find as their run's configuration."""
+        return {
+            "job": str(self.job_path),
+            "cohorts": str(self.cohorts),
+            "kernels": self.kernels,
+            "noise": self.job.noise,
+            "seed": self.job.seed,
+            "server": self.server,
+        }
+
+
+def _n_nodes(simulated: Simulated) -> int:
+    """Under a protocol whose clients matter there is a node for each, where their number is given."""
+    run = simulated.config.run
+    return run.nodes if run.protocol == Trusted.NAME or run.clients is None else run.clients
+
+
+def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) -> Job:
+    config, privacy = simulated.config, simulated.config.privacy
+    present = privacy.participation
+    if present.kind != "full" and config.run.wire != "factored":
+        raise InputError(
+            f"participation {present.kind!r} is drawn among rows, and over Flower only wire 'factored' sends them; "
+            "got wire 'dense'"
+        )
+    return Job(
+        folder=str(simulated.run.path),
+        first_board=str(first),
+        question_key=str(key),
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+        noise=privacy.noise,
+        seed=config.seed,
+        dataset=simulated.problem.statement,
+        assumptions=tuple(simulated.assumptions),
+        population=privacy.population,
+        lineage=privacy.lineage,
+        probability=present.probability,
+        size=present.size,
+        cohorts=present.cohorts,
+        form=config.run.wire,
+        protocol=config.run.protocol,
+        protocol_settings=dict(config.run.protocol_settings),
+        users=simulated.problem.train.n_users,
+        backend=simulated.backend,
+        features=None if features is None else str(features),
+        expected_nodes=_n_nodes(simulated),
+        quorum=_n_nodes(simulated),
+        deadline_seconds=_PATIENCE_SECONDS,
+        resend_seconds=_PATIENCE_SECONDS,
+        poll_seconds=0.05,
+    )
+
+
+__all__ = ["FleetFiles"]
