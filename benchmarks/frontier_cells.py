@@ -11,9 +11,9 @@ from typing import Any
 
 from frontier_plan import Run
 
-from fedboard.common.board import write_atomically
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
+from fedboard.common.files import write_atomically
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.runs.without_privacy import is_reference

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from fedboard.common.board import write_atomically
+from fedboard.common.files import write_atomically
 
 _OTHERS = 0o077
 

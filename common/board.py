@@ -7,7 +7,6 @@ the public description. Loading maps the file; arrays are read when they are tou
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 
 AnyArray = NDArray[Any]
 
@@ -148,21 +148,6 @@ class Board:
             return _parse(mapped)
         except _NOT_A_BOARD as error:
             raise InputError(f"{path}: not a complete fedboard board ({error}); fetch it again") from error
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves the old content or the new one, never a part; durable on return."""
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _stored_arrays(board: Board) -> dict[str, AnyArray]:
@@ -297,4 +282,4 @@ def _array(entry: Mapping[str, Any], body: AnyArray) -> AnyArray:
     return content.view(dtype).reshape(shape)
 
 
-__all__ = ["Board", "Catalogue", "write_atomically"]
+__all__ = ["Board", "Catalogue"]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
+from fedboard.common.files import write_atomically
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.algorithms import CalibratedTask, build_task
 from fedboard.simulations.config import SimulationConfig, with_kernels

@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 
 _NAME = re.compile(r"board-(\d{4,9})-([0-9a-f]{64})\.board")
 _LARGEST_CACHE = 1 << 30

@@ -12,11 +12,12 @@ import numpy as np
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import Source, TellingSource
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey, SignedManifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.protection import Protection, is_as_stated
 
 _SEEN = "seen.json"

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.board_service.layout import FILES, LATEST, MANIFESTS, file_name, manifest_name
 from fedboard.common.board_service.manifest import BoardFile, Manifest, SignedManifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.files import write_atomically
 from fedboard.server.board_service.checked_board import CheckedBoard
 from fedboard.server.board_service.encodings import MOST_BASES, encoded
 from fedboard.server.board_service.signing import SigningKey

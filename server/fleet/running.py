@@ -9,9 +9,10 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.per_user.participation import participation_with
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.protocols.trusted.protocol import Trusted

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs

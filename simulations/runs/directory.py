@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 from fedboard.simulations.config import RunConfig, SimulationConfig
 
 _BARE = frozenset({"boards", "config.json.part"})

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names

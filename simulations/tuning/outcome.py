@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.board import write_atomically
+from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
 from fedboard.simulations.tuning.figure import trials_figure
 from fedboard.simulations.tuning.search import Search, Trial, value_of

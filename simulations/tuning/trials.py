@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.tasks.adadpals.config import BudgetShares
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdShares
 from fedboard.common.tasks.langevin.config import LangevinShares

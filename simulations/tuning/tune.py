@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.files import write_atomically
 from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.config import SimulationConfig, TunedConfig

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
-from fedboard.common.board import write_atomically
+from fedboard.common.files import write_atomically
 from fedboard.server.fleet.door.allowance import Allowance
 from fedboard.server.fleet.door.node_signature import AdmittedNodes
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 
 MOST_USERS = 1 << 24

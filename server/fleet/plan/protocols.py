@@ -4,8 +4,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.files import write_atomically
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import sized_protocol

@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx
 
-from fedboard.common.board import write_atomically
 from fedboard.common.errors import FedboardError
+from fedboard.common.files import write_atomically
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.board_process import board_command

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from flwr.serverapp import Grid
 
-from fedboard.common.board import Board, write_atomically
+from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.files import write_atomically
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
