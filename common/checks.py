@@ -1,4 +1,4 @@
-"""Checking the public settings of a task: one clear sentence about what is out of range."""
+"""Checking public settings: one clear sentence about what is out of range."""
 
 from fedboard.common.errors import InputError
 
@@ -13,4 +13,16 @@ def require(holds: bool, name: str, rule: str, value: object) -> None:
         raise InputError(f"{name} must be {rule}, got {value}")
 
 
-__all__ = ["require"]
+def require_whole(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
+    """Refuse what is no whole number in its range.
+
+    Raises:
+        InputError: not a whole number, or out of range.
+    """
+    number = value if isinstance(value, int) and not isinstance(value, bool) else None
+    if number is None or number < least or (most is not None and number > most):
+        rule = f">= {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name} must be a whole number {rule}, got {value!r}")
+
+
+__all__ = ["require", "require_whole"]

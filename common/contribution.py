@@ -12,9 +12,13 @@ Three row-wise ingredients cover every release of this package (SPEC-level notat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from fedboard.common.arrays import IndexArray, IntArray, ShortArray
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
+
+Part = TypeVar("Part")
 
 
 class Source(StrEnum):
@@ -80,4 +84,19 @@ class Contribution:
         return self.indptr.size - 1
 
 
-__all__ = ["Contribution", "Request", "Source"]
+def required(value: Part | None, name: str) -> Part:
+    """A part of a contribution that requests ask for.
+
+    Args:
+        value: the part; None where the contribution has none.
+        name: of the part.
+
+    Raises:
+        InputError: it has none.
+    """
+    if value is None:
+        raise InputError(f"these requests need {name}, and the contribution has none")
+    return value
+
+
+__all__ = ["Contribution", "Request", "Source", "required"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.errors import InputError
+from fedboard.common.checks import require_whole
 from fedboard.common.per_user.participation import round_name, round_number
 from fedboard.common.privacy.releases.noise import NoiseSource
 
@@ -33,8 +33,7 @@ class DisjointCohorts:
         Raises:
             InputError: fewer than two cohorts.
         """
-        if isinstance(self.cohorts, bool) or not isinstance(self.cohorts, int) or self.cohorts < 2:
-            raise InputError(f"disjoint cohorts must be a whole number >= 2, got {self.cohorts}")
+        require_whole("disjoint cohorts", self.cohorts, least=2)
 
     @property
     def assumption(self) -> str:

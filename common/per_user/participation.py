@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from fedboard.common.arrays import BitArray, BoolArray
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
@@ -116,7 +117,7 @@ class FixedSizeCohort:
         Raises:
             InputError: the size is not a whole number >= 1.
         """
-        _require_count(self.size, "the size of a fixed-size cohort")
+        require_whole("the size of a fixed-size cohort", self.size)
 
     def event_field(self, name: str) -> dict[str, Any]:
         """Kind, size and round."""
@@ -157,7 +158,7 @@ class ShuffledCohorts:
         Raises:
             InputError: the number of cohorts is not a whole number >= 1.
         """
-        _require_count(self.cohorts, "the number of shuffled cohorts")
+        require_whole("the number of shuffled cohorts", self.cohorts)
 
     def event_field(self, name: str) -> dict[str, Any]:
         """Kind, number of cohorts and round."""
@@ -286,11 +287,6 @@ def round_number(name: str) -> int:
     if not name.startswith(_ROUND) or not number.isdecimal():
         raise InputError(f"a round is named {_PREPARATION!r}, '{_ROUND}1', ..., got {name!r}")
     return int(number)
-
-
-def _require_count(value: int, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{what} must be a whole number >= 1, got {value}")
 
 
 __all__ = [

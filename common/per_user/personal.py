@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, Source, required
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import check_rows
 from fedboard.common.privacy.accounting.exact import compose, mu_for
@@ -180,12 +180,12 @@ def squared_norms(contribution: Contribution, request: Request) -> _ObjectArray:
     """
     match request.source:
         case Source.TOTAL:
-            rows = _needed(contribution.totals.get(request.name), request.name).astype(object)
+            rows = required(contribution.totals.get(request.name), request.name).astype(object)
             return _objects((rows * rows).sum(axis=1))
         case Source.ITEM_COUNT:
             return _row_sums(contribution, _weights(contribution))
         case Source.ITEM_LINEAR:
-            parts = _weights(contribution) * _needed(contribution.responses, "responses")
+            parts = _weights(contribution) * required(contribution.responses, "responses")
             return _objects(_row_sums(contribution, parts) * _vector_squares(contribution))
         case Source.ITEM_QUADRATIC:
             weights = _row_sums(contribution, _weights(contribution))
@@ -193,7 +193,7 @@ def squared_norms(contribution: Contribution, request: Request) -> _ObjectArray:
         case Source.QUADRATIC:
             return _objects(_vector_squares(contribution) ** 2)
         case Source.ITEM_PAIRS:
-            responses = _needed(contribution.responses, "responses").astype(np.int64)
+            responses = required(contribution.responses, "responses").astype(np.int64)
             return _objects(_row_sums(contribution, responses) ** 2)
 
 
@@ -246,7 +246,7 @@ def _times_root(values: ShortArray, steps: IntArray) -> ShortArray:
 
 
 def _weights(contribution: Contribution) -> IntArray:
-    return _needed(contribution.weights, "weights").astype(np.int64)
+    return required(contribution.weights, "weights").astype(np.int64)
 
 
 def _row_sums(contribution: Contribution, values: IntArray) -> _ObjectArray:
@@ -256,18 +256,12 @@ def _row_sums(contribution: Contribution, values: IntArray) -> _ObjectArray:
 
 
 def _vector_squares(contribution: Contribution) -> _ObjectArray:
-    vectors = _needed(contribution.vectors, "vectors").astype(np.int64)
+    vectors = required(contribution.vectors, "vectors").astype(np.int64)
     return _objects(np.einsum("nd,nd->n", vectors, vectors))
 
 
 def _objects(values: NDArray[Any]) -> _ObjectArray:
     return np.asarray(values, dtype=object)
-
-
-def _needed(value: NDArray[Any] | None, name: str) -> NDArray[Any]:
-    if value is None:
-        raise InputError(f"these requests need {name}, and the contribution has none")
-    return value
 
 
 __all__ = [

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.rating_sweep import SweepRates
 from fedboard.common.tasks.langevin.trimming import user_weights
@@ -70,8 +71,7 @@ class DpmfConfig:
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be finite and > 0, got {getattr(self, name)}")
         for name in ("rank", "passes", "threads", "most_ratings"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number >= 1, got {getattr(self, name)}")
+            require_whole(name, getattr(self, name))
         if not self.rating_range[0] < self.rating_range[1]:
             raise InputError(f"rating_range must ascend, got {self.rating_range}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.rating_sweep import SweepRates
 from fedboard.simulations.block_solvers.blocks import Stream
@@ -46,8 +47,7 @@ class SgdConfig:
             InputError: a value is outside its range; the message names it.
         """
         for name in ("rank", "passes", "threads"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number >= 1, got {getattr(self, name)}")
+            require_whole(name, getattr(self, name))
         for name in ("step", "decay", "ridge"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be finite and >= 0, got {getattr(self, name)}")

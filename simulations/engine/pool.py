@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from fedboard.common.errors import FedboardError, InputError, WorkerDiedError
+from fedboard.common.checks import require_whole
+from fedboard.common.errors import FedboardError, WorkerDiedError
 from fedboard.simulations.engine.allocator import keep_freed_memory
 
 Job = Callable[[], Any]
@@ -45,8 +46,7 @@ class WorkerPool:
         Raises:
             InputError: fewer than one worker asked for.
         """
-        if n_workers < 1:
-            raise InputError(f"workers must be a whole number >= 1, got {n_workers}")
+        require_whole("workers", n_workers)
         self.n_workers = n_workers
         self._closed = False
         self._workers: list[_Worker] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.simulations.algorithms import algorithm_names
@@ -99,8 +100,7 @@ def sweep(
         InputError: the grid cannot be run, a sweep is there already and ``resume`` is not given, or jobs < 1.
     """
     cells = plan_cells(record)
-    if jobs < 1:
-        raise InputError(f"jobs must be a whole number >= 1, got {jobs}")
+    require_whole("jobs", jobs)
     _prepare(record, out, resume=resume)
     ended: dict[str, CellOutcome] = {}
     for outcome in run_cells(cells, out / "cells", jobs=min(jobs, len(cells))):

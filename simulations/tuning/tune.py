@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.adadpals.config import Feedback
@@ -134,8 +135,7 @@ def tune(
     Raises:
         InputError: ``out`` is in use, or holds another search.
     """
-    if jobs < 1:
-        raise InputError(f"jobs must be a whole number >= 1, got {jobs}")
+    require_whole("jobs", jobs)
     _prepare(record, out, resume=resume)
     search = search_of(record)
     trials = run_search(search, out / "trials", jobs=jobs, on_trial=on_trial)

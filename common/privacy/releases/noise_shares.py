@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedboard.common.arrays import IntArray
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.absent_noise import AbsentStream
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, shared_label
@@ -45,10 +46,7 @@ class NoiseShares:
         Raises:
             InputError: not a whole number >= 1.
         """
-        if isinstance(self.least, bool) or not isinstance(self.least, int) or self.least < 1:
-            raise InputError(
-                f"the least number of noise shares must be a whole number >= 1, got {self.least!r}"
-            )
+        require_whole("the least number of noise shares", self.least)
 
     def share_stddev(self, release: "GaussianRelease") -> float:
         """Deviation of one share on one isometric coordinate, grid units."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.secure_sum.masking.neighbours import (
     FEWEST_CLIENTS,
@@ -37,8 +38,8 @@ class SumRules:
         Raises:
             InputError: one is out of range.
         """
-        _require_whole("most_users", self.most_users, 1, _MOST_USERS)
-        _require_whole("survivors", self.survivors, 2, MOST_CLIENTS)
+        require_whole("most_users", self.most_users, most=_MOST_USERS)
+        require_whole("survivors", self.survivors, least=2, most=MOST_CLIENTS)
         _require_share("dropout", self.dropout)
         _require_share("colluding", self.colluding)
         if not self.dropout < (1 - self.colluding) / 2:
@@ -105,11 +106,6 @@ class SumRules:
 def _require_share(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise InputError(f"{name} must be a share in [0, 1), got {value!r}")
-
-
-def _require_whole(name: str, value: Any, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InputError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
 
 
 __all__ = ["COLLUDING", "DROPOUT", "SumRules"]

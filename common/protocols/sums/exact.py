@@ -9,7 +9,7 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.arrays import BoolArray, IntArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, Source, required
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.item_index import ItemIndex, index_by_item
@@ -68,7 +68,7 @@ class FactoredSums:
                 return statistics[request.source]
 
     def _counts(self, start: int, stop: int) -> IntArray:
-        weights = _required(self.contribution.weights, "weights")
+        weights = required(self.contribution.weights, "weights")
         if (start, stop) == (0, self.contribution.n_items):
             return self._all_counts(weights)
         first, last = self.index.indptr[start], self.index.indptr[stop]
@@ -97,9 +97,9 @@ class FactoredSums:
             self.index.indptr,
             self.index.users,
             self.index.entries,
-            _required(rows.vectors, "vectors"),
-            _required(rows.weights, "weights"),
-            _required(rows.responses, "responses"),
+            required(rows.vectors, "vectors"),
+            required(rows.weights, "weights"),
+            required(rows.responses, "responses"),
             start=start,
             stop=stop,
             quadratic=Source.ITEM_QUADRATIC in asked,
@@ -117,7 +117,7 @@ class FactoredSums:
         for first in range(0, rows.n_users, _ROWS_AT_ONCE):
             indptr = rows.indptr[first : first + _ROWS_AT_ONCE + 1]
             part = slice(int(indptr[0]), int(indptr[-1]))
-            values = _required(rows.responses, "responses")[part].astype(np.int64)
+            values = required(rows.responses, "responses")[part].astype(np.int64)
             block = csr_array(
                 (values, rows.items[part], indptr - indptr[0]), shape=(indptr.size - 1, rows.n_items)
             )
@@ -127,7 +127,7 @@ class FactoredSums:
         return packed
 
     def _quadratic(self) -> IntArray:
-        vectors = _required(self.contribution.vectors, "vectors")
+        vectors = required(self.contribution.vectors, "vectors")
         rank = vectors.shape[1]
         total = np.zeros((rank, rank), dtype=np.int64)
         for first in range(0, vectors.shape[0], _ROWS_AT_ONCE):
@@ -195,12 +195,6 @@ def whole_sums(sums: ExactSums, requests: Sequence[Request]) -> dict[str, IntArr
     for rows in sorted({request.release.rows for request in requests}):
         found |= sums.block([r for r in requests if r.release.rows == rows], 0, rows)
     return found
-
-
-def _required(value: ShortArray | None, name: str) -> ShortArray:
-    if value is None:
-        raise InputError(f"these requests need {name}, and the contribution has none")
-    return value
 
 
 def kept_rows(contribution: Contribution, keep: BoolArray) -> Contribution:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.questions.bounding.sizes import PublicSizes
 
@@ -86,8 +87,7 @@ class Tradeoff:
         Raises:
             InputError: the limit is not a whole number >= 1.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InputError(f"a limit on samples must be a whole number >= 1, got {limit}")
+        require_whole("a limit on samples", limit)
         return float(self._sample_limit_variances(np.array([limit]))[0])
 
     def best_sample_limit(self) -> Bound:
