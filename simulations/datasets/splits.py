@@ -1,9 +1,9 @@
 """The two splits that publications use: over ratings for rating prediction, over users for top-k lists.
 
 What is held out never gives anything to a release, so a split is part of the mechanism. Each rating falls by a coin
-of its own user and item, each user by a coin of her own (``fedboard.simulations.coins``), and what is done with a
-user's ratings looks at her ratings alone: whoever is added to a data set or removed from it, everybody else's
-ratings stay in their parts. So shares are expected, not exact, and so is the number of users that are held out.
+of its own user and item, each user by a coin of her own (``fedboard.simulations.datasets.coins``), and what is done
+with a user's ratings looks at her ratings alone: whoever is added to a data set or removed from it, everybody
+else's ratings stay in their parts. So shares are expected, not exact, and so is the number of users held out.
 
 Splits depend neither on the order of rows in a file nor on numbers of users and items. Users and items without
 training ratings keep their numbers.
@@ -16,7 +16,7 @@ import numpy as np
 from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.coins import SplitCoins, below
+from fedboard.simulations.datasets.coins import SplitCoins, below
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Ratings, Triples, sorted_cohort
 

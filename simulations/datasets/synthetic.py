@@ -13,7 +13,7 @@ from fedboard.simulations.datasets.synthetic_titles import GENRES, made_up_title
 RATING_RANGE = (1.0, 5.0)
 RANK = len(GENRES)
 LARGEST_SHARE_RATED = 0.3
-CHUNK_CELLS = 1 << 23
+USERS_PER_BLOCK, BLOCK_CELLS = 256, 1 << 23
 _CENTRE = 3.05
 _ITEM_BIAS_STDDEV, _USER_BIAS_STDDEV, _QUALITY_OF_POPULAR = 0.50, 0.44, 0.30
 _TASTE_STDDEV, _NOISE_STDDEV = 0.58, 0.86
@@ -29,7 +29,7 @@ class SyntheticConfig:
     """Size and seed of the synthetic set. Public."""
 
     n_users: int = 20_000
-    """Number of users; >= 1."""
+    """Number of users; >= 1. The first n users of a larger set are those of a set of n."""
     n_items: int = 2_000
     """Size of the catalogue; >= 20."""
     mean_ratings_per_user: float = 85.0
@@ -81,19 +81,17 @@ class _Users:
     counts: IntArray
     """Shape (n_users,): how many distinct items each rates."""
 
-    def rows(self, start: int, stop: int) -> "_Users":
-        return _Users(
-            bias=self.bias[start:stop], taste=self.taste[:, start:stop], counts=self.counts[start:stop]
-        )
-
 
 def synthetic_ratings(config: SyntheticConfig) -> Ratings:
     """Make ratings by a low-rank model with biases and noise; users rate what they tend to like.
 
     ``rating = round(centre + bias_u + bias_i + <taste_u, taste_i> + noise)`` on whole stars from 1 to 5.
     Items are drawn without replacement, by Zipf-Mandelbrot popularity times an acceptance that rises with
-    ``<taste_u, taste_i>``; the number of ratings of a user is log-normal. Works in chunks of users, so that
+    ``<taste_u, taste_i>``; the number of ratings of a user is log-normal. Works in blocks of users, so that
     memory stays bounded.
+
+    Guarantee: what a user rates depends on her number, the seed and the catalogue, not on how many others there
+    are: a block is always drawn whole, and users beyond ``n_users`` are left out of it afterwards.
 
     Args:
         config: sizes and seed.
@@ -102,16 +100,11 @@ def synthetic_ratings(config: SyntheticConfig) -> Ratings:
         Nobody's data: nothing in it is private, though it is treated as if it were.
     """
     items = _make_items(config)
-    users = _make_users(config)
-    step = max(1, CHUNK_CELLS // config.n_items)
-    parts = [
-        _rate(users.rows(start, start + step), items, np.random.default_rng([config.seed, 2, start]))
-        for start in range(0, config.n_users, step)
-    ]
-    rated = np.concatenate([part[0] for part in parts])
-    values = np.concatenate([part[1] for part in parts])
+    size = max(1, min(USERS_PER_BLOCK, BLOCK_CELLS // config.n_items))
+    blocks = [_rate_block(config, items, start, size) for start in range(0, config.n_users, size)]
+    counts, rated, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return Ratings(
-        users=np.repeat(np.arange(config.n_users, dtype=np.int32), users.counts),
+        users=np.repeat(np.arange(config.n_users, dtype=np.int32), counts),
         items=rated,
         values=values,
         user_ids=np.arange(1, config.n_users + 1, dtype=np.int64),
@@ -144,25 +137,36 @@ def _make_items(config: SyntheticConfig) -> _Items:
     )
 
 
-def _make_users(config: SyntheticConfig) -> _Users:
-    rng = np.random.default_rng([config.seed, 1])
+def _rate_block(
+    config: SyntheticConfig, items: _Items, start: int, size: int
+) -> tuple[IntArray, IndexArray, Float32Array]:
+    """How much users ``start:start + size`` rate, which items and how, without those beyond ``n_users``."""
+    users = _make_users(config, start, size)
+    rated, values = _rate(users, items, np.random.default_rng([config.seed, 2, start]))
+    counts = users.counts[: config.n_users - start]
+    kept = int(counts.sum())
+    return counts, rated[:kept], values[:kept]
+
+
+def _make_users(config: SyntheticConfig, start: int, size: int) -> _Users:
+    rng = np.random.default_rng([config.seed, 1, start])
     strength = np.arange(1, RANK + 1) ** -_DIRECTION_DECAY
     strength *= _TASTE_STDDEV / np.sqrt(np.sum(strength**2))
-    taste = rng.standard_normal((RANK, config.n_users)) * strength[:, None]
+    taste = rng.standard_normal((RANK, size)) * strength[:, None]
     # The mean of a log-normal is exp(m + s^2 / 2).
     location = np.log(config.mean_ratings_per_user) - _ACTIVITY_STDDEV**2 / 2
-    activity = rng.lognormal(location, _ACTIVITY_STDDEV, config.n_users)
+    activity = rng.lognormal(location, _ACTIVITY_STDDEV, size)
     most = max(1, int(LARGEST_SHARE_RATED * config.n_items))
     counts = np.clip(np.rint(activity), config.minimum_ratings_per_user, None)
     return _Users(
-        bias=(_USER_BIAS_STDDEV * rng.standard_normal(config.n_users)).astype(np.float32),
+        bias=(_USER_BIAS_STDDEV * rng.standard_normal(size)).astype(np.float32),
         taste=taste.astype(np.float32),
         counts=np.minimum(counts, most).astype(np.int64),
     )
 
 
 def _rate(users: _Users, items: _Items, rng: np.random.Generator) -> tuple[IndexArray, Float32Array]:
-    """Items and ratings of a chunk of users, sorted by user and item."""
+    """Items and ratings of a block of users, sorted by user and item."""
     chosen = _choose(users, items, rng)
     user, item = np.nonzero(chosen)
     score = users.bias[user] + items.bias[item] + _affinity(users, items, user, item)

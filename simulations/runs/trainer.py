@@ -15,10 +15,10 @@ from fedboard.simulations.algorithms import PrivateTask
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.public_parts import require_own_parts
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import open_ledger
 from fedboard.simulations.runs.participants import assumptions_of, participation_of, personal_scales
+from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
 
 OnRound = Callable[[FinishedRound], None]

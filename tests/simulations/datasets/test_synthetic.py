@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ratings
 from fedboard.simulations.datasets.splits import split_ratings
 
-SMALL = SyntheticConfig(n_users=3_000, n_items=500, mean_ratings_per_user=60, seed=3)
+SMALL = SyntheticConfig(n_users=3_000, n_items=500, mean_ratings_per_user=60, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +116,22 @@ def test_a_tiny_set_is_possible():
     assert (ratings.n_users, ratings.n_ratings) == (1, 6)
 
 
-def test_how_users_are_cut_into_chunks_leaves_the_sizes_alone(monkeypatch, ratings):
-    monkeypatch.setattr("fedboard.simulations.datasets.synthetic.CHUNK_CELLS", 7 * SMALL.n_items)
+@pytest.mark.parametrize("n_users", [1, 255, 256, 700, 2_999])
+def test_a_user_rates_the_same_however_many_others_there_are(n_users, ratings):
+    fewer = synthetic_ratings(replace(SMALL, n_users=n_users))
 
-    chunked = synthetic_ratings(SMALL)
+    theirs = slice(0, fewer.n_ratings)
+    assert ratings.users[fewer.n_ratings] == n_users
+    assert_array_equal(fewer.users, ratings.users[theirs])
+    assert_array_equal(fewer.items, ratings.items[theirs])
+    assert_array_equal(fewer.values, ratings.values[theirs])
+    assert (fewer.titles, fewer.item_ids.tolist()) == (ratings.titles, ratings.item_ids.tolist())
 
-    assert_array_equal(chunked.users, ratings.users)
-    assert abs(chunked.values.mean() - ratings.values.mean()) < 0.02
+
+def test_blocks_are_smaller_where_the_catalogue_is_large(monkeypatch, ratings):
+    monkeypatch.setattr("fedboard.simulations.datasets.synthetic.BLOCK_CELLS", 7 * SMALL.n_items)
+
+    other = synthetic_ratings(SMALL)
+
+    assert abs(other.n_ratings / ratings.n_ratings - 1) < 0.1
+    assert abs(other.values.mean() - ratings.values.mean()) < 0.02

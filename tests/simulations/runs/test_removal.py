@@ -18,7 +18,7 @@ from fedboard.common.board import Board
 from fedboard.simulations.algorithms import PrivateTask
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
-from tests.simulations.removal import (
+from tests.simulations.runs.removal import (
     Parts,
     ProblemOf,
     Row,

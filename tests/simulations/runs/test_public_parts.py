@@ -8,10 +8,10 @@ import pytest
 from fedboard.common.errors import PrivacyError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.public_parts import require_own_parts
+from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning.trials import judged_on_validation
-from tests.simulations.removal import configured, problem_of_control, write_rows
+from tests.simulations.runs.removal import configured, problem_of_control, write_rows
 
 SMALL = {"n_users": 80, "n_items": 30, "mean_ratings_per_user": 12}
 ROWS = [(str(user), str(item), float(1 + (user + item) % 5)) for user in range(30) for item in range(1, 20)]
