@@ -131,6 +131,13 @@ class PrivacyConfig(_Section, frozen=True, kw_only=True):
         sampled = self.participation.kind == "poisson"
         if sampled and self.adjacency is not Adjacency.ADD_REMOVE:
             raise ValueError("participation 'poisson' is accounted under adjacency 'add-remove' only")
+        displaces = self.participation.kind in ("fixed-size", "shuffled-cohorts")
+        if displaces and self.adjacency is Adjacency.ADD_REMOVE:
+            raise ValueError(
+                f"participation {self.participation.kind!r} is not accounted under adjacency 'add-remove', where a "
+                "user more takes the place of another: set privacy.adjacency to 'replace' (--adjacency), or take "
+                "participation 'poisson' or 'full'"
+            )
         if sampled and self.personal:
             raise ValueError("personal levels cannot be accounted together with participation 'poisson'")
         for level in self.personal:

@@ -102,7 +102,11 @@ class PoissonParticipation:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeCohort:
-    """A fixed number of users takes part, drawn anew for each round. Accounted as if everybody did."""
+    """A fixed number of users takes part, drawn anew for each round. Accounted as if everybody did.
+
+    Not under ``add-remove``: with one user more another one is not drawn, so that the sum changes by two users'
+    contributions. Under ``replace``, where the number of users is public, by one user's alone.
+    """
 
     size: int
     """Number of users; >= 1. Public."""
@@ -141,7 +145,8 @@ class ShuffledCohorts:
     """Users are shuffled into cohorts of about one size; one cohort after the other takes a round.
 
     After ``cohorts`` rounds everybody was asked once, and the users are shuffled anew. Accounted as if everybody
-    took part. Secure noise cannot repeat a shuffle, so a run that is resumed shuffles anew at once.
+    took part, and as for ``FixedSizeCohort`` not under ``add-remove``: with one user more others change cohorts.
+    Secure noise cannot repeat a shuffle, so a run that is resumed shuffles anew at once.
     """
 
     cohorts: int
@@ -271,7 +276,11 @@ def stated_by_release(
 
 
 def _words(noise: NoiseSource, name: str, n_users: int) -> BitArray:
-    """A random word a user; a function of the round's stream and her row number alone."""
+    """A random word a user; a function of the round's stream and her row number alone.
+
+    Rows shift where somebody is removed, and words do not shift with them. That is no harm: the words are secret,
+    independent and of one distribution, so that everybody else's coins are distributed as before.
+    """
     return noise.stream(f"who takes part in {name}").bits(0, n_users)
 
 

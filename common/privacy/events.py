@@ -143,7 +143,8 @@ def participation_problems(event: Event) -> list[str]:
       own with 0 < q < 1, the same coin for all releases of the round. Amplifies; Gaussian noise and
       ``add-remove`` only.
     * ``{"kind": "fixed-size", "size": k, "round": name}`` and ``{"kind": "shuffled-cohorts", "cohorts": c,
-      "round": name}``: stated, and accounted as full participation.
+      "round": name}``: stated, and accounted as full participation. Not under ``add-remove``: a user more takes the
+      place of another, so that two users' contributions change and not one's.
     * ``{"kind": "disjoint", "cohort": number, "cohorts": c, "round": name}``: users are divided into c cohorts once
       and for all by what is public and does not depend on data; only this one takes part. Of the cohorts of one
       ``round``, the costliest is accounted (``parallel.most_exposed``). Gaussian noise only.
@@ -162,7 +163,19 @@ def participation_problems(event: Event) -> list[str]:
     unknown = sorted(map(str, set(stated) - set(rules) - {_KIND}))
     if unknown:
         problems.append(f"participation has unknown fields: {', '.join(unknown)}")
+    problems = problems or _displacement_problems(event)
     return problems or _disjoint_problems(event) or _amplification_problems(event)
+
+
+def _displacement_problems(event: Event) -> list[str]:
+    """Say where one user's presence decides whether others take part although only her own part is accounted."""
+    kind = event["participation"][_KIND]
+    if kind not in ("fixed-size", "shuffled-cohorts") or event["adjacency"] != Adjacency.ADD_REMOVE:
+        return []
+    return [
+        f"participation {kind} is not accounted under adjacency add-remove, since a user more takes the place of "
+        "another; use adjacency replace, or participation poisson or full"
+    ]
 
 
 def _disjoint_problems(event: Event) -> list[str]:

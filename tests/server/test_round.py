@@ -58,8 +58,8 @@ class InThisProcess:
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
 
-def a_budget(epsilon: float = 5.0) -> Budget:
-    return Budget(epsilon=epsilon, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+def a_budget(epsilon: float = 5.0, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Budget:
+    return Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency)
 
 
 def test_a_complete_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
@@ -202,14 +202,20 @@ class ClaimsAmplification(AdaDpals):
         return tuple(replace(r, release=replace(r.release, participation=stated)) for r in asked)
 
 
-SAMPLED = [PoissonParticipation(0.4), FixedSizeCohort(10), ShuffledCohorts(3)]
+SAMPLED = [
+    (PoissonParticipation(0.4), Adjacency.ADD_REMOVE),
+    (FixedSizeCohort(10), Adjacency.REPLACE),
+    (ShuffledCohorts(3), Adjacency.REPLACE),
+]
 
 
-@pytest.mark.parametrize("participation", SAMPLED)
-def test_every_release_of_a_round_states_who_took_part(tmp_path: Path, participation: Participation) -> None:
-    task = a_task()
+@pytest.mark.parametrize(("participation", "adjacency"), SAMPLED)
+def test_every_release_of_a_round_states_who_took_part(
+    tmp_path: Path, participation: Participation, adjacency: Adjacency
+) -> None:
+    task = a_task(adjacency=adjacency)
     board = a_prepared_board(task)
-    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+    with Ledger.create(tmp_path / "l", a_budget(adjacency=adjacency)) as ledger:
         result = run_round(
             task,
             board,
@@ -223,10 +229,12 @@ def test_every_release_of_a_round_states_who_took_part(tmp_path: Path, participa
     assert booked == [participation.event_field("round-1")] * len(result.requests)
 
 
-@pytest.mark.parametrize("participation", SAMPLED)
-def test_a_runtime_that_did_not_draw_releases_nothing(tmp_path: Path, participation: Participation) -> None:
-    task = a_task()
-    with Ledger.create(tmp_path / "l", a_budget()) as ledger:
+@pytest.mark.parametrize(("participation", "adjacency"), SAMPLED)
+def test_a_runtime_that_did_not_draw_releases_nothing(
+    tmp_path: Path, participation: Participation, adjacency: Adjacency
+) -> None:
+    task = a_task(adjacency=adjacency)
+    with Ledger.create(tmp_path / "l", a_budget(adjacency=adjacency)) as ledger:
         with pytest.raises(PrivacyError, match="nobody was drawn; nothing was released"):
             run_round(
                 task,

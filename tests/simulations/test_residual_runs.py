@@ -134,7 +134,7 @@ def test_what_was_booked_is_the_plan(finished: Path) -> None:
     "privacy",
     [
         {"adjacency": "replace"},
-        {"participation": {"kind": "fixed-size", "size": 1000}},
+        {"participation": {"kind": "fixed-size", "size": 1000}, "adjacency": "replace"},
         {"personal": [{"epsilon": 1.0, "share": 0.3}]},
     ],
     ids=["replace", "fixed-size", "personal"],

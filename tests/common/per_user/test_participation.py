@@ -152,12 +152,28 @@ def test_the_events_state_what_is_drawn(
     participation: Participation, stated: dict[str, object] | None
 ) -> None:
     attendance = an_attendance(participation)
-    (marked,) = attendance.mark([a_request()])
+    counted = isinstance(participation, FixedSizeCohort | ShuffledCohorts)
+    (marked,) = attendance.mark([a_request(adjacency=Adjacency.REPLACE) if counted else a_request()])
     present = attendance.draw(50)
 
     assert marked.release.event().get("participation") == stated
     assert (present is None) == (stated is None)
     attendance.require_drawn()
+
+
+@pytest.mark.parametrize("participation", [FixedSizeCohort(7), ShuffledCohorts(3)])
+def test_a_user_more_takes_the_place_of_another(participation: Participation) -> None:
+    """The sum of who takes part changes by more than one user's part, so add-remove would not be kept."""
+    parts = np.random.default_rng(0).choice([-1.0, 1.0], 50)
+    few, many = (
+        [parts[:n][participation.draw(n, SeededNoise(0), f"round-{t}")].sum() for t in range(1, 1000)]
+        for n in (49, 50)
+    )
+
+    assert np.abs(np.subtract(few, many)).max() > 1
+    with pytest.raises(PrivacyError, match="a user more takes the place of another"):
+        an_attendance(participation).mark([a_request()])
+    an_attendance(participation).mark([a_request(adjacency=Adjacency.REPLACE)])
 
 
 def test_who_takes_part_is_drawn_once() -> None:

@@ -16,7 +16,7 @@ COHORTS = {"kind": "shuffled-cohorts", "cohorts": 4, "round": "round-1"}
 
 @pytest.mark.parametrize("stated", [POISSON, FIXED, COHORTS], ids=lambda stated: stated["kind"])
 def test_each_way_of_taking_part_can_be_stated(stated: dict[str, Any]) -> None:
-    event = gaussian(4.0, participation=stated)
+    event = gaussian(4.0, participation=stated, adjacency="add-remove" if stated is POISSON else "replace")
 
     assert event_problems(event) == []
     assert is_amplified(event) is (stated is POISSON)
@@ -64,9 +64,13 @@ def test_amplification_is_refused_where_it_is_not_accounted() -> None:
 
 
 @pytest.mark.parametrize("stated", [FIXED, COHORTS], ids=lambda stated: stated["kind"])
-def test_without_amplification_adjacency_and_noise_are_free(stated: dict[str, Any]) -> None:
-    require_sound(gaussian(4.0, adjacency="replace", participation=stated))
-    require_sound(laplace(4.0, participation=stated))
+def test_cohorts_are_accounted_under_replace_alone_whatever_the_noise(stated: dict[str, Any]) -> None:
+    for noise in (gaussian, laplace):
+        require_sound(noise(4.0, adjacency="replace", participation=stated))
+        with pytest.raises(
+            PrivacyError, match=f"{stated['kind']} is not accounted under adjacency add-remove"
+        ):
+            require_sound(noise(4.0, participation=stated))
 
 
 def test_a_release_states_its_participation_in_its_event(make_release: Any) -> None:

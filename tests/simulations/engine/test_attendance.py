@@ -40,7 +40,7 @@ def test_who_does_not_take_part_adds_nothing_to_any_sum(feedback: Feedback, form
     """Round after round: what other users left in the shared rows is gone, and personal levels are kept."""
     cohort = population(n_users=N_USERS)
     cohort = cohort if feedback is Feedback.EXPLICIT else presence(cohort)
-    task = a_task(feedback=feedback, weights=WeightScheme.UNIFORM)
+    task = a_task(feedback=feedback, weights=WeightScheme.UNIFORM, adjacency=Adjacency.REPLACE)
     scales = np.where(np.arange(N_USERS) % 3 == 0, 0.25, 1.0)
     boards = [task.first_board(a_prepared_board(task).catalogue), *[a_prepared_board(task)] * 2]
     with (

@@ -51,6 +51,11 @@ def a_config(**privacy: Any) -> SimulationConfig:
     )
 
 
+def terms_of(kind: str) -> dict[str, str]:
+    """Cohorts of a size are accounted where the number of users is public."""
+    return {"adjacency": "replace"} if kind.startswith(("fixed-size", "shuffled-cohorts")) else {}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -61,7 +66,7 @@ def a_config(**privacy: Any) -> SimulationConfig:
     ],
 )
 def test_a_flag_names_a_participation(text: str, expected: object) -> None:
-    config = a_config(participation=parse_participation(text))
+    config = a_config(participation=parse_participation(text), **terms_of(text))
 
     assert participation_of(config.privacy.participation) == expected
 
@@ -160,8 +165,9 @@ def test_every_algorithm_keeps_personal_levels(tmp_path: Path, algorithm: str) -
 
 @pytest.mark.parametrize("kind", ["fixed-size:100", "shuffled-cohorts:2"])
 def test_cohorts_are_stated_and_accounted_in_full(tmp_path: Path, kind: str) -> None:
-    plain = simulate(a_config(), tmp_path / "plain")
-    result = simulate(a_config(participation=parse_participation(kind)), tmp_path / "cohorts")
+    plain = simulate(a_config(**terms_of(kind)), tmp_path / "plain")
+    config = a_config(participation=parse_participation(kind), **terms_of(kind))
+    result = simulate(config, tmp_path / "cohorts")
 
     certificate = verified(result)
     assert certificate.claim.epsilon == pytest.approx(plain.certificate.claim.epsilon, rel=1e-12)
@@ -171,7 +177,7 @@ def test_cohorts_are_stated_and_accounted_in_full(tmp_path: Path, kind: str) -> 
 
 @pytest.mark.parametrize("kind", ["fixed-size:100", "shuffled-cohorts:2"])
 def test_a_run_that_was_cut_off_asks_the_same_users_again(tmp_path: Path, kind: str) -> None:
-    config = a_config(participation=parse_participation(kind))
+    config = a_config(participation=parse_participation(kind), **terms_of(kind))
     whole = simulate(config, tmp_path / "run")
     (tmp_path / "run" / "boards" / "board-0002.board").unlink()  # as if killed before it was published
 
@@ -195,7 +201,11 @@ def test_a_sampled_run_is_amplified_in_every_round(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_sampled_run_is_not_resumed_with_another_sampling(tmp_path: Path) -> None:
-    simulate(a_config(participation=parse_participation("fixed-size:100")), tmp_path / "run")
+    first, other = (
+        a_config(participation=parse_participation(kind), **terms_of(kind))
+        for kind in ("fixed-size:100", "fixed-size:99")
+    )
+    simulate(first, tmp_path / "run")
 
     with pytest.raises(InputError, match=re.escape("another 'privacy'")):
-        simulate(a_config(participation=parse_participation("fixed-size:99")), tmp_path / "run", resume=True)
+        simulate(other, tmp_path / "run", resume=True)

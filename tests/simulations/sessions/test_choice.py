@@ -48,6 +48,9 @@ def test_a_recipe_makes_the_same_protocol_again() -> None:
         recipe_of(RunConfig(clients=10), backend="numpy", n_users=100)
 
 
+COHORT: dict[str, object] = {"participation": {"kind": "fixed-size", "size": 9}}
+
+
 @pytest.mark.parametrize(
     ("run", "privacy", "says"),
     [
@@ -57,7 +60,8 @@ def test_a_recipe_makes_the_same_protocol_again() -> None:
         ({"clients": 0, "protocol": "local"}, {}, "run.clients must be"),
         ({"dropout": 0.2, "protocol": "local", "runtime": "flower"}, {}, "needs run.runtime 'engine'"),
         ({"protocol": "a.b:C", "runtime": "in-process"}, {}, "needs run.runtime 'engine'"),
-        ({"protocol": "local"}, {"participation": {"kind": "fixed-size", "size": 9}}, "drawn among rows"),
+        ({"protocol": "local"}, COHORT | {"adjacency": "replace"}, "drawn among rows"),
+        ({}, COHORT, "a user more takes the place of another: set privacy.adjacency"),
         ({"protocol": "local", "masks": "cancelled"}, {"noise": "secure"}, "for simulations"),
     ],
 )

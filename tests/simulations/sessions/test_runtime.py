@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance, FixedSizeCohort
+from fedboard.common.per_user.participation import Attendance, PoissonParticipation
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
@@ -170,7 +170,7 @@ def test_costs_add_up_over_steps_and_sides() -> None:
 
 
 def test_a_round_that_only_some_take_part_in_is_refused() -> None:
-    attendance = Attendance(participation=FixedSizeCohort(10), name="round", noise=SeededNoise(0))
+    attendance = Attendance(participation=PoissonParticipation(0.5), name="round", noise=SeededNoise(0))
     requests = attendance.mark(TASK.requests(LARGE))
 
     for kind in (ProtocolEngine, CancelledEngine):

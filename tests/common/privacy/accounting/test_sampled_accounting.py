@@ -133,7 +133,8 @@ def test_the_order_of_booking_changes_no_digit() -> None:
 )
 def test_other_ways_of_taking_part_are_not_amplified(kind: dict[str, Any]) -> None:
     stated = {**kind, "round": "round-1"}
-    events = [gaussian(3.0, name="a", participation=stated), gaussian(4.0, name="b", participation=stated)]
+    terms = {"adjacency": "replace", "participation": stated}
+    events = [gaussian(3.0, name="a", **terms), gaussian(4.0, name="b", **terms)]
 
     assert epsilon_of_events(events, 1e-5) == epsilon_of(1e-5, mu=compose_events(events))
     assert epsilon_of_events(events, 1e-5) == epsilon_of_events([gaussian(3.0), gaussian(4.0)], 1e-5)
@@ -153,7 +154,8 @@ def test_sampling_never_costs_more_than_asking_everybody() -> None:
 
 def test_events_that_cannot_be_one_round_are_refused() -> None:
     other_terms = [sampled(1.0, name="a"), sampled(1.0, name="b", probability=0.2)]
-    other_kind = gaussian(1.0, participation={"kind": "fixed-size", "size": 3, "round": "round-1"})
+    disjoint = {"kind": "disjoint", "cohort": 0, "cohorts": 2, "round": "round-1"}
+    other_kind = gaussian(1.0, participation=disjoint)
     twice = [sampled(1.0, name="a"), sampled(1.0, name="a")]
 
     for events in (other_terms, [sampled(1.0, name="a"), other_kind]):

@@ -305,8 +305,12 @@ def test_shares_are_not_accounted_with_coins_that_the_server_knows(make_release,
     assert any("poisson" in problem for problem in problems)
     with pytest.raises(PrivacyError, match="poisson"):
         make_release(participation=coins).book(ledger, PRIVATE)
-    for kind in ({"kind": "fixed-size", "size": 3}, {"kind": "disjoint", "cohort": 0, "cohorts": 2}):
-        make_release(name=kind["kind"], participation={**kind, "round": kind["kind"]}).book(ledger, PRIVATE)
+    disjoint = {"kind": "disjoint", "cohort": 0, "cohorts": 2, "round": "disjoint"}
+    make_release(name="disjoint", participation=disjoint).book(ledger, PRIVATE)
+    fixed = {"kind": "fixed-size", "size": 3, "round": "fixed"}
+    assert not event_problems(
+        make_release(participation=fixed, adjacency="replace").event() | {"shares": {"least": 2}}
+    )
 
 
 def test_shares_are_accounted_for_gaussian_noise_only(make_event):

@@ -18,6 +18,7 @@ from fedboard.common.per_user.participation import (
     PoissonParticipation,
 )
 from fedboard.common.per_user.personal import squared_norms
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.protocols.sums.running import RunningSums
@@ -42,7 +43,12 @@ SUMS = [[reply_to(q, source=phone(k), gate=phone(k)) for k in range(4)] for q in
 
 def attendance(participation: Participation) -> Attendance:
     drawn = Attendance(participation=participation, name="round-0", noise=SeededNoise(0))
-    drawn.mark(TASK.requests(FIRST_BOARD))
+    counted = isinstance(participation, FixedSizeCohort)  # is accounted where the number of users is public
+    requests = TASK.requests(FIRST_BOARD)
+    drawn.mark(
+        replace(r, release=replace(r.release, adjacency=Adjacency.REPLACE)) if counted else r
+        for r in requests
+    )
     return drawn
 
 
