@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,7 @@ def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
     header = json.loads(mapped[8 : 8 + header_bytes].tobytes().decode())
     metadata = header.pop("__metadata__")
     description = _checked(json.loads(metadata["fedboard"]))
+    _require_apart(header)
     body = mapped[8 + header_bytes :]
     stored = {name: _array(entry, body) for name, entry in header.items()}
     titles = stored.get("catalogue/titles")
@@ -265,6 +267,13 @@ def _checked(description: Mapping[str, Any]) -> Mapping[str, Any]:
             raise ValueError(f"its {name} cannot be read")
     _canonical(description)
     return description
+
+
+def _require_apart(header: Mapping[str, Any]) -> None:
+    """Each byte belongs to one array, so that a board weighs no more than its file."""
+    places = sorted(tuple(entry["data_offsets"]) for entry in header.values())
+    if any(later[0] < earlier[1] for earlier, later in pairwise(places)):
+        raise ValueError("its arrays overlap")
 
 
 def _array(entry: Mapping[str, Any], body: AnyArray) -> AnyArray:

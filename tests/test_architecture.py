@@ -33,10 +33,17 @@ EXTRAS = {
     },
     "cli": {"rich"},
 }
-FLOWER = ("client/fleet", "server/fleet", "simulations/flower", "common/rounds/flower_record.py")
+FLOWER = (
+    "client/fleet",
+    "server/fleet",
+    "simulations/flower",
+    "common/rounds/flower_parts.py",
+    "common/rounds/flower_record.py",
+)
 """Where Flower, and what speaks HTTP beside it, may be imported."""
 WITH_FLOWER = {"flwr", "httpx", "uvicorn"}
 NEEDED_BY = {
+    "common/rounds/flower_parts.py": ("device", "server"),
     "common/rounds/flower_record.py": ("device", "server"),
     "common/questions": ("optimization",),
     "common": ("sim",),

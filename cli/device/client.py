@@ -58,6 +58,7 @@ def client(config: Path, once: bool) -> None:
             root_certificate=server.ca_certificate,
             private_key=server.node_key,
             poll_seconds=server.poll_seconds,
+            largest=server.max_question_megabytes << 20,
             device=str(config.absolute()),
         ),
         make_client_app(open_configured, refused=tally.refuse),

@@ -31,6 +31,7 @@ from flwr.supercore.date import now
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
+    iterate_object_tree,
     no_object_id_recompute,
 )
 from flwr.supercore.inflatable.inflatable_protobuf_utils import (
@@ -40,24 +41,50 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import (
 )
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectUnavailableError,
-    pull_and_inflate_object_from_tree,
     push_objects,
 )
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 from flwr.supercore.protobuf.client import ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
+from fedboard.client.fleet.bounded_http import bound_responses
+from fedboard.common.errors import FedboardError
+from fedboard.common.rounds.flower_parts import CountedParts, message_of
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
 HEARTBEAT_SECONDS: Final = 10.0
 """A node that is silent for twice as long counts as gone."""
 _PULL_SECONDS: Final = 600.0
-_MOST_OBJECTS: Final = 100_000
+_RESPONSE_BYTES: Final = 6 << 20
+"""Most of one response: Flower cuts a message into parts of 5 MiB, and names 50 000 of them in so much."""
+_AT_ONCE: Final = 2
+"""Parts that are fetched at the same time, each of which is in memory a few times meanwhile."""
+
+
+class UnreadMessageError(FedboardError):
+    """A message came and was not read to its end."""
+
+    def __init__(self, head: Message, code: Refusal) -> None:
+        """Keep what a reply needs.
+
+        Args:
+            head: the message without its content.
+            code: why.
+        """
+        super().__init__(code.value)
+        self.head, self.code = head, code
 
 
 class Connection:
     """One node's requests, each of which may raise what ``httpx`` raises."""
 
     def __init__(
-        self, *, address: str, root_certificate: str, private_key: ec.EllipticCurvePrivateKey
+        self,
+        *,
+        address: str,
+        root_certificate: str,
+        private_key: ec.EllipticCurvePrivateKey,
+        largest: int,
     ) -> None:
         """Make ready; nothing is sent yet.
 
@@ -65,6 +92,7 @@ class Connection:
             address: ``host:port`` of the server.
             root_certificate: PEM text of the authority that vouches for it.
             private_key: the node's, on a NIST curve; its public half is registered at the server.
+            largest: most bytes of a message that is taken.
         """
         trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusted.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -72,6 +100,8 @@ class Connection:
         self._client = FleetHttpClient(
             f"https://{address}", interceptors=[_Signature(private_key)], verify=trusted, timeout=30.0
         )
+        bound_responses(self._client._client, largest=_RESPONSE_BYTES)
+        self._largest = largest + largest // 64 + (1 << 16)  # with what Flower writes around it
         self._public_key = public_key_to_bytes(private_key.public_key())
         self._node = Node()
 
@@ -94,30 +124,34 @@ class Connection:
     def receive(self) -> Message | None:
         """The next message for this node, complete, or None where there is none.
 
+        Memory: at most four times the largest message, whatever comes, and 64 MiB.
+
         Raises:
+            UnreadMessageError: it is too large, or is made of other parts than ours.
             ValueError: what came is not a message.
         """
         answer = self._client.PullMessages(PullMessagesRequest(node=self._node))
         if not answer.messages_list:
             return None
-        run = message_from_proto(answer.messages_list[0]).metadata.run_id
-        tree = answer.message_object_trees[0]
-        if tree.ByteSize() > _MOST_OBJECTS * 64:
-            raise ValueError("a message of too many parts")
-        message = pull_and_inflate_object_from_tree(
-            tree,
-            _patient(make_pull_object_fn_protobuf(self._client.PullObject, self._node, run)),
-            _careless(
-                make_confirm_message_received_fn_protobuf(
-                    self._client.ConfirmMessageReceived, self._node, run
-                )
-            ),
-            return_type=Message,
-            max_time=_PULL_SECONDS,
-            initial_backoff=0.1,
-        )
-        message.metadata.__dict__["_message_id"] = tree.object_id
-        return message
+        head, tree = message_from_proto(answer.messages_list[0]), answer.message_object_trees[0]
+        name, run = tree.object_id, head.metadata.run_id
+        head.metadata.__dict__["_message_id"] = name
+        pull = _patient(make_pull_object_fn_protobuf(self._client.PullObject, self._node, run))
+        try:
+            parts = list(dict.fromkeys(part.object_id for part in iterate_object_tree(tree)))
+            counted = CountedParts(pull, self._largest)
+            contents = counted.all(parts, tries=None, seconds=_PULL_SECONDS, at_once=_AT_ONCE)
+        except RefusedError as refused:
+            self._confirm(name, run)
+            raise UnreadMessageError(head, refused.code) from None
+        self._confirm(name, run)
+        return message_of(contents, name)
+
+    def _confirm(self, name: str, run: int) -> None:
+        """Without the receipt the server only forgets the message later."""
+        with suppress(httpx.HTTPError, RefusedError):
+            confirmed = self._client.ConfirmMessageReceived
+            make_confirm_message_received_fn_protobuf(confirmed, self._node, run)(name)
 
     def send(self, reply: Message, *, seconds: float) -> None:
         """Hand in a reply.
@@ -162,16 +196,6 @@ def _patient(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
             raise ObjectUnavailableError(object_id) from None
 
     return patiently
-
-
-def _careless(confirm: Callable[[str], None]) -> Callable[[str], None]:
-    """Go on without the receipt: it only lets the server forget the message sooner."""
-
-    def carelessly(object_id: str) -> None:
-        with suppress(httpx.HTTPError):
-            confirm(object_id)
-
-    return carelessly
 
 
 class _Signature:

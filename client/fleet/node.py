@@ -23,11 +23,14 @@ from flwr.app.user_config import UserConfig
 from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedboard.client.answering.asker import LARGEST_QUESTION
 from fedboard.client.boards.authority import read_authority
-from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection
+from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
 from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import load_private_key
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.flower_record import record_of
 from fedboard.common.wire.refusals import Refusal
 
 ClientCallable: TypeAlias = Callable[[Message, Context], Message]
@@ -70,6 +73,8 @@ class NodeSettings:
     """The node's key, as ``fedboard keys node`` makes it."""
     poll_seconds: float = 1.0
     """Mean time between two requests for work; in [0.05, 3600]. A round waits that long for this device."""
+    largest: int = LARGEST_QUESTION
+    """Most bytes of a message that is taken; a larger one is not read."""
     device: str | None = None
     """What the app finds as ``node_config["device"]``."""
 
@@ -141,6 +146,7 @@ class WarmNode:
             address=settings.server,
             root_certificate=read_authority(settings.root_certificate),
             private_key=load_private_key(settings.private_key),
+            largest=settings.largest,
         )
         self._context: Context | None = None
         self._unsent: tuple[Message, float] | None = None
@@ -196,16 +202,31 @@ class WarmNode:
     def _work(self) -> bool:
         """Send the answer that waits, or make the next one. False where there is nothing to do."""
         if self._unsent is None:
-            message = self._connection.receive()
-            if message is None:
-                return False
-            began = time.monotonic()
-            self._unsent = (self._answer(message), time.monotonic() - began)
+            try:
+                message = self._connection.receive()
+            except UnreadMessageError as unread:
+                self._unsent = (self._refusal(unread), 0.0)
+            else:
+                if message is None:
+                    return False
+                began = time.monotonic()
+                self._unsent = (self._answer(message), time.monotonic() - began)
         reply, seconds = self._unsent
         self._connection.send(reply, seconds=seconds)
         self._unsent = None
         self.tally.answered += 1
         return True
+
+    def _refusal(self, unread: UnreadMessageError) -> Message:
+        self._belong_to(unread.head.metadata.run_id)
+        self.tally.asked += 1
+        self.tally.refuse(unread.code)
+        return Message(record_of(refusal(unread.code)), reply_to=unread.head)
+
+    def _belong_to(self, run: int) -> None:
+        """Flower asks the process for the run that a message belongs to."""
+        TaskIdentity.run_id, TaskIdentity.task_id = run, 0
+        TaskIdentity.node_id = self._connection.node_id
 
     def _answer(self, message: Message) -> Message:
         run, node = message.metadata.run_id, self._connection.node_id
@@ -214,7 +235,7 @@ class WarmNode:
             self._context = Context(
                 run_id=run, node_id=node, node_config=config, state=RecordDict(), run_config={}
             )
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run, node, 0
+        self._belong_to(run)
         self.tally.asked += 1
         reply = answered(self._app, message, self._context)
         self.tally.failed += reply.has_error()

@@ -77,6 +77,31 @@ def test_a_board_that_was_cut_short_is_refused(tmp_path: Path, kept: int) -> Non
         Board.load(tmp_path / "cut.board")
 
 
+def misplaced(content: bytes, **arrays: list[int]) -> bytes:
+    """The same file, whose header says that these arrays are elsewhere in it."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    for name, offsets in arrays.items():
+        entry = header[f"array/{name}"]
+        entry["data_offsets"] = offsets
+        entry["shape"] = [offsets[1] - offsets[0]]
+    encoded = json.dumps(header).encode()
+    return len(encoded).to_bytes(8, "little") + encoded + content[8 + length :]
+
+
+def test_arrays_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    """Else a file of one megabyte could name them a million times, and each name costs them once more."""
+    content = a_board().to_bytes()
+    path = tmp_path / "b.board"
+    path.write_bytes(misplaced(content, learnt=[24, 27]))
+    assert Board.load(path).arrays["learnt"].tolist() == [1, 1, 1]
+
+    for place in ([23, 26], [0, 1], [0, 27]):
+        path.write_bytes(misplaced(content, learnt=place))
+        with pytest.raises(InputError, match="overlap"):
+            Board.load(path)
+
+
 @pytest.mark.parametrize("content", [b"not a board at all, but long enough to look", b"\xff" * 64])
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "other").write_bytes(content)

@@ -2,87 +2,23 @@
 
 Flower hands a reply over once it is announced, and then waits up to two hours for its parts: one device that is
 switched off in the middle would hold up the whole round. So a reply of which parts are missing is set aside here,
-and its node is asked again like any other that has not answered. Nor does Flower ask how large a reply is before
-it puts it together in memory: here bytes are counted as they come, and as they will be once they are put together,
-for an array may name the same part a million times.
+and its node is asked again like any other that has not answered. What it weighs is counted before it is put
+together (``fedboard.common.rounds.flower_parts``).
 """
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Lock
 
 import httpx
-from flwr.app import Array, Message
-from flwr.supercore.inflatable.inflatable_object import (
-    get_object_body,
-    get_object_head_values_from_object_content,
-)
-from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectPullError,
-    ObjectUnavailableError,
-    inflate_object_from_contents,
-    pull_objects,
-)
+from flwr.app import Message
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.superlink.grid import http_grid
 
-from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.rounds.flower_parts import CountedParts, message_of
 
 _TOGETHER_BYTES = 1 << 28
 """Of the replies that one look brings, unless a single one may be larger."""
-_PART_BYTES = 256
-"""What a part costs besides its content."""
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Fetches parts, up to so many bytes; from several threads."""
-
-    pull: Callable[[str], bytes]
-    limit: int
-    taken: int = 0
-    missing: list[str] = field(default_factory=list)
-    _lock: Lock = field(default_factory=Lock)
-
-    def __call__(self, part: str) -> bytes:
-        if self.taken >= self.limit:
-            raise RefusedError(Refusal.TOO_LARGE)
-        try:
-            content = self.pull(part)
-        except ObjectUnavailableError:
-            self.missing.append(part)
-            raise
-        with self._lock:
-            self.taken += len(content) + _PART_BYTES
-        if self.taken > self.limit:
-            raise RefusedError(Refusal.TOO_LARGE)
-        return content
-
-    def all(self, parts: list[str]) -> dict[str, bytes]:
-        """The content of these parts, which together make no more than the limit.
-
-        Raises:
-            ObjectPullError: one is missing.
-            RefusedError: they are too large.
-            Exception: one cannot be read.
-        """
-        contents = pull_objects(parts, self, max_tries_per_object=1)
-        self.taken = max(self.taken, _put_together(contents))
-        if self.taken > self.limit:
-            raise RefusedError(Refusal.TOO_LARGE)
-        return contents
-
-
-def _put_together(contents: dict[str, bytes]) -> int:
-    """Bytes of all arrays."""
-    total = 0
-    for content in contents.values():
-        kind, parts, _ = get_object_head_values_from_object_content(content)
-        if kind == Array.__qualname__:
-            order = json.loads(get_object_body(content, Array))["arraychunk_ids"]
-            total += sum(len(contents[parts[number]]) for number in order)
-    return total
 
 
 @dataclass(slots=True)
@@ -103,18 +39,14 @@ class Upload:
             RefusedError: it is too large.
             Exception: Flower cannot read it.
         """
-        counted = _Counted(self.pull, self.largest)
+        counted = CountedParts(self.pull, self.largest)
         what_was_missing_first = sorted(self.parts, key=lambda part: part not in self._missing)
         try:
             contents = counted.all(what_was_missing_first)
         except ObjectPullError:
             self._missing = counted.missing
             return None
-        found = inflate_object_from_contents(self.parts[-1], contents)
-        if not isinstance(found, Message):
-            raise TypeError("a reply that is no message")
-        found.metadata.__dict__["_message_id"] = self.parts[-1]
-        return found
+        return message_of(contents, self.parts[-1])
 
 
 @dataclass(slots=True)
@@ -150,7 +82,7 @@ def limit_look(largest: int | None) -> None:
 
 
 def _pulled_at_once(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
-    counted = _Counted(pull_object_fn, min(_look.largest, _look.left))
+    counted = CountedParts(pull_object_fn, min(_look.largest, _look.left))
     try:
         contents = counted.all(object_ids)
     except (OSError, httpx.HTTPError):

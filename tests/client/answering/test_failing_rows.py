@@ -33,6 +33,7 @@ from tests.client.answering.test_rounds import (
     respond_of,
     rows_of,
 )
+from tests.client.asking import signed
 from tests.client.certified_boards import Device as CertifiedDevice
 from tests.client.certified_boards import Ratings, certified_boards, refused
 from tests.common.tasks.conftest import N_USERS, population
@@ -230,7 +231,7 @@ def test_a_device_counts_refusals_that_its_gate_never_saw(
     board = certified_boards(tmp_path, TASK)[0]
     device = CertifiedDevice(tmp_path / "device", POLICY)
     assert device.code(board, form="sparse") is Refusal.WRONG_FORM
-    assert refused(device.reply(b"?")) is Refusal.MALFORMED
+    assert refused(device.reply(signed(b"?"))) is Refusal.MALFORMED
     assert refused(device.reply(a_question(board, reply_key=bytes(32)))) is Refusal.MALFORMED
     failing_on(lambda cohort: True)
     assert device.code(board) is Refusal.BAD_BOARD
@@ -244,7 +245,7 @@ def test_a_count_that_cannot_be_written_changes_nothing_that_is_said() -> None:
         def note(self, code: Refusal) -> None:
             raise OSError(SECRET)
 
-    assert code_of(respond_of(Full(), b"?")) is Refusal.MALFORMED
+    assert code_of(respond_of(Full(), signed(b"?"))) is Refusal.MALFORMED
     assert code_of(respond_of(Full(), a_question(form="sparse"))) is Refusal.WRONG_FORM
     assert code_of(respond_of(Full(broken={"admit": OSError()}), a_question())) is Refusal.INTERNAL
 

@@ -1,0 +1,129 @@
+"""The parts of a message as Flower carries them: counted as they come, and weighed before they are put together.
+
+Flower cuts a message into named parts and does not ask how large it is before it puts it together in memory: an
+array may name the same part a million times, so that one megabyte on the wire becomes a terabyte. Both sides
+therefore fetch parts here, up to a limit, and count what an array will be before it is made. A message of ours is
+made of few kinds of parts; any other kind is refused unread.
+
+Memory: at most three times the limit, beside the few parts that are under way.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app.message.arraychunk import ArrayChunk
+from flwr.supercore.inflatable.inflatable_object import (
+    get_object_body,
+    get_object_head_values_from_object_content,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectUnavailableError,
+    inflate_object_from_contents,
+    pull_objects,
+)
+
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+PART_BYTES = 256
+"""What a part costs besides its content."""
+_KINDS = frozenset(kind.__qualname__ for kind in (Message, RecordDict, ArrayRecord, Array, ArrayChunk))
+
+
+@dataclass(slots=True)
+class CountedParts:
+    """Fetches the parts of one message, up to so many bytes; from several threads."""
+
+    pull: Callable[[str], bytes]
+    """Gives a part by its name, or raises what Flower's own does."""
+    limit: int
+    """Most bytes, as they come and as they are put together."""
+    taken: int = 0
+    missing: list[str] = field(default_factory=list)
+    """Parts that are not there yet."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def __call__(self, part: str) -> bytes:
+        """Fetch one.
+
+        Raises:
+            RefusedError: ``too-large``.
+            Exception: what ``pull`` raises.
+        """
+        if self.taken >= self.limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        try:
+            content = self.pull(part)
+        except ObjectUnavailableError:
+            self.missing.append(part)
+            raise
+        with self._lock:
+            self.taken += len(content) + PART_BYTES
+        if self.taken > self.limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        return content
+
+    def all(
+        self, parts: list[str], *, tries: int | None = 1, seconds: float | None = None, at_once: int = 8
+    ) -> dict[str, bytes]:
+        """The content of these parts, which together make no more than the limit.
+
+        Args:
+            parts: their names.
+            tries: how often a part is asked for that is not there yet; None: until the time is over.
+            seconds: how long that may take; None: without end.
+            at_once: how many parts are fetched at the same time.
+
+        Raises:
+            ObjectPullError: one is missing.
+            RefusedError: they are too large, or one is of a kind that no message of ours has.
+            Exception: one cannot be read.
+        """
+        contents = pull_objects(
+            parts,
+            self,
+            max_concurrent_pulls=at_once,
+            max_time=seconds,
+            max_tries_per_object=tries,
+            initial_backoff=0.1,
+        )
+        self.taken = max(self.taken, _put_together(contents))
+        if self.taken > self.limit:
+            raise RefusedError(Refusal.TOO_LARGE)
+        return contents
+
+
+def message_of(contents: dict[str, bytes], name: str) -> Message:
+    """The message that these parts make.
+
+    Args:
+        contents: as ``CountedParts.all`` gave them; parts are taken out as they are put together.
+        name: of the part that is the message itself.
+
+    Raises:
+        TypeError: it is no message.
+        Exception: Flower cannot read it.
+    """
+    found = inflate_object_from_contents(name, contents)
+    if not isinstance(found, Message):
+        raise TypeError("parts that make no message")
+    found.metadata.__dict__["_message_id"] = name
+    return found
+
+
+def _put_together(contents: Mapping[str, bytes]) -> int:
+    """Bytes of all arrays, as Flower will make them."""
+    total = 0
+    for content in contents.values():
+        kind, parts, _ = get_object_head_values_from_object_content(content)
+        if kind not in _KINDS:
+            raise RefusedError(Refusal.MALFORMED)
+        if kind == Array.__qualname__:
+            order = json.loads(get_object_body(content, Array))["arraychunk_ids"]
+            total += sum(len(contents[parts[number]]) for number in order)
+    return total
+
+
+__all__ = ["PART_BYTES", "CountedParts", "message_of"]
