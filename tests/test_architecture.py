@@ -10,13 +10,16 @@ import pytest
 from fedboard.cli.failures import _EXTRAS
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("common", "client", "server", "simulations", "cli")
+FOLDERS = ("common", "client", "server", "simulations", "cli", "api")
+FACE = {path.stem for path in (ROOT / "api").glob("*.py")} - {"__init__"}
+"""Modules of ``api/``, which is mapped as the package ``fedboard`` itself."""
 MAY_IMPORT = {
     "common": {"common"},
     "client": {"common", "client"},
     "server": {"common", "server"},
     "simulations": {"common", "client", "server", "simulations"},
     "cli": {"common", "client", "server", "simulations", "cli"},
+    "api": {"common", "client", "server", "simulations", *FACE},
 }
 BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy", "scipy"}
 EXTRAS = {
@@ -32,6 +35,7 @@ EXTRAS = {
         "pyarrow",
     },
     "cli": {"rich"},
+    "api": set(),
 }
 FLOWER = (
     "client/fleet",
@@ -51,6 +55,7 @@ NEEDED_BY = {
     "server": ("server",),
     "simulations": ("sim",),
     "cli": ("sim",),
+    "api": ("sim",),
 }
 """Which extra installs what a place imports beyond the base install; the first that fits counts."""
 DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio"}
@@ -91,8 +96,8 @@ def test_imports_point_one_way(folder: str) -> None:
     for path in sources(folder):
         for module in imported_modules(path):
             if module.startswith("fedboard"):
-                target = module.split(".")[1] if "." in module else "fedboard"
-                assert target in MAY_IMPORT[folder] | {"fedboard"}, f"{path} imports {module}"
+                target = module.split(".")[1] if "." in module else "api"
+                assert target in MAY_IMPORT[folder], f"{path} imports {module}"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -169,7 +174,7 @@ def test_the_package_list_is_what_is_on_disk() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     listed = set(settings["tool"]["setuptools"]["packages"])
     on_disk = {
-        "fedboard." + ".".join(path.parent.relative_to(ROOT).parts)
+        ".".join(("fedboard", *path.parent.relative_to(ROOT).parts)).replace("fedboard.api", "fedboard")
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("__init__.py")
     }
@@ -193,3 +198,9 @@ def test_tests_mirror_the_folders() -> None:
 def test_files_stay_small(folder: str) -> None:
     for path in sources(folder):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 500, f"{path} has outgrown one idea"
+
+
+def test_the_public_face_imports_nothing_before_it_is_used() -> None:
+    at_import = imported_modules(ROOT / "api" / "__init__.py", top_level_only=True)
+
+    assert at_import == {"importlib", "typing"}

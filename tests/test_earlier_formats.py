@@ -12,9 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.cli.guarantee.evidence import read_evidence
-from fedboard.cli.guarantee.ledger_checks import find_subject, verify_ledger
-from fedboard.cli.guarantee.verification import verify_evidence
 from fedboard.client.boards.check import check_source
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.boards.sources import FolderSource
@@ -22,6 +19,9 @@ from fedboard.client.device.config import load_device
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.own_ratings import open_own
 from fedboard.client.device.status import status_of
+from fedboard.client.guarantee.evidence import read_evidence
+from fedboard.client.guarantee.ledger_checks import find_subject, verify_ledger
+from fedboard.client.guarantee.verification import verify_evidence
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import PinnedKey

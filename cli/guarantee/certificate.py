@@ -11,7 +11,7 @@ from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.cli.guarantee.evidence import Evidence
+    from fedboard.client.guarantee.evidence import Evidence
     from fedboard.common.certificate import Certificate, Finding
     from fedboard.common.protection import Protection
 
@@ -33,7 +33,7 @@ def show(target: Path, as_json: bool) -> None:
 
     The first line says whether it is private at all.
     """
-    from fedboard.cli.guarantee.evidence import read_evidence
+    from fedboard.client.guarantee.evidence import read_evidence
 
     evidence = read_evidence(target)
     if as_json:
@@ -57,8 +57,8 @@ def verify(target: Path, simulation: bool, as_json: bool) -> int:
     The exit code is 0 only if all of it holds and all noise is private. It is 1 if anything fails, and 5 if all
     holds but noise follows from a seed, which is no guarantee to anybody.
     """
-    from fedboard.cli.guarantee.evidence import read_evidence
-    from fedboard.cli.guarantee.verification import verify_evidence
+    from fedboard.client.guarantee.evidence import read_evidence
+    from fedboard.client.guarantee.verification import verify_evidence
     from fedboard.common.protection import protection_of
 
     evidence = read_evidence(target)

@@ -9,7 +9,7 @@ import click
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.cli.guarantee.ledger_checks import Verdict
+    from fedboard.client.guarantee.ledger_checks import Verdict
 
 _TARGET = click.argument("target", metavar="RUN|FILE", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
@@ -25,7 +25,7 @@ def ledger() -> None:
 @_TARGET
 def show(target: Path) -> None:
     """Print what is booked in RUN (a run directory) or FILE (the ledger of a run, a device or a population)."""
-    from fedboard.cli.guarantee.ledger_checks import find_subject
+    from fedboard.client.guarantee.ledger_checks import find_subject
     from fedboard.common.privacy.ledger.chain_rows import POPULATION
 
     subject = find_subject(target)
@@ -53,7 +53,7 @@ def verify(target: Path, heads: tuple[str, ...], as_json: bool) -> None:
     one, --head gives one); an owner who rewrites the whole file and every head that was ever published; anything
     that was published without being booked.
     """
-    from fedboard.cli.guarantee.ledger_checks import LIMITS, find_subject, verify_ledger
+    from fedboard.client.guarantee.ledger_checks import LIMITS, find_subject, verify_ledger
 
     verdict = verify_ledger(find_subject(target), heads)
     if as_json:
@@ -141,7 +141,7 @@ def _identity(run: str) -> str:
 
 
 def _verdict_text(verdict: "Verdict") -> str:
-    from fedboard.cli.guarantee.ledger_checks import LIMITS
+    from fedboard.client.guarantee.ledger_checks import LIMITS
 
     lines = [f"FAILED  {finding.check}: {finding.detail}" for finding in verdict.failed]
     n_checks = len(verdict.findings)

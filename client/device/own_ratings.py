@@ -30,26 +30,30 @@ class OwnView:
     """Ratings of hers that this board cannot use: not in its catalogue, or not on its range. Private."""
 
 
-def open_own(ratings: Path, place: Path | None) -> OwnView:
+def open_own(ratings: Path, place: Path | Board | None) -> OwnView:
     """Open a person's ratings beside a board.
 
     Args:
         ratings: a CSV file, a rating store, or a device's configuration (``.toml``).
-        place: a board file, run directory or cache; for a device it may be left out, its own cache is taken.
+        place: a board, board file, run directory or cache; a device may leave it out, its own cache is taken.
 
     Raises:
         InputError: one of them cannot be used as it is.
     """
     if ratings.suffix == ".toml":
         config, store = _of_device(ratings)
-        return _from_store(store, _board_of(config) if place is None else open_board(place))
+        return _from_store(store, _board_of(config) if place is None else _opened(place))
     if place is None:
         raise InputError("give a board too: a board file, or the directory of a run")
-    board = open_board(place)
+    board = _opened(place)
     if is_store(ratings):
         return _from_store(ratings, board)
     own = read_own_ratings(ratings, board.catalogue, rating_range=rating_range_of(board))
     return OwnView(board=board, own=own, left_out=0)
+
+
+def _opened(place: Path | Board) -> Board:
+    return place if isinstance(place, Board) else open_board(place)
 
 
 def is_store(path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -29,18 +29,44 @@ def read_own_ratings(path: Path, catalogue: Catalogue, *, rating_range: tuple[fl
         InputError: a line that cannot be used as it is; names file, line and remedy. It quotes the file, so
             it is for the person at the keyboard only.
     """
+    rows = rating_rows(path, needed=("item",) if rating_range is None else ("item", "rating"))
+    own = own_ratings(
+        ((place, row["item"], row.get("rating", "")) for place, row in rows),
+        catalogue,
+        rating_range=rating_range,
+    )
+    if own.n_ratings == 0:
+        raise InputError(f"{path}: no ratings in it; one line per item is needed, below the header")
+    return own
+
+
+def own_ratings(
+    rows: Iterable[tuple[str, str, object]], catalogue: Catalogue, *, rating_range: tuple[float, float] | None
+) -> Cohort:
+    """A person's ratings by what she calls the items.
+
+    Args:
+        rows: of each rating where it stands, for messages; the item's id or title; the rating, a number or its
+            text. Private.
+        catalogue: of the board.
+        rating_range: as for ``read_own_ratings``; where it is None no rating is looked at.
+
+    Returns:
+        A cohort of one, perhaps without ratings. Private: it stays on the device.
+
+    Raises:
+        InputError: as for ``read_own_ratings``.
+    """
     index = ItemIndex(catalogue)
     rated: dict[int, float] = {}
-    for place, row in rating_rows(path, needed=("item",) if rating_range is None else ("item", "rating")):
+    for place, name, rating in rows:
         try:
-            item = index.find(row["item"])
+            item = index.find(name)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
         if item in rated:
-            raise InputError(f"{place}: item {row['item']!r} is listed twice; keep one line per item")
-        rated[item] = 1.0 if rating_range is None else parse_rating(row["rating"], rating_range, place)
-    if not rated:
-        raise InputError(f"{path}: no ratings in it; one line per item is needed, below the header")
+            raise InputError(f"{place}: item {name!r} is listed twice; keep one line per item")
+        rated[item] = 1.0 if rating_range is None else parse_rating(rating, rating_range, place)
     return _cohort_of_one(rated, catalogue.n_items)
 
 
@@ -95,15 +121,15 @@ def _columns(
     return {name: names.index(name) for name in (*needed, *optional) if name in names}
 
 
-def parse_rating(text: str, rating_range: tuple[float, float], place: str) -> float:
+def parse_rating(text: object, rating_range: tuple[float, float], place: str) -> float:
     """A rating on a public range.
 
     Raises:
         InputError: not a number, or outside; names the place.
     """
     try:
-        rating = float(text)
-    except ValueError:
+        rating = float(text)  # type: ignore[arg-type]  # whatever is no number is refused here
+    except (TypeError, ValueError):
         rating = math.nan
     low, high = rating_range
     if not low <= rating <= high:
@@ -121,4 +147,4 @@ def _cohort_of_one(rated: Mapping[int, float], n_items: int) -> Cohort:
     )
 
 
-__all__ = ["parse_rating", "rating_rows", "read_own_ratings"]
+__all__ = ["own_ratings", "parse_rating", "rating_rows", "read_own_ratings"]

@@ -2,10 +2,9 @@
 
 import hashlib
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-
-from fedboard import common, server, simulations
 
 _WITHOUT_EFFECT = ("audit", "drawing", "report")
 """Folders of ``simulations`` that never change what is measured."""
@@ -23,8 +22,8 @@ def source_digest() -> str:
     Numbers that were kept from an earlier call are compared with new ones only where this is the same.
     """
     digest = hashlib.sha256()
-    for package in (common, server, simulations):
-        root = Path(str(package.__file__)).parent
+    for package in ("common", "server", "simulations"):
+        root = Path(str(import_module(f"fedboard.{package}").__file__)).parent
         for path in sorted(root.rglob("*.py")):
             relative = path.relative_to(root)
             if relative.parts[0] not in _WITHOUT_EFFECT:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedboard.cli.guarantee.evidence import population_of
+from fedboard.client.guarantee.evidence import population_of
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError, PrivacyError, StorageError

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedboard.cli.guarantee.account_sources import Account
+from fedboard.client.guarantee.account_sources import Account
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.budget_filter import budget_epsilon

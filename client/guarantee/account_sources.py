@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedboard.cli.guarantee.evidence import read_evidence
+from fedboard.client.guarantee.evidence import read_evidence
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.plan import apart, planned_event, planned_events

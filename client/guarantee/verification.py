@@ -4,8 +4,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedboard.cli.guarantee.evidence import Evidence
-from fedboard.cli.guarantee.ledger_checks import account_findings, commitment_finding
+from fedboard.client.guarantee.evidence import Evidence
+from fedboard.client.guarantee.ledger_checks import account_findings, commitment_finding
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import FedboardError, InputError

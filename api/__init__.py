@@ -1,0 +1,89 @@
+"""fedboard: recommendation that learns from everybody and collects from nobody.
+
+    import fedboard
+
+    result = fedboard.simulate(epsilon=5.0, data="synthetic", out="runs/first")
+    print(result.certificate.claim)
+    board = fedboard.load_board("runs/first")
+    print(fedboard.recommend({"1": 5.0}, board, k=10))
+
+What is listed here is the public face; everything deeper (``fedboard.common``, ...) may change. Names are looked
+up when they are used, so ``import fedboard`` costs a device nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedboard.accounting import epsilon, noise_multiplier
+    from fedboard.catalogues import algorithms, protocols
+    from fedboard.checking import Verification, verify
+    from fedboard.common import errors
+    from fedboard.common.board import Board
+    from fedboard.common.certificate import Certificate
+    from fedboard.common.privacy.accounting.budget import Budget
+    from fedboard.common.privacy.ledger.ledger import Ledger
+    from fedboard.recommending import explain, load_board, neighbours, recommend
+
+    __version__: str
+
+_PLACES = {
+    "Board": "fedboard.common.board",
+    "Budget": "fedboard.common.privacy.accounting.budget",
+    "Certificate": "fedboard.common.certificate",
+    "Ledger": "fedboard.common.privacy.ledger.ledger",
+    "Verification": "fedboard.checking",
+    "algorithms": "fedboard.catalogues",
+    "epsilon": "fedboard.accounting",
+    "explain": "fedboard.recommending",
+    "load_board": "fedboard.recommending",
+    "neighbours": "fedboard.recommending",
+    "noise_multiplier": "fedboard.accounting",
+    "protocols": "fedboard.catalogues",
+    "recommend": "fedboard.recommending",
+    "verify": "fedboard.checking",
+}
+"""Name -> module that has it."""
+
+
+if not TYPE_CHECKING:  # a checker knows every name, so that it finds a misspelt one
+
+    def __getattr__(name: str) -> Any:
+        """Look a name up at its first use."""
+        if name == "errors":
+            return import_module("fedboard.common.errors")
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("fedboard")
+        if name not in _PLACES:
+            raise AttributeError(
+                f"module 'fedboard' has no attribute {name!r}; it offers {', '.join(__all__)}"
+            )
+        found = getattr(import_module(_PLACES[name]), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    """What is offered."""
+    return [*__all__, "__version__"]
+
+
+__all__ = [
+    "Board",
+    "Budget",
+    "Certificate",
+    "Ledger",
+    "Verification",
+    "algorithms",
+    "epsilon",
+    "errors",
+    "explain",
+    "load_board",
+    "neighbours",
+    "noise_multiplier",
+    "protocols",
+    "recommend",
+    "verify",
+]

@@ -1,0 +1,89 @@
+"""What a guarantee costs: noise for an epsilon, epsilon for a plan or for what was published."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fedboard.client.guarantee.account_answers import epsilon_answer, noise_answer, planned
+from fedboard.client.guarantee.account_sources import plan_account, read_account
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.adjacency import Adjacency
+
+DELTA = 1e-5
+"""Where nothing else is stated."""
+
+
+def noise_multiplier(
+    *,
+    epsilon: float,
+    delta: float = DELTA,
+    releases: int = 1,
+    poisson: float | None = None,
+) -> float:
+    """The noise multiplier of each of some equal Gaussian releases, so that together they cost at most epsilon.
+
+    Args:
+        epsilon: of all together; > 0.
+        delta: probability that the bound fails; in (0, 1), well below one over the number of users.
+        releases: how many; >= 1.
+        poisson: where each user takes part in a release by a secret coin, its probability.
+
+    Returns:
+        Deviation of the noise over the sensitivity. Exact, by the composition of Gaussian mechanisms; sampled
+        releases by loss distributions, which needs the extra ``server``.
+
+    Raises:
+        InputError: a number out of its range.
+        PrivacyError: a budget that cannot be met.
+    """
+    if releases < 1:
+        raise InputError(f"releases must be a whole number >= 1, got {releases}")
+    answer = noise_answer(epsilon, delta, dict.fromkeys(_names(releases), 1.0 / releases), poisson=poisson)
+    found: float = answer["noise_multipliers"]["release-1"]
+    return found
+
+
+def epsilon(
+    source: str | Path | Mapping[str, float] | None = None,
+    *,
+    noise_multiplier: float | None = None,
+    releases: int = 1,
+    delta: float | None = None,
+    poisson: float | None = None,
+    adjacency: str = "add-remove",
+) -> float:
+    """What releases cost together.
+
+    Args:
+        source: a run directory, a ledger, a board or a certificate; or a plan: release name -> noise multiplier.
+            A round's releases are named ``round-1/...``.
+        noise_multiplier: instead of a source, of each of some equal releases.
+        releases: how many of them; >= 1.
+        delta: where epsilon is stated; default: what the source states, else 1e-5.
+        poisson: as for ``noise_multiplier``; for equal releases alone.
+        adjacency: of a plan, ``add-remove`` or ``replace``; what is booked states its own.
+
+    Raises:
+        InputError: neither or both of source and noise_multiplier, or a source that cannot be read.
+        PrivacyError: a ledger that was tampered with, or a release that is not sound.
+    """
+    if (source is None) == (noise_multiplier is None):
+        raise InputError("give either a source or noise_multiplier=Z with releases=N")
+    if source is not None and poisson is not None:
+        raise InputError("poisson goes with noise_multiplier")
+    at = Adjacency(adjacency)
+    if source is None:
+        equal = dict.fromkeys(_names(releases), float(noise_multiplier or 0))
+        taken = plan_account(planned(equal, poisson), at, label="this plan")
+    elif isinstance(source, Mapping):
+        taken = plan_account(source, at, label="this plan")
+    else:
+        taken = read_account(Path(source), at)
+    cost: float = epsilon_answer(taken, delta or taken.delta or DELTA)["epsilon"]
+    return cost
+
+
+def _names(releases: int) -> list[str]:
+    return [f"release-{number}" for number in range(1, releases + 1)]
+
+
+__all__ = ["DELTA", "epsilon", "noise_multiplier"]

@@ -1,0 +1,94 @@
+"""Recomputing what was promised: of a run, a board or a certificate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedboard.client.guarantee.evidence import Evidence, read_evidence
+from fedboard.client.guarantee.verification import verify_evidence
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate, Finding
+from fedboard.common.errors import InputError
+from fedboard.common.protection import Protection, protection_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verification:
+    """What was checked, and what came of it. ``bool()`` is ``private``: it holds, and nobody can remove the noise.
+
+    Not guaranteed: that nothing else was published, or that the code ran as stated.
+    """
+
+    findings: tuple[Finding, ...]
+    """One per check, passed or not."""
+    protection: Protection
+    """What the releases say of the noise."""
+    what: str
+    """What was at hand."""
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        """The checks that did not pass; none where it holds."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check passed."""
+        return not self.failed
+
+    @property
+    def private(self) -> bool:
+        """Whether it holds and no seed reproduces any of the noise; False for every simulation."""
+        return self.holds and self.protection is Protection.PRIVATE
+
+    def __bool__(self) -> bool:
+        """As ``private``."""
+        return self.private
+
+    def __repr__(self) -> str:
+        """One line; what failed on lines of its own."""
+        if self.failed:
+            lines = [f"  FAILED  {finding.check}: {finding.detail}" for finding in self.failed]
+            head = (
+                f"{len(self.failed)} of {len(self.findings)} checks failed: do not rely on this certificate"
+            )
+            return "\n".join([f"<Verification: NOT PROVEN: {head}>", *lines])
+        return (
+            f"<Verification: all {len(self.findings)} checks passed: {self.what}; {self.protection.verdict}>"
+        )
+
+
+def verify(target: "str | Path | Board | Certificate") -> Verification:
+    """Recompute every number of a certificate from the ones that it follows from.
+
+    Args:
+        target: a run directory (with its ledger and all its boards), a board file, a ``certificate.json``, or a
+            board, certificate or run at hand.
+
+    Raises:
+        InputError: no certificate there, or one that cannot be read.
+    """
+    evidence = _evidence(target)
+    return Verification(
+        findings=tuple(verify_evidence(evidence)),
+        protection=protection_of(evidence.certificate.releases),
+        what=_what(evidence),
+    )
+
+
+def _evidence(target: "str | Path | Board | Certificate") -> Evidence:
+    if isinstance(target, Certificate):
+        return Evidence(certificate=target)
+    if isinstance(target, Board):
+        if target.certificate is None:
+            raise InputError("this board carries no certificate")
+        return Evidence(certificate=Certificate.from_dict(dict(target.certificate)), board=target)
+    return read_evidence(Path(target))
+
+
+def _what(evidence: Evidence) -> str:
+    if evidence.board is None:
+        return "the certificate alone"
+    return "certificate, board and ledger" if evidence.ledger else "certificate and board"
+
+
+__all__ = ["Verification", "verify"]

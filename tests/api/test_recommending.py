@@ -1,0 +1,77 @@
+"""What one person gets from a board, named as she names it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import fedboard
+from fedboard.cli.main import commands
+
+
+@pytest.fixture(scope="module")
+def board(run_place: Path) -> fedboard.Board:
+    return fedboard.load_board(run_place)
+
+
+def test_ids_and_titles_name_the_same_items(board: fedboard.Board) -> None:
+    ids, titles = board.catalogue.item_ids, board.catalogue.titles
+    assert titles is not None
+
+    by_id = fedboard.recommend({ids[0]: 5.0, ids[7]: 2.0}, board, k=5)
+    by_title = fedboard.recommend({titles[0]: 5.0, titles[7].upper(): 2}, board, k=5)
+    by_number = fedboard.recommend({int(ids[0]): 5.0, int(ids[7]): 2.0}, board, k=5)
+
+    assert by_id == by_title == by_number
+    assert len(by_id) == 5
+    assert not {ids[0], ids[7]} & {found.item_id for found in by_id}
+    assert by_id[0].title == titles[ids.index(by_id[0].item_id)]
+    assert [found.score for found in by_id] == sorted((f.score for f in by_id), reverse=True)
+
+
+def test_a_file_gives_what_the_command_line_gives(run_place: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text("item,rating\n1,5\n2,1\n", encoding="utf-8")
+
+    found = fedboard.recommend(str(mine), run_place, k=3)
+
+    command = ["recommend", str(mine), str(run_place), "-k", "3", "--json"]
+    told = json.loads(CliRunner().invoke(commands, command).stdout)["recommendations"]
+    assert [(one["item_id"], one["title"], one["predicted_rating"]) for one in told] == found
+
+
+@pytest.mark.parametrize(
+    ("ratings", "sentence"),
+    [
+        ({"no such film": 4.0}, r"ratings\['no such film'\]: 'no such film' is not in the board's catalogue"),
+        ({"1": 9.0}, r"ratings\['1'\]: a rating must be a number from 1 to 5, got 9.0"),
+        ({"1": None}, "must be a number from 1 to 5, got None"),
+        ({}, "at least one item"),
+        (["1", "2"], "give them as {item: rating}"),
+    ],
+)
+def test_what_cannot_be_used_says_which_and_why(
+    board: fedboard.Board, ratings: object, sentence: str
+) -> None:
+    with pytest.raises(fedboard.errors.InputError, match=sentence):
+        fedboard.recommend(ratings, board)  # type: ignore[arg-type]
+
+
+def test_an_explanation_sums_to_the_prediction(board: fedboard.Board) -> None:
+    own = {"1": 5.0, "2": 1.0, "3": 4.0}
+    item = fedboard.recommend(own, board, k=1)[0].item_id
+
+    why = fedboard.explain(item, own, board)
+
+    assert why.item_id == item
+    assert why.total == pytest.approx(why.base + sum(part.added for part in why.influences))
+    assert {part.item_id for part in why.influences} == {"1", "2", "3"}
+
+
+def test_neighbours_are_named_and_nearest_first(board: fedboard.Board) -> None:
+    found = fedboard.neighbours("1", board, k=4)
+
+    assert len(found) == 4
+    assert [one.cosine for one in found] == sorted((one.cosine for one in found), reverse=True)
+    assert "1" not in {one.item_id for one in found}
