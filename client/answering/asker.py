@@ -1,13 +1,18 @@
 """Whose questions a client answers: the first thing that is looked at, before anything of a message is read."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedboard.common.contribution import Request
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import Clock, PinnedServer
 
 LARGEST_QUESTION = 64 << 20
 """Most bytes of a question with its board, unless a device is told otherwise."""
+LARGEST_ANSWER = 256 << 20
+"""Most bytes of the sums that an answer holds, unless a device is told otherwise."""
+_NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +23,9 @@ class Asker:
     """None: nobody's, so that everything is refused."""
     largest: int = LARGEST_QUESTION
     """Most bytes of a question, with the board beside it."""
+    largest_answer: int = LARGEST_ANSWER
+    """Most bytes of all sums together, where an answer holds sums: what they take grows with the square of the
+    rank, and the question with the rank alone."""
     clock: Clock = time.time
 
     @property
@@ -41,5 +49,18 @@ class Asker:
             raise RefusedError(Refusal.BAD_SIGNATURE)
         return self.server.open(signed, beside=beside, clock=self.clock)
 
+    def require_affordable(self, requests: Sequence[Request]) -> None:
+        """Hold the sums that are asked for against the limit, before any is made.
 
-__all__ = ["LARGEST_QUESTION", "Asker"]
+        Args:
+            requests: of a round that is answered with sums and not with rows.
+
+        Raises:
+            RefusedError: ``too-large``.
+        """
+        numbers = sum(request.release.rows * request.release.width for request in requests)
+        if _NUMBER_BYTES * numbers > self.largest_answer:
+            raise RefusedError(Refusal.TOO_LARGE)
+
+
+__all__ = ["LARGEST_ANSWER", "LARGEST_QUESTION", "Asker"]

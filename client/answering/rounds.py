@@ -95,6 +95,8 @@ def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -
         if question.protocol != Trusted.NAME or question.form not in Trusted.FORMS:
             raise RefusedError(Refusal.WRONG_FORM)
         task, requests = asked_of(question, backend)
+        if question.form == "dense":
+            gate.asker.require_affordable(requests)
     kept = gate.recall(question, requests)
     if kept is not None:
         return kept

@@ -132,7 +132,9 @@ def _reply(step: Step, asked: str, board: bytes | None, client: Client) -> bytes
 def _asked(step: Step, board: bytes, client: Client) -> tuple[Question, Task, tuple[Request, ...]]:
     with noted(client.gate):
         question = step.question(board)
-        return question, *asked_of(question, client.backend)
+        task, requests = asked_of(question, client.backend)
+        client.gate.asker.require_affordable(requests)
+        return question, task, requests
 
 
 def _digest_of(step: Step, board: bytes | None) -> str:

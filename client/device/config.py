@@ -69,8 +69,12 @@ class Server(_Section, frozen=True, kw_only=True):
     max_question_megabytes: int = 64
     """A question with its board of more than so many MiB is refused before it is read; in [1, 2047]."""
 
+    max_answer_megabytes: int = 256
+    """An answer that holds sums (form ``dense``, protocols of several steps) of more than so many MiB is refused; in
+    [1, 65536]."""
+
     def __post_init__(self) -> None:
-        """Check the form of the address, and the range of the size.
+        """Check the form of the address, and the ranges of the sizes.
 
         Raises:
             InputError: it is no address, or out of range.
@@ -78,6 +82,10 @@ class Server(_Section, frozen=True, kw_only=True):
         if not 1 <= self.max_question_megabytes <= 2047:
             raise InputError(
                 f"max_question_megabytes of [server] must be in [1, 2047], got {self.max_question_megabytes}"
+            )
+        if not 1 <= self.max_answer_megabytes <= 65536:
+            raise InputError(
+                f"max_answer_megabytes of [server] must be in [1, 65536], got {self.max_answer_megabytes}"
             )
         parse_address(self.address, name="address of [server]")
 
@@ -170,7 +178,11 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         if self.server is None or self.server.question_key is None:
             return Asker(server=None)
         pinned = PinnedServer.read(self.server.question_key)
-        return Asker(server=pinned, largest=self.server.max_question_megabytes << 20)
+        return Asker(
+            server=pinned,
+            largest=self.server.max_question_megabytes << 20,
+            largest_answer=self.server.max_answer_megabytes << 20,
+        )
 
     def answers(self, *, server: str = "") -> "KeptAnswers":
         """The last answers, to be sent again where the server lost them.

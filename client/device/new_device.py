@@ -44,6 +44,7 @@ adjacency = "{adjacency}"
 # node_key = "node.key"         # see: fedboard keys --help
 # question_key = "question-signing.pub"  # who may ask: the key that this server signs its questions with
 # max_question_megabytes = 64   # larger questions (with the board) are refused unread
+# max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
 # poll_seconds = 5.0            # how often it asks for work
 
 # [board]                       # where boards come from

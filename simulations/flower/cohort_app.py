@@ -16,12 +16,15 @@ from fedboard.simulations.sessions.client_noise import client_noise
 
 _LARGEST = Question.MAX_BYTES
 """A simulation's own question, on its own machine: as large as any."""
+_LARGEST_ANSWER = 1 << 40
 
 
 def _open(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
     folder = Path(str(context.run_config["cohorts"]))
     server = PinnedServer.from_hex(str(context.run_config["server"]))
-    return open_stored(folder, _number(context), Asker(server=server, largest=_LARGEST))
+    return open_stored(
+        folder, _number(context), Asker(server=server, largest=_LARGEST, largest_answer=_LARGEST_ANSWER)
+    )
 
 
 def _noise(context: Context) -> NoiseOf:

@@ -269,6 +269,10 @@ def test_a_question_of_more_bytes_than_the_device_takes_is_not_read(
     assert refused(ask(device, boards[0])) is None
     with open_device(device) as (source, gate):
         assert respond(b"x" * ((1 << 20) + 1), source=source, gate=gate) == refusal(Refusal.TOO_LARGE)
+    for wrong in (0, 65537):
+        device.write_text(text.replace("[ratings]", f"max_answer_megabytes = {wrong}\n[ratings]"))
+        with pytest.raises(InputError, match=r"max_answer_megabytes of \[server\] must be in \[1, 65536\]"):
+            load_device(device)
     for wrong in (0, 2048):
         device.write_text(text.replace("[ratings]", f"max_question_megabytes = {wrong}\n[ratings]"))
         with pytest.raises(InputError, match=r"max_question_megabytes of \[server\] must be in \[1, 2047\]"):

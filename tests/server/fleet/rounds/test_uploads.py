@@ -147,7 +147,7 @@ def test_a_reply_that_is_too_large_is_not_fetched_to_its_end_and_harms_no_other(
         return [*exchange.replies(), *exchange.replies()], link.fetched
 
     replies, n_bytes = fetched(largest=len(honest))
-    assert replies == [Reply(8, honest), Reply(7, None, Refusal.TOO_LARGE)]
+    assert replies == [Reply(8, honest, heard=True), Reply(7, None, Refusal.TOO_LARGE)]
     assert n_bytes < 2 * 2 * PART + 2 * len(honest)  # two looks at it, with two threads
 
     replies, n_bytes = fetched(largest=None)  # what it is without a limit
@@ -170,7 +170,7 @@ def test_a_reply_that_names_the_same_part_again_and_again_is_not_put_together() 
 def test_a_reply_of_the_largest_size_is_taken() -> None:
     for size in (0, 1000, 12 * MEGABYTES):
         link = Link([replied(bytes(size))])
-        assert list(link.exchange(largest=size).replies()) == [Reply(7, bytes(size))]
+        assert list(link.exchange(largest=size).replies()) == [Reply(7, bytes(size), heard=True)]
 
 
 @pytest.mark.usefixtures("pull_objects")
@@ -211,4 +211,4 @@ def test_a_part_that_nobody_can_read_is_one_bad_reply() -> None:
 
     replies = [*exchange.replies(), *exchange.replies()]
 
-    assert replies == [Reply(8, b"answer"), Reply(7, None, Refusal.MALFORMED)]
+    assert replies == [Reply(8, b"answer", heard=True), Reply(7, None, Refusal.MALFORMED)]
