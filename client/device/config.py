@@ -70,8 +70,8 @@ class Server(_Section, frozen=True, kw_only=True):
     """A question with its board of more than so many MiB is refused before it is read; in [1, 2047]."""
 
     max_answer_megabytes: int = 256
-    """An answer that holds sums (form ``dense``, protocols of several steps) of more than so many MiB is refused; in
-    [1, 65536]."""
+    """An answer that holds sums (form ``dense``, protocols of several steps) of more than so many MiB is refused;
+    in [1, 65536]."""
 
     def __post_init__(self) -> None:
         """Check the form of the address, and the ranges of the sizes.

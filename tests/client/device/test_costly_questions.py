@@ -1,6 +1,8 @@
 """Questions that would cost a device much more to check than honest ones do: refused before that is spent."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -162,3 +164,22 @@ def test_a_certificate_that_takes_long_to_recompute_is_refused_before_it_is(
     assert device.booked() == []
     assert device.code(bearable) is None
     assert verified == [own + 64]
+
+
+@pytest.mark.parametrize(
+    ("case", "number"),
+    [("one name", 800_000), ("wide letters", 800_000), ("many names", 800_000), ("empty lists", 1_000_000)],
+)
+def test_a_question_that_the_server_has_signed_costs_at_most_32_times_its_bytes(
+    case: str, number: int, tmp_path: Path
+) -> None:
+    """Text becomes objects of Python; whoever is not the server has no such question read at all."""
+    command = [sys.executable, "-m", "tests.client.device.costly_boards", case, str(number), str(tmp_path)]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=500, check=False, cwd=Path(__file__).parents[3]
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["refused"] in (["singles-out"], ["bad-board"])
+    assert found["grown"] < 32 * found["sent"] + (64 << 20)
