@@ -233,6 +233,11 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
                 f"participation {present!r} is drawn among rows, which only protocol 'trusted' sees, "
                 f"got {self.run.protocol!r}"
             )
+        if self.run.dropout > 0 and self.privacy.noise == "secure":
+            raise ValueError(
+                "dropout loses clients on purpose, by a draw among as many as there are, so that one user's "
+                "presence decides about others: it is for simulations and needs privacy.noise 'seeded'"
+            )
         if self.run.masks == "cancelled" and self.privacy.noise == "secure":
             raise ValueError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 

@@ -25,7 +25,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Clients of a protocol other than ``trusted``, each with consecutive users; if not given every
     user is one, or on a Flower runtime every node."""
     dropout: float = 0.0
-    """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine."""
+    """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine, with seeded
+    noise."""
     masks: Literal["real", "cancelled"] = "real"
     """``cancelled``: leave out what cancels in the sum and send no messages; the same board, for many clients."""
     evaluate_rounds: bool = True

@@ -42,7 +42,8 @@ _ALGORITHMS = (
 @click.option(
     "--participation",
     metavar="KIND[:NUMBER]",
-    help="Who takes part in a round: full, poisson:PROBABILITY, fixed-size:USERS or shuffled-cohorts:NUMBER.",
+    help="Who takes part in a round: full, poisson:PROBABILITY; with --adjacency replace fixed-size:USERS or "
+    "shuffled-cohorts:NUMBER.",
 )
 @click.option(
     "--population", metavar="FILE", help="Account of these users over all runs; see fedboard ledger."

@@ -80,6 +80,11 @@ def protocol_runtime(
 def assumptions_of_protocol(run: RunConfig) -> list[str]:
     """What a certificate adds where a protocol was simulated in a way that no deployment could be."""
     found = []
+    if run.protocol != "trusted":
+        found.append(
+            "How many users and clients there are is public: the room for their sums, how far these are truncated, "
+            "and each client's part of the noise follow from it."
+        )
     if run.dropout:
         found.append(
             f"A share of {run.dropout:g} of the clients was lost in each round on purpose, as drawn from the seed."

@@ -45,6 +45,9 @@ def test_a_run_without_messages_learns_the_same_board_and_its_certificate_says_s
     assert "numbers masked to look uniform" in " ".join(real.certificate.trust)
     lost = "A share of 0.2 of the clients was lost in each round on purpose, as drawn from the seed."
     assert lost in real.certificate.assumptions
+    assert any(
+        "How many users and clients there are is public" in text for text in real.certificate.assumptions
+    )
     assert not any("without its messages" in text for text in real.certificate.assumptions)
     assert any("without its messages" in text for text in cancelled.certificate.assumptions)
 

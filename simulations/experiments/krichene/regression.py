@@ -42,6 +42,8 @@ from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.schedule import lipschitz_rates, lipschitz_step_count
 from fedboard.common.tasks.adadpsgd.update import weight_sums
 from fedboard.server.runtime import NoisedSums
+from fedboard.simulations.datasets.coins import SplitCoins, below
+from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Triples
 
 _LABEL_NOISE = 1e-3
@@ -97,18 +99,21 @@ def draw_regressions(skew: float, seed: int, sizes: Sizes = Sizes()) -> Regressi
 
     Args:
         skew: a > 0 of the density of task sizes; the smaller, the longer the tail.
-        seed: of everything that is drawn.
+        seed: of everything that is drawn; what a user gives, and what of it is held out, does not depend on how
+            many come after her.
         sizes: how large.
     """
-    rng = np.random.default_rng(seed)
+    of_tasks, of_users, of_pairs, of_labels = (np.random.default_rng([seed, part]) for part in range(4))
     n, m = sizes.n_users, sizes.n_tasks
-    share = rng.random(m) ** (1.0 / skew)
+    share = of_tasks.random(m) ** (1.0 / skew)
     share *= sizes.tasks_per_user / share.sum()
-    features, parameters = (_in_unit_ball(rng.standard_normal((k, sizes.dimension))) for k in (n, m))
-    users, tasks = (part.astype(np.int32) for part in np.nonzero(rng.random((n, m)) < share))
+    parameters = _in_unit_ball(of_tasks.standard_normal((m, sizes.dimension)))
+    features = _in_unit_ball(of_users.standard_normal((n, sizes.dimension)))
+    users, tasks = (part.astype(np.int32) for part in np.nonzero(of_pairs.random((n, m)) < share))
     labels = np.einsum("pd,pd->p", features[users], parameters[tasks])
-    labels = (labels + rng.normal(0.0, _LABEL_NOISE, labels.size)).astype(np.float32)
-    held_out = rng.random(labels.size) < _TEST_SHARE
+    labels = (labels + of_labels.normal(0.0, _LABEL_NOISE, labels.size)).astype(np.float32)
+    keys = id_keys(range(n), Kind.USER), id_keys(range(m), Kind.ITEM)
+    held_out = below(SplitCoins(seed).of_ratings(*keys, users, tasks), _TEST_SHARE)
     known = ~held_out
     train = cohort_from_triples(users[known], tasks[known], labels[known], n_users=n, n_items=m)
     return Regressions(

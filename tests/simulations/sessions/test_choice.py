@@ -63,6 +63,11 @@ COHORT: dict[str, object] = {"participation": {"kind": "fixed-size", "size": 9}}
         ({"protocol": "local"}, COHORT | {"adjacency": "replace"}, "drawn among rows"),
         ({}, COHORT, "a user more takes the place of another: set privacy.adjacency"),
         ({"protocol": "local", "masks": "cancelled"}, {"noise": "secure"}, "for simulations"),
+        (
+            {"protocol": "local", "dropout": 0.2},
+            {"noise": "secure"},
+            "one user's presence decides about others",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -42,6 +42,15 @@ def test_the_problem_has_the_papers_sizes_and_split() -> None:
     assert 0.1 < np.mean(drawn.counts < 0.5 * drawn.counts.max()) < 0.45
 
 
+def test_what_a_user_gives_and_what_is_held_out_does_not_depend_on_how_many_come_after_her() -> None:
+    many, few = (draw_regressions(1.0, 0, replace(SMALL, n_users=n)) for n in (500, 200))
+
+    np.testing.assert_array_equal(few.features, many.features[:200])
+    part = many.train.rows(0, 200)
+    for name in ("indptr", "items", "ratings"):
+        np.testing.assert_array_equal(getattr(few.train, name), getattr(part, name))
+
+
 def test_without_noise_to_speak_of_both_algorithms_find_the_parameters(
     problem: Regressions, tmp_path: Path
 ) -> None:
