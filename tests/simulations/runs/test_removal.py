@@ -195,6 +195,23 @@ def test_removing_a_user_from_a_real_file_changes_nobody_elses_contribution(name
     assert len(changed(control, everybody(config, task, boards[:1], problem_of_control))) > 10
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "plain", "blocked"])
+@pytest.mark.parametrize("algorithm", ["residual", "adadpals", "adadpsgd", "langevin"])
+def test_no_kernel_lets_a_users_place_among_the_rows_show(algorithm, kernels, tmp_path):
+    """Compiled kernels work on rows side by side; one row less puts all that follow into other places."""
+    lines, owners, data = source_of("synthetic", tmp_path / "data")
+    run = {"kernels": kernels, "baselines": False, "evaluate_rounds": False}
+    config = configured(data, "explicit", algorithm, run=run)
+    task, boards = boards_of(config, tmp_path / "run")
+    before = everybody(config, task, boards[:3], problem_of)
+
+    for removed in ("1", "300"):
+        kept = [line for line, owner in zip(lines, owners, strict=True) if owner != removed]
+        (tmp_path / "data" / "ratings.dat").write_text("\n".join([*kept, ""]))
+
+        assert not changed(before, everybody(config, task, boards[:3], problem_of))
+
+
 def everybody(config: SimulationConfig, task: PrivateTask, boards: list[Board], problem: ProblemOf) -> Parts:
     found, ids = problem(config)
     return parts_of(task, boards, found.train, ids)
