@@ -1,9 +1,9 @@
 """What a device says to a SuperLink: Flower's Fleet API, spoken by one registered node.
 
-All that this package takes from inside Flower stands in this file and in ``node.py``; the version of Flower is
-pinned, and a test names what is gone when Flower moves it. It is less than a SuperNode takes: neither the run nor
-its code are asked for, so nothing that a server sends is ever executed, and the requests are signed here, because
-Flower's own signing imports a web server (19 MB).
+All that a device takes from inside Flower stands in this file, in ``node.py`` and in
+``common/rounds/flower_parts.py``; the version of Flower is pinned, and a test names what is gone when Flower moves
+it. It is less than a SuperNode takes: neither the run nor its code are asked for, so nothing that a server sends is
+ever executed, and the requests are signed here, because Flower's own signing imports a web server (19 MB).
 """
 
 import base64
