@@ -334,12 +334,17 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
         ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
         "statements": (
-            certificate.statements == _statements(certificate),
+            certificate.statements == _statements(certificate) or _says_nothing_proven(certificate),
             "must follow from the numbers",
         ),
         "digest": (unchanged, "must be the SHA-256 of all other fields"),
     }
     return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
+
+
+def _says_nothing_proven(certificate: Certificate) -> bool:
+    """Whether it has failed for what it claims; its sentences are those of numbers that are recomputed no more."""
+    return certificate.format < _FORMAT and not certificate.planned
 
 
 def _noise(releases: Iterable[Event]) -> tuple[str, bool]:
@@ -358,7 +363,7 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
         f"Neighbouring data sets ({claim.adjacency}): {neighbours}.",
         *_composed(certificate),
         *implied_sentences(certificate.implied, claim.adjacency),
-        *([] if certificate.population is None else [certificate.population.sentence()]),
+        *_of_population(certificate),
         f"Noise: {certificate.noise}." + ("" if _is_private(certificate) else _SIMULATED),
     )
 
@@ -373,6 +378,13 @@ def _composed(certificate: Certificate) -> tuple[str, ...]:
     if certificate.commitment is None:
         return composition_sentences(certificate.composition, f"Its {n_releases} releases together")
     return certificate.commitment.sentences(certificate.composition, n_releases)
+
+
+def _of_population(certificate: Certificate) -> tuple[str, ...]:
+    total = certificate.population
+    if total is None:
+        return ()
+    return (total.sentence() if certificate.format >= _FORMAT else total.sentence_before(),)
 
 
 def _content(certificate: Certificate) -> dict[str, Any]:

@@ -63,7 +63,9 @@ def _print(found: "Status") -> None:
     click.echo(f"This device holds {held}.")
     click.echo(
         f"Given so far: epsilon {found.spent:.4g} of {limit.epsilon:g} at delta {limit.delta:g} "
-        f"({limit.adjacency}); {found.left:.4g} left."
+        f"({limit.adjacency}); {found.left:.4g} left.\n"
+        f"What holds for you is the limit, epsilon {limit.epsilon:g}, whatever is asked and whenever it stops; "
+        "what is given so far says how much of it is used up."
     )
     if found.runs:
         rows = [

@@ -134,6 +134,7 @@ def _answer(given: dict[str, Any], question_of: Callable[[dict[str, Any], float,
             "mechanism": str(asked.mechanism),
             "release": asked.release,
             "epsilon": given["epsilon"],
+            "claimed": certificate.claim.epsilon,
             "spent": ledger.spent().epsilon,
             "budget": ledger.budget.epsilon,
             "delta": ledger.budget.delta,
@@ -252,6 +253,11 @@ def _text(record: dict[str, Any]) -> str:
             "spent with it",
             f"epsilon {record['spent']:.6g} of {record['budget']:g} at delta {record['delta']:g}, "
             f"{record['adjacency']}",
+        ),
+        (
+            "promised",
+            f"epsilon {record['claimed']:g}, the whole budget: questions are chosen by the answers before them, so "
+            "what was spent when you stop promises nothing",
         ),
     ]
     told = aligned(("", ""), rows)

@@ -163,6 +163,7 @@ def _releases_text(path: Path) -> str:
     with Ledger.open(path, read_only=True) as opened:
         rows = [(row, row.record) for row in opened.rows()]
         spent, budget, head = opened.spent(), opened.budget, opened.head
+        claimed, planned = opened.claim(), opened.plan is not None
     table = aligned(
         ("", "time", "release", "what it covers", "noise multiplier"),
         [
@@ -173,9 +174,19 @@ def _releases_text(path: Path) -> str:
     )
     total = (
         f"Spent epsilon {spent.epsilon:.6g} of {budget.epsilon:.6g} at delta {budget.delta:g}, adjacency "
-        f"{budget.adjacency}.\nHead {head}"
+        f"{budget.adjacency}.\n{_claimed_text(claimed.epsilon, planned=planned)}\nHead {head}"
     )
     return f"{table}\n\n{total}" if rows else f"Nothing is booked.\n\n{total}"
+
+
+def _claimed_text(epsilon: float, *, planned: bool) -> str:
+    """What is promised, and why it is not what was spent."""
+    why = (
+        "the cost of the whole plan, made or not"
+        if planned
+        else "the budget, because no plan fixed the releases beforehand"
+    )
+    return f"Promised: epsilon {epsilon:.6g}, {why}. What was spent when one stops promises nothing."
 
 
 def _population_text(path: Path) -> str:
@@ -207,6 +218,9 @@ def _population_text(path: Path) -> str:
     lines += [
         f"All runs: epsilon {spent:.6g} spent, {committed:.6g} with what is reserved, of {budget.epsilon:.6g} at "
         f"delta {budget.delta:g}, adjacency {budget.adjacency}.",
+        f"Promised: epsilon {budget.epsilon:.6g} to all runs together"
+        + ("" if limit is None else f", {limit:.6g} to each lineage")
+        + ", whatever a run is started or stopped by.",
         f"Account {identity}, head {head}",
     ]
     return "\n".join(([table, ""] if members else ["No run has joined.", ""]) + lines)

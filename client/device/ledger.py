@@ -62,7 +62,8 @@ class DeviceLedger:
     """Durable record of what one user gave to all runs, with a limit of her own.
 
     Guarantee: when ``admit`` returns, what is about to be sent is on disk, and everything she ever gave costs
-    her at most her limit; when it raises, nothing was written and nothing may be sent.
+    her at most her limit; when it raises, nothing was written and nothing may be sent. The limit holds whatever
+    she is asked and whenever that ends: it is held against everything before each answer.
     Not guaranteed: that the server draws the noise that it states; the trust sentences of a run's certificate
     say who must.
     """
@@ -140,7 +141,11 @@ class DeviceLedger:
         return tuple(_given(event) for event in self._ledger.events())
 
     def spent(self) -> Guarantee:
-        """What it costs her together, over all runs, at the delta of her limit."""
+        """What it counts against her limit together, over all runs, at its delta.
+
+        What holds for her is the limit: servers choose what they ask, and when they stop, by what they were
+        given (``fedboard.common.privacy.accounting.budget_filter``).
+        """
         return self._ledger.spent()
 
     def cost_with(self, requests: Sequence[Request], *, scale: float = 1.0, run: str | None = None) -> float:

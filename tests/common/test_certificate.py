@@ -181,8 +181,11 @@ def test_a_total_of_the_population_that_cannot_be_is_refused(impossible):
 def test_a_certificate_says_what_all_runs_on_the_population_cost():
     told = make_certificate().statements[-2]
 
-    assert "All 3 runs on this population (account 12121212) have spent epsilon 2.3 (3.1 with what is" in told
-    assert "of 5 at delta 1e-06; the lineage of this board 1 of 2." in told
+    assert "(account 12121212) are promised epsilon 5 at delta 1e-06: the account refuses more" in told
+    assert "The 3 runs so far count 2.3 of it (3.1 with what is reserved)" in told
+    assert "The lineage of this board is promised epsilon 2 in the same way and counts 1." in told
+    unlimited = make_certificate(population=replace(POPULATION, lineage_budget=None)).statements[-2]
+    assert "has no limit of its own and counts 1." in unlimited
     assert "simulation" in make_certificate(population=replace(POPULATION, private=False)).statements[-2]
     alone = make_certificate(population=None)
     assert alone.holds

@@ -129,7 +129,7 @@ class Ledger:
             population: the account that the ledger was created with; not needed to look.
 
         Raises:
-            InputError: no such file, or not a ledger.
+            InputError: no such file, or not a ledger; or another run than the one of its plan.
             PrivacyError: it was tampered with, another process is writing to it, or the population is
                 missing, another one, or does not hold all that this ledger booked.
             StorageError: it cannot be read or written.
@@ -144,6 +144,11 @@ class Ledger:
                 lock = on_failure.enter_context(lock_writer(path))
             chain = ChainFile.open(path, check=_check, read_only=read_only)
             on_failure.callback(chain.close)
+            if chain.header["plan"] is not None and run not in ("", chain.header["run"]):
+                raise InputError(
+                    f"{path}: its plan is that of run {chain.header['run']!r}, and that plan is claimed once; "
+                    f"leave out run={run!r}, or start a ledger of its own"
+                )
             seat = None if read_only else take_seat(chain, population)
             ledger = cls(chain, run=run, lock=lock, seat=seat)
             ledger._catch_up()

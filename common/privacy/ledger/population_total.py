@@ -16,8 +16,10 @@ _SHOWN = 8  # characters of an id, for people
 class PopulationTotal:
     """State of a population's account when a board was published. Every field is public.
 
-    Epsilons are natural-log units at ``delta``, counted so that they hold whatever a run was chosen by
-    (``epsilon_when_adaptive``). They include this run's.
+    Epsilons are natural-log units at ``delta``, and include this run's. What is promised is ``budget``, and
+    ``lineage_budget`` to each lineage: the account checks them before every release and every plan, so that they
+    hold whatever a run was started or stopped by. What is spent and reserved says how much of that is used up, as
+    the account counts it (``epsilon_when_adaptive``).
     """
 
     population: str
@@ -27,7 +29,7 @@ class PopulationTotal:
     delta: float
     adjacency: str
     budget: float
-    """Epsilon that all runs together may cost."""
+    """Epsilon that all runs together may cost: what is promised."""
     spent: float
     """Epsilon of everything booked."""
     committed: float
@@ -51,7 +53,23 @@ class PopulationTotal:
         return all(_same(value, theirs[name]) for name, value in ours.items())
 
     def sentence(self) -> str:
-        """The total in words."""
+        """What is promised about everything together, and how much of it is used up, in words."""
+        reserved = "" if self.committed <= self.spent else f" ({self.committed:.6g} with what is reserved)"
+        within = (
+            "The lineage of this board has no limit of its own"
+            if self.lineage_budget is None
+            else f"The lineage of this board is promised epsilon {self.lineage_budget:.6g} in the same way"
+        )
+        simulated = "" if self.private or not self.releases else " Some of its noise is a simulation's."
+        return (
+            f"All runs on this population together (account {self.population[:_SHOWN]}) are promised epsilon "
+            f"{self.budget:.6g} at delta {self.delta:g}: the account refuses more, whatever a run was started or "
+            f"stopped by. The {self.runs} runs so far count {self.spent:.6g} of it{reserved}. {within} and counts "
+            f"{self.lineage_spent:.6g}.{simulated}"
+        )
+
+    def sentence_before(self) -> str:
+        """The total as certificates before format 4 put it, where the part that was spent sounds like a promise."""
         reserved = "" if self.committed <= self.spent else f" ({self.committed:.6g} with what is reserved)"
         limit = "" if self.lineage_budget is None else f" of {self.lineage_budget:.6g}"
         simulated = "" if self.private or not self.releases else " Some of its noise is a simulation's."

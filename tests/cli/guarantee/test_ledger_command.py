@@ -163,7 +163,7 @@ def test_runs_on_one_population_add_up_and_the_certificate_says_so(
     totals = [certificate.population for certificate in certificates]
     assert totals[1] is not None
     assert totals[1].spent == pytest.approx(both, rel=1e-12)
-    assert any("All 2 runs on this population" in sentence for sentence in certificates[1].statements)
+    assert any("The 2 runs so far count" in sentence for sentence in certificates[1].statements)
     for name in ("first", "second"):
         assert fedboard("ledger", "verify", tmp_path / name).exit_code == 0
         assert fedboard("certificate", "verify", tmp_path / name, "--simulation").exit_code == 0

@@ -124,8 +124,10 @@ def laplace() -> dict[str, Any]:
     ).event()
 
 
-def certified_by(events: Iterable[dict[str, Any]], board: Board, place: Path) -> Board:
-    with Ledger.create(place, BUDGET) as ledger:
+def certified_by(
+    events: Iterable[dict[str, Any]], board: Board, place: Path, plan: dict[str, Any] | None = None
+) -> Board:
+    with Ledger.create(place, BUDGET, plan=plan) as ledger:
         ledger.book_all([{**event, "noise": "secure", "private": True} for event in events])
         return with_certificate(replace(board, certificate=None), ledger)
 
@@ -136,9 +138,9 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     original = Certificate.verify
 
-    def counting(certificate: Certificate) -> list[Finding]:
+    def counting(certificate: Certificate, **how: Any) -> list[Finding]:
         seen.append(len(certificate.releases))
-        return original(certificate)
+        return original(certificate, **how)
 
     monkeypatch.setattr(Certificate, "verify", counting)
     return seen
@@ -183,3 +185,46 @@ def test_a_question_that_the_server_has_signed_costs_at_most_32_times_its_bytes(
     found = json.loads(ended.stdout)
     assert found["refused"] in (["singles-out"], ["bad-board"])
     assert found["grown"] < 32 * found["sent"] + (64 << 20)
+
+
+def whole_plan(board: Board) -> dict[str, Any]:
+    """All that the run will ask for, as its boards state it."""
+    return dict(board.config["noise_multipliers"])
+
+
+def test_a_plan_that_takes_long_to_recompute_is_refused_before_it_is(
+    device: Device, boards: list[Board], verified: list[int], tmp_path: Path
+) -> None:
+    whole = whole_plan(boards[1])
+    many = {f"more-{number}": 1e6 for number in range(MOST_RELEASES + 1 - len(whole))}
+    coins = {
+        f"coin-{number}": {
+            "noise_multiplier": 1e6,
+            "participation": {"kind": "poisson", "probability": 0.5, "round": f"r{number}"},
+        }
+        for number in range(65)
+    }
+    made = [
+        certified_by(events_of(boards), boards[1], tmp_path / name, plan={**whole, **more})
+        for name, more in (("many", many), ("coins", coins))
+    ]
+    verified.clear()
+
+    assert [device.code(board) for board in made] == [Refusal.BAD_BOARD] * 2
+    assert verified == []
+
+
+def test_a_board_must_claim_all_that_its_run_will_ask_for(
+    device: Device, boards: list[Board], tmp_path: Path
+) -> None:
+    """A claim of a part of the plan is one of what had been spent when somebody stopped."""
+    whole = whole_plan(boards[1])
+    made = {str(event["name"]) for event in events_of(boards)}
+    part = {name: z for name, z in whole.items() if name in made}
+    quieter = {**whole, **{name: 2 * z for name, z in whole.items() if name not in made}}
+
+    for name, plan in (("part", part), ("quieter", quieter)):
+        board = certified_by(events_of(boards), boards[1], tmp_path / name, plan=plan)
+        assert Certificate.from_dict(dict(board.certificate or {})).holds
+        assert device.code(board) is Refusal.BAD_BOARD
+    assert device.code(certified_by(events_of(boards), boards[1], tmp_path / "whole", plan=whole)) is None
