@@ -32,7 +32,7 @@ class DataConfig(_Section, frozen=True, kw_only=True):
     """A file with item titles."""
     features: str | None = None
     """A public file with features of the items, such as genres, or ``titles`` for what the titles say; see
-    ``fedboard.simulations.datasets.features``. For algorithms that use them."""
+    ``fedboard.server.catalogue.features``. For algorithms that use them."""
     catalogue: Literal["rated", "listed", "declared"] = "rated"
     """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
     file; ``declared``: the list that an npz file brings of its own, and you vouch that it is public. Secure noise

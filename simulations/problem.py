@@ -7,6 +7,12 @@ from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.server.catalogue.features import (
+    TITLES,
+    ItemFeatures,
+    features_of_titles,
+    load_item_features,
+)
 from fedboard.simulations.config import DataConfig, SimulationConfig
 from fedboard.simulations.datasets import (
     ColumnMapping,
@@ -15,12 +21,6 @@ from fedboard.simulations.datasets import (
     find_data,
     load_ratings,
     synthetic_ratings,
-)
-from fedboard.simulations.datasets.features import (
-    TITLES,
-    ItemFeatures,
-    features_of_titles,
-    load_item_features,
 )
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit, split_ratings, split_users
 from fedboard.simulations.options import checked_options

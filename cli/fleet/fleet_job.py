@@ -6,16 +6,16 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.features import load_item_features
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.server.fleet.plan.job import HelperServer, Job
 from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings, HelperSection
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets.columns import ColumnMapping
-from fedboard.simulations.datasets.features import load_item_features
-from fedboard.simulations.datasets.places import StoredFile
-from fedboard.simulations.datasets.titles import layout_of, read_titles
 
 
 def prepare(settings: FleetSettings) -> Board:

@@ -1,6 +1,6 @@
 """Data sets: one reader per format, the synthetic set, and a summary for their owner."""
 
-from fedboard.simulations.datasets.columns import ColumnMapping
+from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.loading import load_ratings
 from fedboard.simulations.datasets.named import find_data

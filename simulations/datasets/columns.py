@@ -8,21 +8,8 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnMapping:
-    """Names of the columns of a CSV, TSV or Parquet file. Public."""
-
-    user: str = "user"
-    """Column with the user ids: whole numbers or text."""
-    item: str = "item"
-    """Column with the item ids: whole numbers or text."""
-    rating: str = "rating"
-    """Column with the ratings: numbers."""
-    title: str = "title"
-    """Column with the titles, in the file of titles; its ids are in the column named by ``item``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -35,12 +22,6 @@ class RawColumns:
     """float32, shape (n_rows,): not yet checked against the rating range."""
     locate: Callable[[int], str]
     """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
-
-
-def printable(text: object) -> str:
-    """Text for a message: quoted only where it is empty or has characters that would break the line."""
-    shown = str(text)
-    return shown if shown and shown.isprintable() else repr(shown)
 
 
 def number_arrow_column(column: Any) -> Numbered:
@@ -96,4 +77,4 @@ def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None
             )
 
 
-__all__ = ["ColumnMapping", "RawColumns", "number_arrow_column", "printable", "require_columns"]
+__all__ = ["RawColumns", "number_arrow_column", "require_columns"]

@@ -9,7 +9,11 @@ from typing import Literal
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, printable
+from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
+from fedboard.server.catalogue.movielens import OF_1M, OF_20M, OF_100K
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.server.catalogue.titles import layout_of, read_titles
+from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats import (
     delimited,
     movielens_100k,
@@ -19,12 +23,10 @@ from fedboard.simulations.datasets.formats import (
     parquet,
 )
 from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
-from fedboard.simulations.datasets.places import StoredFile
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.rules import Catalogue, check_range, check_values
 from fedboard.simulations.datasets.sources import DAT_FORMATS, MOVIELENS_CSV_FORMATS, Source, find_source
 from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
-from fedboard.simulations.datasets.titles import TitleLayout, layout_of, read_titles
 
 SYNTHETIC = "synthetic"
 
@@ -116,17 +118,16 @@ def _titles(found: Source, titles: str | Path | None, mapping: ColumnMapping) ->
     if titles is not None:
         named = StoredFile(path=Path(titles))
         return read_titles(named, layout_of(named, mapping))
-    layout: TitleLayout
     if found.formats[0] == movielens_100k.FORMAT:
-        base_name, layout = movielens_100k.TITLES_FILE, movielens_100k.TITLE_LAYOUT
+        brought = OF_100K
     elif found.formats[0] in DAT_FORMATS:
-        base_name, layout = movielens_dat.TITLES_FILE, movielens_dat.TITLE_LAYOUT
+        brought = OF_1M
     elif found.formats[0] in MOVIELENS_CSV_FORMATS:
-        base_name, layout = movielens_csv.TITLES_FILE, movielens_csv.TITLE_LAYOUT
+        brought = OF_20M
     else:
         return None
-    beside = found.place.find(base_name)
-    return None if beside is None else read_titles(beside, layout)
+    beside = found.place.find(brought.name)
+    return None if beside is None else read_titles(beside, brought.layout)
 
 
 def _assemble(

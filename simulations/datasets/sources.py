@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.stored_file import Place, StoredFile, archive, folder
 from fedboard.simulations.datasets.formats import (
     delimited,
     movielens_100k,
@@ -14,7 +15,6 @@ from fedboard.simulations.datasets.formats import (
     parquet,
 )
 from fedboard.simulations.datasets.formats.text import first_line
-from fedboard.simulations.datasets.places import Place, StoredFile, archive, folder
 
 DAT_FORMATS = (movielens_dat.FORMAT_1M, movielens_dat.FORMAT_10M)
 MOVIELENS_CSV_FORMATS = (movielens_csv.FORMAT_20M, movielens_csv.FORMAT_LATEST)

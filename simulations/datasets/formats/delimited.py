@@ -2,9 +2,10 @@
 
 import csv
 
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, require_columns
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.columns import RawColumns, require_columns
 from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
-from fedboard.simulations.datasets.places import StoredFile
 
 FORMAT_CSV, FORMAT_TSV = "csv", "tsv"
 DELIMITERS = {FORMAT_CSV: ",", FORMAT_TSV: "\t"}

@@ -2,15 +2,14 @@
 
 import re
 
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.text import TextLayout, read_text
-from fedboard.simulations.datasets.places import StoredFile
-from fedboard.simulations.datasets.titles import TitleLayout
 
 FORMAT = "movielens-100k"
-RATINGS_FILE, TITLES_FILE = "u.data", "u.item"
+RATINGS_FILE = "u.data"
 RATING_RANGE = (1.0, 5.0)
-TITLE_LAYOUT = TitleLayout(delimiter="|", encodings=("latin-1",))
 _FIRST_LINE = re.compile(r"\d+\t\d+\t\d+\t\d+")
 _LAYOUT = TextLayout(
     delimiter="\t",
@@ -32,4 +31,4 @@ def read(file: StoredFile) -> RawColumns:
     return read_text(file, _LAYOUT)
 
 
-__all__ = ["FORMAT", "RATINGS_FILE", "RATING_RANGE", "TITLES_FILE", "TITLE_LAYOUT", "read", "recognises"]
+__all__ = ["FORMAT", "RATINGS_FILE", "RATING_RANGE", "read", "recognises"]

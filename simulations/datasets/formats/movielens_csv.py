@@ -2,21 +2,19 @@
 
 import csv
 
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, require_columns
+from fedboard.server.catalogue.movielens import COLUMNS_20M
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.columns import RawColumns, require_columns
 from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
-from fedboard.simulations.datasets.places import StoredFile
-from fedboard.simulations.datasets.titles import TitleLayout
 
 FORMAT_20M, FORMAT_LATEST = "movielens-20m", "movielens-latest"
-RATINGS_FILE, TITLES_FILE = "ratings.csv", "movies.csv"
+RATINGS_FILE = "ratings.csv"
 RATING_RANGE = (0.5, 5.0)
-MAPPING = ColumnMapping(user="userId", item="movieId", rating="rating", title="title")
-TITLE_LAYOUT = TitleLayout(delimiter=",", encodings=("utf-8-sig",), mapping=MAPPING)
 
 
 def recognises(line: str) -> bool:
     """Whether a first line looks like this format."""
-    return {MAPPING.user, MAPPING.item, MAPPING.rating} <= set(next(csv.reader([line])))
+    return {COLUMNS_20M.user, COLUMNS_20M.item, COLUMNS_20M.rating} <= set(next(csv.reader([line])))
 
 
 def read(file: StoredFile) -> RawColumns:
@@ -26,11 +24,11 @@ def read(file: StoredFile) -> RawColumns:
         InputError: a column is missing, or see ``read_text``.
     """
     names = next(csv.reader([first_line(file)]))
-    require_columns(f"{file.label}, line 1", names, MAPPING)
+    require_columns(f"{file.label}, line 1", names, COLUMNS_20M)
     layout = TextLayout(
         delimiter=",",
         columns=tuple(names),
-        mapping=MAPPING,
+        mapping=COLUMNS_20M,
         header=True,
         whole_number_ids=True,
         quoted=True,
@@ -41,11 +39,8 @@ def read(file: StoredFile) -> RawColumns:
 __all__ = [
     "FORMAT_20M",
     "FORMAT_LATEST",
-    "MAPPING",
     "RATINGS_FILE",
     "RATING_RANGE",
-    "TITLES_FILE",
-    "TITLE_LAYOUT",
     "read",
     "recognises",
 ]

@@ -5,16 +5,15 @@ Which one it is, is told from public things only: names of files and folders, an
 """
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.movielens import OF_1M
+from fedboard.server.catalogue.stored_file import Place, StoredFile
+from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.text import TextLayout, read_text
-from fedboard.simulations.datasets.places import Place, StoredFile
-from fedboard.simulations.datasets.titles import TitleLayout
 
 FORMAT_1M, FORMAT_10M = "movielens-1m", "movielens-10m"
-RATINGS_FILE, TITLES_FILE = "ratings.dat", "movies.dat"
+RATINGS_FILE = "ratings.dat"
 RATING_RANGES = {FORMAT_1M: (1.0, 5.0), FORMAT_10M: (0.5, 5.0)}
-# 1M is in Latin-1, 10M in UTF-8.
-TITLE_LAYOUT = TitleLayout(delimiter="::", encodings=("utf-8", "latin-1"))
 LARGEST_ITEM_ID_1M = 3952
 _LAYOUT = TextLayout(
     delimiter="::",
@@ -47,7 +46,7 @@ def which(file: StoredFile, place: Place, titles: dict[str, str] | None) -> str:
         return FORMAT_1M if largest <= LARGEST_ITEM_ID_1M else FORMAT_10M
     raise InputError(
         f"{file.label} may be MovieLens 1M (ratings 1 to 5) or 10M (0.5 to 5); "
-        f"name the format {FORMAT_1M} or {FORMAT_10M}, or put {TITLES_FILE} beside it."
+        f"name the format {FORMAT_1M} or {FORMAT_10M}, or put {OF_1M.name} beside it."
     )
 
 
@@ -61,8 +60,6 @@ __all__ = [
     "FORMAT_10M",
     "RATINGS_FILE",
     "RATING_RANGES",
-    "TITLES_FILE",
-    "TITLE_LAYOUT",
     "read",
     "recognises",
     "which",

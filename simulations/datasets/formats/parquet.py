@@ -5,13 +5,9 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.columns import (
-    ColumnMapping,
-    RawColumns,
-    number_arrow_column,
-    require_columns,
-)
-from fedboard.simulations.datasets.places import StoredFile
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_columns
 
 FORMAT = "parquet"
 MAGIC = b"PAR1"

@@ -11,8 +11,9 @@ from typing import IO, Any
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.columns import ColumnMapping, RawColumns, number_arrow_column
-from fedboard.simulations.datasets.places import StoredFile
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column
 
 BLOCK_BYTES = 1 << 22
 LARGEST_NUMBER = 2**31 - 1

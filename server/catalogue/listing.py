@@ -4,7 +4,7 @@ import csv
 import io
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.places import StoredFile
+from fedboard.server.catalogue.stored_file import StoredFile
 
 
 def numbered_lines(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.columns import ColumnMapping
-from fedboard.simulations.datasets.listing import numbered_lines
-from fedboard.simulations.datasets.places import StoredFile
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.listing import numbered_lines
+from fedboard.server.catalogue.stored_file import StoredFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,18 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.columns import ColumnMapping, printable
-from fedboard.simulations.datasets.formats import movielens_100k, movielens_csv, movielens_dat
-from fedboard.simulations.datasets.listing import numbered_lines
-from fedboard.simulations.datasets.places import StoredFile, archive, folder
-from fedboard.simulations.datasets.titles import layout_of
+from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
+from fedboard.server.catalogue.listing import numbered_lines
+from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_1M, OF_20M, OF_100K
+from fedboard.server.catalogue.stored_file import StoredFile, archive, folder
+from fedboard.server.catalogue.titles import layout_of
 
 FEWEST_ITEMS = 5
 """A label that fewer items of the catalogue carry is a name, not a feature: it is left out."""
 MOST_FEATURES = 256
 TITLES = "titles"
 """In place of a file: year and genre in brackets at the end of the titles that the ratings bring."""
-_FILES = (movielens_dat.TITLES_FILE, movielens_100k.TITLES_FILE, movielens_csv.TITLES_FILE)
+_FILES = (OF_1M.name, OF_100K.name, OF_20M.name)
 _GENRES_100K = (
     *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
     *("Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War"),
@@ -104,14 +104,14 @@ def _read(file: StoredFile) -> dict[str, dict[str, str]]:
     """Item id -> column name -> cell."""
     layout = layout_of(file, ColumnMapping())
     lines = numbered_lines(file, delimiter=layout.delimiter, encodings=layout.encodings)
-    if file.base_name == movielens_100k.TITLES_FILE:
+    if file.base_name == OF_100K.name:
         header: list[str] = ["item", TITLES, "genres"]
         lines = [(number, [*cells[:2], _flagged(cells[_FIRST_GENRE_100K:])]) for number, cells in lines]
     elif layout.mapping is None:
         header = ["item", TITLES, "genres"]
     else:
         header = [name.strip() for name in lines.pop(0)[1]] if lines else []
-    key = next((name for name in ("item", "item_id", movielens_csv.MAPPING.item) if name in header), None)
+    key = next((name for name in ("item", "item_id", COLUMNS_20M.item) if name in header), None)
     place = header.index(key) if key is not None else 0
     rows: dict[str, dict[str, str]] = {}
     for number, cells in lines:

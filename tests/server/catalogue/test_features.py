@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.features import FEWEST_ITEMS, features_of_titles, load_item_features
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets.features import FEWEST_ITEMS, features_of_titles, load_item_features
 from fedboard.simulations.problem import load_problem
 
 DATA = os.environ.get("FEDBOARD_DATA")
