@@ -12,7 +12,7 @@ def algorithms(feedback: str | None = None) -> tuple[str, ...]:
     """
     from fedboard.common.errors import InputError
     from fedboard.common.tasks.adadpals.config import Feedback
-    from fedboard.simulations.algorithms import algorithm_names
+    from fedboard.server.calibrating import algorithm_names
 
     try:
         kind = None if feedback is None else Feedback(feedback)

@@ -37,9 +37,9 @@ from fedboard.common.privacy.accounting.plan import planned_event, planned_event
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.simulate import simulate
 
 DIGITS = 60

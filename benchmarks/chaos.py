@@ -42,9 +42,9 @@ from chaos_controls import broken_servers, tampered_files
 from chaos_run import NODES, ChaosRun
 from deployment import FleetPlan
 
-from fedboard.cli.fleet.fleet_job import prepare
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
 

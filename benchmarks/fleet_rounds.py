@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from process_tree import memory, tree_cpu_seconds
 
-from fedboard.cli.fleet.fleet_job import prepare
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.node_keys import make_node_key
 from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog

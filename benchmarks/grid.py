@@ -28,11 +28,11 @@ from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.preparation import capped_counts
 from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks
-from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.judging.choosing import judge_board
 from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.runs.calibrated import build_task
 
 
 @dataclass(frozen=True)

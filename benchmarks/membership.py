@@ -35,12 +35,13 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Source
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.server.calibrating import PrivateTask
 from fedboard.server.training import FinishedRound
-from fedboard.simulations.algorithms import PrivateTask, build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem, load_data, load_problem
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.trainer import EngineTrainer, Simulated
 from fedboard.simulations.simulate import Silent

@@ -23,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from deployment import Deployment, FleetPlan, deployed, make_fleet, wait_for
 
-from fedboard.cli.fleet.fleet_job import prepare
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
@@ -41,6 +40,7 @@ from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.task import ReleasedSums, Task
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.round import run_round

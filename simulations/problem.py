@@ -7,6 +7,7 @@ from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.options import checked_options
 from fedboard.server.catalogue.features import (
     TITLES,
     ItemFeatures,
@@ -23,7 +24,6 @@ from fedboard.simulations.datasets import (
     synthetic_ratings,
 )
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit, split_ratings, split_users
-from fedboard.simulations.options import checked_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

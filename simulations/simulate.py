@@ -11,14 +11,15 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.files import write_atomically
+from fedboard.server.calibrating import CalibratedTask
 from fedboard.server.training import FinishedRound
-from fedboard.simulations.algorithms import CalibratedTask, build_task
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.choosing import judge_board
 from fedboard.simulations.judging.distributions import distributions
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of

@@ -122,7 +122,7 @@ def serve(
     """
     from fedboard.server.board_service.limits import Limits
     from fedboard.server.board_service.service import ServiceSettings, start_board_service
-    from fedboard.server.metrics import start_metrics
+    from fedboard.server.operating.metrics import start_metrics
 
     if no_tls == (certificate is not None and private_key is not None):
         raise InputError("give --certificate and --private-key, or --no-tls")

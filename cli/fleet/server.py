@@ -46,8 +46,8 @@ def server(config: Path, check: bool, until_trained: bool, status: bool, as_json
     It stays until Ctrl-C or SIGTERM, starts again whatever ends, and goes on from its state folder after a crash.
     A training that is over and lost more of its rounds than rounds.most_lost ends with exit code 6.
     """
-    from fedboard.cli.fleet.fleet_job import prepare
     from fedboard.server.fleet.plan.credentials import require_credentials
+    from fedboard.server.fleet.plan.preparing import prepare
     from fedboard.server.fleet.plan.settings import read_settings
 
     settings = read_settings(config)
@@ -83,7 +83,7 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
-    from fedboard.server.run_fares import Fares, require_few_lost
+    from fedboard.server.operating.run_fares import Fares, require_few_lost
 
     state = StateFolder.of(settings)
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())

@@ -31,8 +31,8 @@ from fedboard.server.fleet.plan.protocols import (
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
+from fedboard.server.operating.run_fares import PLANNED
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_fares import PLANNED
 from fedboard.server.run_ledger import open_run_ledger, plan_of
 from fedboard.server.training import FinishedRound, Training
 

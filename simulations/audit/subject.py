@@ -11,10 +11,10 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
-from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
 
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]

@@ -11,7 +11,7 @@ import msgspec
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
-from fedboard.simulations.algorithms import algorithm_names
+from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs
 from fedboard.simulations.comparing.record import Found, record_of
 from fedboard.simulations.comparing.workload import workload_of

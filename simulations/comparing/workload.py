@@ -13,9 +13,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.protocol import Given
 from fedboard.common.task import Task
 from fedboard.server.publication import BoardStore
-from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
 
 _PER_ITEM = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}

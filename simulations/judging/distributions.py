@@ -7,7 +7,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.algorithms import PrivateTask
+from fedboard.server.calibrating import PrivateTask
 from fedboard.simulations.judging.evaluation import item_counts
 
 _BINS = 40

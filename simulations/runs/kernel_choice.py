@@ -1,8 +1,8 @@
 """Which kernels a run uses."""
 
 from fedboard.common import kernels
+from fedboard.common.tasks.presets import preset
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.presets import preset
 from fedboard.simulations.problem import Problem
 
 _USUAL_RANK = 8

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from fedboard.common.board import Board
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.server.calibrating import PrivateTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import plan_of
 from fedboard.server.training import FinishedRound, Training
-from fedboard.simulations.algorithms import PrivateTask
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import Problem

@@ -10,8 +10,8 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations import baselines
-from fedboard.simulations.algorithms import algorithm_names
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool

@@ -11,7 +11,7 @@ import msgspec
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.simulations.algorithms import algorithm_names
+from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells

@@ -17,14 +17,14 @@ from fedboard.common.tasks.adadpals.config import BudgetShares
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdShares
 from fedboard.common.tasks.langevin.config import LangevinShares
 from fedboard.common.tasks.langevin.task import Langevin
+from fedboard.common.tasks.presets import preset
 from fedboard.common.tasks.residual.config import ResidualShares
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.simulations.algorithms import GRADIENT_WEIGHTS
+from fedboard.common.tasks.shared.options import checked_options
+from fedboard.server.calibrating import GRADIENT_WEIGHTS
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import RatingSplit
-from fedboard.simulations.options import checked_options
-from fedboard.simulations.presets import preset
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem

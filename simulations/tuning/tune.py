@@ -9,10 +9,10 @@ from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.adadpals.config import Feedback
-from fedboard.simulations.algorithms import algorithm_names
+from fedboard.common.tasks.shared.options import checked_options
+from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig
-from fedboard.simulations.options import checked_options
 from fedboard.simulations.tuning.outcome import write_outcome
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search
 from fedboard.simulations.tuning.software import software, source_digest

@@ -153,7 +153,7 @@ def test_a_bad_file_of_settings_is_refused_by_name(
 def test_a_run_that_would_overspend_is_refused_before_it_starts(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedboard.simulations import algorithms
+    from fedboard.server import calibrating as algorithms
 
     honest = algorithms.noise_multipliers
     monkeypatch.setattr(

@@ -13,7 +13,7 @@ from fedboard.server.board_service.service import ServiceSettings
 from fedboard.server.fleet.plan.settings import HelperSection
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
-from fedboard.server.metrics import start_metrics
+from fedboard.server.operating.metrics import start_metrics
 
 NOWHERE = Path("nowhere")
 

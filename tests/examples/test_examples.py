@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import parse_config, read_config
+from fedboard.simulations.runs.calibrated import build_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

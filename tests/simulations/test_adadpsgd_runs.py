@@ -10,9 +10,10 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
+from fedboard.server.calibrating import GRADIENT_WEIGHTS
 from fedboard.simulations import simulate as module
-from fedboard.simulations.algorithms import GRADIENT_WEIGHTS, build_task
 from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.simulate import simulate
 
 

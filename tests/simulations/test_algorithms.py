@@ -8,10 +8,11 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.presets import preset
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.simulations.algorithms import algorithm_names, build_task
+from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.presets import preset
+from fedboard.simulations.runs.calibrated import build_task
 
 
 @pytest.mark.parametrize(

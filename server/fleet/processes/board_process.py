@@ -14,7 +14,7 @@ from fedboard.server.board_service.service import (
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.lifeline import end_with_parent
-from fedboard.server.metrics import start_metrics
+from fedboard.server.operating.metrics import start_metrics
 
 
 def board_command(config: Path) -> list[str]:

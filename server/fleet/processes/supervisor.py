@@ -29,7 +29,7 @@ from fedboard.server.fleet.processes.superlink import superlink_command, superli
 from fedboard.server.fleet.processes.training_run import TrainingRun
 from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.run_fares import LOST, Fares, require_few_lost
+from fedboard.server.operating.run_fares import LOST, Fares, require_few_lost
 
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5

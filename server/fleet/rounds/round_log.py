@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedboard.server.run_fares import LOST
+from fedboard.server.operating.run_fares import LOST
 from fedboard.server.training import FinishedRound
 
 

@@ -17,10 +17,10 @@ from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, RegisterNodeFleetRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse
 
-from fedboard.cli.fleet.fleet_job import prepare
 from fedboard.cli.main import commands
 from fedboard.common.certificate import Certificate
 from fedboard.common.node_keys import make_node_key, public_key_pem
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed

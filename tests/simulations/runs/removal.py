@@ -12,10 +12,11 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
-from fedboard.simulations.algorithms import PrivateTask, build_task
+from fedboard.server.calibrating import PrivateTask
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit
 from fedboard.simulations.problem import Problem, load_data, load_problem
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.simulate import simulate
 

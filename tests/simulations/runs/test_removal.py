@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
-from fedboard.simulations.algorithms import PrivateTask
+from fedboard.server.calibrating import PrivateTask
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
 from tests.simulations.runs.removal import (

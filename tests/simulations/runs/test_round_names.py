@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fedboard.simulations.algorithms import build_task
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.round_names import place_of, round_names, rounds_told
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations import tuning
-from fedboard.simulations.algorithms import algorithm_names, build_task
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.tuning.space import Parameter, default_space, parse_space, read_space, without
 from fedboard.simulations.tuning.trials import configured
 

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from fedboard.cli.fleet.fleet_job import prepare
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.processes.supervisor import Supervisor
 from fedboard.server.fleet.processes.work_locks import at_work, is_at_work
 from tests.server.fleet.deployed import Fleet

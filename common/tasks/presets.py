@@ -7,17 +7,17 @@ were tuned on is stated here and in docs/guide/accuracy.md; an epsilon between t
   1e-5.
 * Implicit feedback: validation users of MovieLens 1M (4 832 training users), seed 0, delta 1e-5.
 
-AdaDPSGD's are in ``fedboard.simulations.gradient_presets``.
+AdaDPSGD's are in ``fedboard.common.tasks.adadpsgd.presets``.
 """
 
 import math
 from collections.abc import Mapping
 
 from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.adadpsgd.presets import GRADIENT_EXPLICIT, GRADIENT_IMPLICIT, GRADIENT_SAMPLED
 from fedboard.common.tasks.langevin.task import Langevin
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.simulations.gradient_presets import GRADIENT_EXPLICIT, GRADIENT_IMPLICIT, GRADIENT_SAMPLED
-from fedboard.simulations.preset import Preset
+from fedboard.common.tasks.shared.preset import Preset
 
 _EXPLICIT: Mapping[float, Preset] = {
     1.0: Preset(

@@ -6,6 +6,8 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
@@ -14,8 +16,6 @@ from fedboard.server.fleet.plan.job import HelperServer, Job
 from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings, HelperSection
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.simulations.algorithms import build_task
-from fedboard.simulations.config import SimulationConfig, parse_config
 
 
 def prepare(settings: FleetSettings) -> Board:
@@ -33,8 +33,8 @@ def prepare(settings: FleetSettings) -> Board:
     catalogue = _catalogue(settings.catalogue.file)
     features = _features(settings, catalogue, state)
     low, high = settings.task.rating_range
-    task = build_task(
-        _simulation(settings), rating_range=(low, high), backend=settings.task.kernels, features=features
+    task = calibrated_task(
+        _training(settings), rating_range=(low, high), backend=settings.task.kernels, features=features
     ).task
     board = task.first_board(catalogue)
     if not state.first_board.exists():
@@ -50,24 +50,17 @@ def prepare(settings: FleetSettings) -> Board:
     return board
 
 
-def _simulation(settings: FleetSettings) -> SimulationConfig:
+def _training(settings: FleetSettings) -> Training:
     task, privacy = settings.task, settings.privacy
-    return parse_config(
-        {
-            "algorithm": task.algorithm,
-            "feedback": task.feedback,
-            "seed": privacy.seed,
-            "settings": task.settings,
-            "data": {"source": str(settings.catalogue.file), "catalogue": "declared"},
-            "privacy": {
-                "epsilon": privacy.epsilon,
-                "delta": privacy.delta,
-                "adjacency": privacy.adjacency.value,
-                "noise": privacy.noise,
-                "shares": task.shares,
-            },
-        },
-        source="fleet.toml",
+    return Training(
+        algorithm=task.algorithm,
+        feedback=Feedback(task.feedback),
+        seed=privacy.seed,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+        settings=task.settings,
+        shares=task.shares,
     )
 
 

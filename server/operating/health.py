@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedboard.server.run_fares import Fares
+from fedboard.server.operating.run_fares import Fares
 
 OK, FAILING = 200, 503
 """Status codes; a run that is degraded is alive, and to start it again would not help, so it is ``OK``."""

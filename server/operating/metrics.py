@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
 from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
-from fedboard.server.health import failures_of, health
-from fedboard.server.run_fares import Fares
+from fedboard.server.operating.health import failures_of, health
+from fedboard.server.operating.run_fares import Fares
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

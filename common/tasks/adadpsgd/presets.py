@@ -7,7 +7,7 @@
 
 from collections.abc import Mapping
 
-from fedboard.simulations.preset import Preset
+from fedboard.common.tasks.shared.preset import Preset
 
 GRADIENT_EXPLICIT: Mapping[float, Preset] = {
     1.0: Preset(

@@ -1,0 +1,42 @@
+"""From a simulation's configuration to its calibrated task."""
+
+from fedboard.common.arrays import FloatArray
+from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.runs.participants import participation_of
+
+
+def build_task(
+    config: SimulationConfig,
+    *,
+    rating_range: tuple[float, float],
+    backend: str,
+    features: FloatArray | None = None,
+) -> CalibratedTask:
+    """Tuned defaults, laid over by the configuration's settings, calibrated to the budget.
+
+    Args:
+        config: names the algorithm.
+        rating_range: public.
+        backend: which kernels compute.
+        features: public features of the items, float64, shape (n_items, n_features); used by ``residual`` alone.
+
+    Raises:
+        InputError: an unknown algorithm or setting, or a value out of its range.
+    """
+    privacy = config.privacy
+    training = Training(
+        algorithm=config.algorithm,
+        feedback=config.feedback,
+        seed=config.seed,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+        settings=config.settings,
+        shares=privacy.shares,
+        participation=participation_of(privacy.participation),
+    )
+    return calibrated_task(training, rating_range=rating_range, backend=backend, features=features)
+
+
+__all__ = ["build_task"]
