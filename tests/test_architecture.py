@@ -1,8 +1,12 @@
-"""The shape of the house: who may import whom, and that the package list is what is on disk."""
+"""The shape of the house: who may import whom, no circles, folders one can read, the packages that are on disk."""
 
 import ast
 import re
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -70,6 +74,14 @@ KNOWN_BAD_BELOW = {
 """The first version of a dependency without a known hole."""
 
 
+PRODUCTION = ("common", "client", "server", "cli/fleet")
+"""What runs where people are served; it needs nothing of the simulations."""
+MOST_ENTRIES = 15
+"""Files and folders in one folder: what a reader takes in at a glance."""
+MORE_ENTRIES = {"common": 25, "simulations": 20}
+"""Two folders are lists of nouns, one file each; they grow no further."""
+
+
 def speaks_flower(path: Path) -> bool:
     return any(path.is_relative_to(ROOT / place) for place in FLOWER)
 
@@ -78,9 +90,13 @@ def sources(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path: Path, *, top_level_only: bool = False) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = tree.body if top_level_only else list(ast.walk(tree))
+    nodes = parsed(path).body if top_level_only else list(ast.walk(parsed(path)))
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -204,3 +220,110 @@ def test_the_public_face_imports_nothing_before_it_is_used() -> None:
     at_import = imported_modules(ROOT / "api" / "__init__.py", top_level_only=True)
 
     assert at_import == {"importlib", "typing"}
+
+
+def name_of(path: Path) -> str:
+    """How the file at this place below the root is imported."""
+    name = ".".join(["fedboard", *path.with_suffix("").parts]).removesuffix(".__init__")
+    return re.sub(r"^fedboard\.api\b", "fedboard", name)
+
+
+def imports_of(root: Path, folders: Iterable[str] = FOLDERS) -> dict[str, set[str]]:
+    """File to the files that it imports anywhere, in functions and for types alone too; paths below ``root``."""
+    paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+    files = {name_of(path.relative_to(root)): path for path in paths}
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        named: set[str] = set()
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {name if name in files else str(node.module) for name in inner}
+        found[str(path.relative_to(root))] = {str(files[n].relative_to(root)) for n in named & files.keys()}
+    return found
+
+
+def by_folder(imports: Mapping[str, Iterable[str]]) -> dict[str, dict[str, set[str]]]:
+    """Folder to what its entries (files, and folders taken as wholes) import of each other."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for path, others in imports.items():
+        for other in others:
+            one, two = path.split("/"), other.split("/")
+            shared = next((k for k, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), None)
+            if shared is not None:
+                found["/".join(one[:shared])][one[shared]].add(two[shared])
+    return found
+
+
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """One circle; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circle(imports_of(ROOT)) == []
+
+
+def test_no_folder_has_entries_that_import_each_other_in_a_circle() -> None:
+    """Neither two folders, nor a folder and a file beside it: each can be read after those that it needs."""
+    graphs = by_folder(imports_of(ROOT))
+
+    assert {folder: circle(graph) for folder, graph in graphs.items() if circle(graph)} == {}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "from fedboard.common.first.a import x",
+        "import fedboard.common.first.a",
+        "from fedboard.common.first import a",
+        "def late():\n    from fedboard.common.first import a\n    return a",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fedboard.common.first.a import x",
+    ],
+)
+@pytest.mark.parametrize("of_files", [True, False])
+def test_a_planted_circle_is_found(tmp_path: Path, how: str, of_files: bool) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / "common" / folder).mkdir(parents=True)
+        (tmp_path / "common" / folder / "__init__.py").write_text("")
+    (tmp_path / "common" / "first" / "a.py").write_text("x = 1\n")
+    (tmp_path / "common" / "second" / "b.py").write_text(how)
+    back = "a.py" if of_files else "c.py"
+    assert circle(imports_of(tmp_path, ["common"])) == []
+    assert circle(by_folder(imports_of(tmp_path, ["common"]))["common"]) == []
+
+    parsed.cache_clear()
+    (tmp_path / "common" / "first" / back).write_text("from fedboard.common.second.b import y\n")
+
+    imports = imports_of(tmp_path, ["common"])
+    files = {"common/first/a.py", "common/second/b.py"}
+    assert set(circle(imports)) == (files if of_files else set())
+    assert set(circle(by_folder(imports)["common"])) == {"first", "second"}
+
+
+def test_what_serves_people_needs_no_simulations() -> None:
+    """Neither itself nor through what it imports, however late."""
+    imports = imports_of(ROOT)
+    waiting = [path for path in imports if path.startswith(tuple(f"{place}/" for place in PRODUCTION))]
+    seen = dict.fromkeys(waiting, "")
+    while waiting:
+        path = waiting.pop()
+        assert not path.startswith("simulations/"), f"{path} is needed by {seen[path]}"
+        new = imports[path] - seen.keys()
+        seen |= dict.fromkeys(new, path)
+        waiting += new
+
+
+def test_folders_can_be_read_at_a_glance() -> None:
+    folders = {path.parent for folder in FOLDERS for path in sources(folder)}
+    for folder in folders:
+        entries = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        entries += [path for path in folders if path.parent == folder]
+        name = str(folder.relative_to(ROOT))
+        assert len(entries) <= MORE_ENTRIES.get(name, MOST_ENTRIES), f"{name} lists {len(entries)} entries"
