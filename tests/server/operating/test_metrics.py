@@ -1,6 +1,7 @@
 """Metrics and health over HTTP: what Prometheus can read, and only what was counted."""
 
 import json
+import re
 import urllib.error
 import urllib.request
 
@@ -132,9 +133,16 @@ def test_nothing_else_is_served(tmp_path):
         assert missing.value.code == 404
 
 
-@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:none", "127.0.0.1:99999"])
-def test_an_address_that_cannot_be_used_is_told(address):
-    with pytest.raises(InputError, match="HOST:PORT"):
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("nowhere", "HOST:PORT"),
+        ("127.0.0.1:none", "HOST:PORT"),
+        ("127.0.0.1:99999", "the port of the address of the metrics must be in [0, 65535]"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_told(address, told):
+    with pytest.raises(InputError, match=re.escape(told)):
         start_metrics(address)
 
 
