@@ -90,6 +90,8 @@ def test_a_device_that_cannot_be_opened_or_closed_says_a_code(
         (Device(), signed(b"no question"), [Refusal.MALFORMED]),
         (Device(), None, [Refusal.MALFORMED]),
     ],
+    # Named here: a signed question's own bytes hold the time and differ from process to process.
+    ids=["fine", "not admitted", "not booked", "no ratings", "not recalled", "no question", "nothing"],
 )
 def test_each_refusal_is_heard_once(device: Device, content: bytes | None, heard: list[Refusal]) -> None:
     found: list[Refusal] = []
