@@ -2,6 +2,11 @@
 
 from fedboard.common.errors import InputError
 
+MOST_ROUNDS = 10_000
+"""Of a run, or steps: each is a release or two, and whoever checks a certificate recomputes them all."""
+MOST_WORKERS = 256
+"""Processes on one machine."""
+
 
 def require(holds: bool, name: str, rule: str, value: object) -> None:
     """Refuse a setting.
@@ -25,4 +30,4 @@ def require_whole(name: str, value: object, *, least: int = 1, most: int | None 
         raise InputError(f"{name} must be a whole number {rule}, got {value!r}")
 
 
-__all__ = ["require", "require_whole"]
+__all__ = ["MOST_ROUNDS", "MOST_WORKERS", "require", "require_whole"]

@@ -4,6 +4,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.checks import MOST_WORKERS
+
+_MOST = {"workers": MOST_WORKERS, "nodes": 10_000, "clients": 100_000_000}
+"""Processes, nodes of a Flower runtime, and clients of a protocol, that one machine is asked for."""
+
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How it runs; but for the protocol and what belongs to it, it never changes what is computed."""
@@ -40,10 +45,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Raises:
             ValueError: names the key.
         """
-        for name in ("workers", "nodes", "clients"):
+        for name, most in _MOST.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"run.{name} must be a whole number >= 1, got {value}")
+            if value is not None and not 1 <= value <= most:
+                raise ValueError(f"run.{name} must be a whole number in [1, {most}], got {value}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"run.dropout must be in [0, 1), got {self.dropout}")
         simulated = {

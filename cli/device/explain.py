@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.text import aligned
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 @click.argument("item")
 @click.argument("ratings", type=click.Path(path_type=Path), default=Path("device.toml"))
 @click.argument("board", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="How many of your ratings."
-)
+@click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many of your ratings.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def explain(item: str, ratings: Path, board: Path | None, k: int, as_json: bool) -> None:
     """Show which of your ratings pulled ITEM up or down, exactly.

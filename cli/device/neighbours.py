@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.text import aligned
 
@@ -12,9 +13,7 @@ from fedboard.cli.text import aligned
 @click.command(epilog="Example: fedboard neighbours 'Toy Story' runs/demo -k 5")
 @click.argument("item")
 @click.argument("board", type=click.Path(path_type=Path))
-@click.option(
-    "-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="How many neighbours."
-)
+@click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many neighbours.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
     """List the items nearest to ITEM by the cosine of their factors.

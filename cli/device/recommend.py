@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.text import aligned
 
@@ -20,7 +21,7 @@ _STAYS = "Computed on this machine from the board; your ratings were sent nowher
 @click.command(epilog="Example: fedboard recommend my-ratings.csv runs/demo -k 5")
 @click.argument("ratings", type=click.Path(path_type=Path))
 @click.argument("board", type=click.Path(path_type=Path), required=False)
-@click.option("-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="How many items.")
+@click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many items.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def recommend(ratings: Path, board: Path | None, k: int, as_json: bool) -> None:
     """Recommend items to one person, on this machine.

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from fedboard.cli.counts import PEOPLE
+
 _PATH = click.Path(path_type=Path)
 _EXAMPLE = """\b
 Example (fedboard keys server makes the certificate):
@@ -42,7 +44,7 @@ Example (fedboard keys server makes the certificate):
 @click.option("--token", type=_PATH, help="File with the secret that the first server must know.")
 @click.option(
     "--least-clients",
-    type=click.IntRange(min=1),
+    type=PEOPLE,
     default=2,
     show_default=True,
     help="Refuse to help with sums of fewer clients.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fedboard.cli.counts import PEOPLE, RELEASES
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _DEFAULT_DELTA = 1e-5
-_COUNT = click.IntRange(min=1)
 _DELTA = click.option("--delta", type=float, help="Probability that the bound fails; below 1 / users.")
 _ADJACENCY = click.option(
     "--adjacency",
@@ -54,7 +54,7 @@ def account() -> None:
 )
 @click.option("--epsilon", type=float, required=True, help="What all releases together may cost.")
 @click.option("--delta", type=float, default=_DEFAULT_DELTA, show_default=True)
-@click.option("--releases", type=_COUNT, help="Number of releases that share the budget evenly.")
+@click.option("--releases", type=RELEASES, help="Number of releases that share the budget evenly.")
 @click.option("--shares", metavar="NAME=PART,...", help="Parts of mu^2, together at most 1, by release.")
 @_POISSON
 @_PLOT
@@ -91,14 +91,14 @@ def noise(
 )
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("--noise-multiplier", type=float, metavar="Z", help="Of each release, instead of SOURCE.")
-@click.option("--releases", type=_COUNT, default=1, show_default=True, help="Number of releases with Z.")
+@click.option("--releases", type=RELEASES, default=1, show_default=True, help="Number of releases with Z.")
 @_POISSON
 @_DELTA
 @_ADJACENCY
-@click.option("--group", type=_COUNT, metavar="K", help="Say what holds for K users together, too.")
+@click.option("--group", type=PEOPLE, metavar="K", help="Say what holds for K users together, too.")
 @click.option(
     "--trimmed",
-    type=_COUNT,
+    type=PEOPLE,
     metavar="TAU",
     help="Say what holds for one rating where a user's contribution is a sum of at most TAU terms with the "
     "constant weight 1/sqrt(TAU), one a rating and independent of the others.",

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import click
 
+from fedboard.cli.counts import WORKERS
+
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _SUBJECTS = click.Choice(["ratings", "counts", "norms"])
@@ -75,7 +77,7 @@ def question_options(command: Command) -> Command:
             click.option("--seed", type=int, help="Of seeded noise, which protects nobody."),
             click.option(
                 "--workers",
-                type=click.IntRange(min=1),
+                type=WORKERS,
                 default=1,
                 help="Processes; never changes the answer.",
             ),

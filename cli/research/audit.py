@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.common.errors import InputError
@@ -43,11 +44,9 @@ Examples:
     "[default: trusted]",
 )
 @click.option("--seed", type=int, help="Run, canaries and their coins, seeded noise.")
-@click.option("--canaries", type=click.IntRange(min=10), help="Planted users.  [default: by epsilon]")
-@click.option(
-    "--repeat", type=click.IntRange(min=1), help="Games with a seed each.  [default: 1, controls 5]"
-)
-@click.option("--workers", type=int, help="Worker processes.  [default: 2]")
+@click.option("--canaries", type=click.IntRange(10, 1_000_000), help="Planted users.  [default: by epsilon]")
+@click.option("--repeat", type=REPETITIONS, help="Games with a seed each.  [default: 1, controls 5]")
+@click.option("--workers", type=WORKERS, help="Worker processes.  [default: 2]")
 @click.option(
     "--controls", is_flag=True, help="Audit runs that are broken on purpose, instead of a real one."
 )

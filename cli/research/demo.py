@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import WORKERS
 from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.cli.text import aligned
 
@@ -22,7 +23,7 @@ _BESIDE = "adadpals"
 
 @click.command(epilog="Example: fedboard demo --epsilon 2")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.  [default: runs/demo]")
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes.  [default: at most 2]")
+@click.option("--workers", type=WORKERS, help="Worker processes.  [default: at most 2]")
 @click.option("--epsilon", type=float, default=5.0, show_default=True, help="Privacy budget.")
 def demo(out: Path | None, workers: int | None, epsilon: float) -> None:
     """Learn a board from 20,000 made-up people under a privacy budget, and use it.

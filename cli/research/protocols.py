@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import PEOPLE, WORKERS
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
 from fedboard.cli.research.run_folder import RUNS, fresh
@@ -46,7 +47,7 @@ def list_() -> None:
 @click.argument("name", metavar="NAME")
 @click.option(
     "--clients",
-    type=click.IntRange(min=1),
+    type=PEOPLE,
     default=_SAMPLE_FLEET,
     show_default=True,
     help="Of a sample fleet, one user each.",
@@ -94,7 +95,7 @@ Examples:
     help="A protocol's own parameter, e.g. two-server.most_items=128; repeatable.",
 )
 @click.option("--seed", type=int, help="Of the noise and the first factors; the same for all protocols.")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes of the simulations.")
+@click.option("--workers", type=WORKERS, help="Processes of the simulations.")
 @model_options
 @click.option(
     "--out",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.cli.text import aligned
@@ -37,10 +38,8 @@ _TOLD_PER_PHASE = 4
     type=click.Path(path_type=Path, exists=True),
     help="Your copy of the paper's data.  [default: the nearest set there is, as the list says]",
 )
-@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Repetitions.")
-@click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes or threads."
-)
+@click.option("--seeds", type=REPETITIONS, default=3, show_default=True, help="Repetitions.")
+@click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.cli.research.run_folder import RUNS, fresh
@@ -36,9 +37,7 @@ Examples:
 @click.option("--seeds", metavar="S,T", help="Seeds of noise and first factors.  [default: 0]")
 @model_options
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the sweep.  [default: runs/sweep]")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Cells at the same time."
-)
+@click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Cells at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished cells, go on with the others.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
 def sweep(

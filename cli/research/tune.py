@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.cli.research.run_folder import RUNS, fresh
@@ -37,7 +38,13 @@ Examples:
 @click.option("--algorithm", metavar="NAME", help="A private one.  [default: residual]")
 @click.option("--epsilon", type=float, help="Privacy budget of the runs to come.  [default: 5]")
 @model_options
-@click.option("--trials", type=click.IntRange(min=2), default=40, show_default=True, help="Settings to try.")
+@click.option(
+    "--trials",
+    type=click.IntRange(2, REPETITIONS.max),
+    default=40,
+    show_default=True,
+    help="Settings to try.",
+)
 @click.option(
     "--seeds", default="0,1,2", show_default=True, help="Of the noise; all of them for the best trials."
 )
@@ -47,9 +54,7 @@ Examples:
 @click.option("--search-seed", type=int, default=0, show_default=True, help="Which settings are tried.")
 @click.option("--metric", help="What decides.  [default: validation_rmse, or recall@20]")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the search.  [default: runs/tune]")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Trials at the same time."
-)
+@click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Trials at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished trials, go on with the others.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
 def tune(

@@ -48,9 +48,9 @@ class SyntheticConfig:
             InputError: a field is out of range.
         """
         checks = {
-            "n_users must be >= 1": self.n_users >= 1,
-            "n_items must be >= 20": self.n_items >= 20,
-            "mean_ratings_per_user must be > 0": self.mean_ratings_per_user > 0,
+            "n_users must be in [1, 1e8]": 1 <= self.n_users <= 100_000_000,
+            "n_items must be in [20, 1e7]": 20 <= self.n_items <= 10_000_000,
+            "mean_ratings_per_user must be in (0, 1e6]": 0 < self.mean_ratings_per_user <= 1e6,
             "minimum_ratings_per_user must be >= 1": self.minimum_ratings_per_user >= 1,
             "popularity_exponent must be >= 0": self.popularity_exponent >= 0,
             "seed must be >= 0": self.seed >= 0,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fedboard.common.checks import require
+from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.shared.adaptive_clipping import FARTHEST, adapts_clipping
@@ -86,7 +86,7 @@ class AdaDpalsConfig:
         """
         require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
         require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
-        require(self.rounds >= 1, "rounds", "a whole number >= 1", self.rounds)
+        require_whole("rounds", self.rounds, most=MOST_ROUNDS)
         require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
         require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fedboard.common.checks import require
+from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.adadpals.config import SUM_SHARE_OF_MEAN, AdaDpalsConfig, Feedback
@@ -98,8 +98,8 @@ class AdaDpsgdConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        for name in ("steps", "steps_per_solve"):
-            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        require_whole("steps", self.steps, most=MOST_ROUNDS)
+        require_whole("steps_per_solve", self.steps_per_solve)
         for name in ("ratings_per_item", "ratings_per_user"):
             guess = getattr(self, name)
             require(guess is None or 0.0 < guess < float("inf"), name, "finite and > 0", guess)

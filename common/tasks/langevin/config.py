@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fedboard.common.checks import require
+from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.adadpals.config import SUM_SHARE_OF_MEAN, Feedback
 from fedboard.common.tasks.residual.config import ResidualConfig
@@ -79,7 +79,8 @@ class LangevinConfig:
         require(
             explicit, "feedback", "explicit: the likelihood of this task is one of ratings", self.feedback
         )
-        for name in ("steps", "most_ratings", "averaged_steps"):
+        require_whole("steps", self.steps, most=MOST_ROUNDS)
+        for name in ("most_ratings", "averaged_steps"):
             require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
         averaged = self.averaged_steps
         require(averaged <= self.steps, "averaged_steps", f"at most {self.steps}, the steps", averaged)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fedboard.common.checks import require
+from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.adadpals.config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
 from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
@@ -128,8 +128,8 @@ class ResidualConfig:
         """
         require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
         require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
-        for name in ("rounds", "count_cap"):
-            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        require_whole("rounds", self.rounds, most=MOST_ROUNDS)
+        require(self.count_cap >= 1, "count_cap", "a whole number >= 1", self.count_cap)
         require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         for name in ("weight_exponent", "gauge_exponent"):
             require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
