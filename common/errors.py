@@ -21,6 +21,16 @@ class PrivacyError(FedboardError):
     exit_code: ClassVar[int] = 3
 
 
+class OutOfRangeError(InputError, PrivacyError):
+    """A number of a guarantee (an epsilon, a delta, a noise multiplier) that none can have.
+
+    It is both: not usable as it was given, and no guarantee could be stated with it. Whoever types it is told what
+    she typed, with the exit code of input, wherever it is noticed.
+    """
+
+    exit_code: ClassVar[int] = InputError.exit_code
+
+
 class BudgetExceededError(PrivacyError):
     """A release was refused because the budget does not cover it; nothing was released."""
 
@@ -61,6 +71,7 @@ __all__ = [
     "BudgetExceededError",
     "FedboardError",
     "InputError",
+    "OutOfRangeError",
     "PrivacyError",
     "RoundsLostError",
     "StorageError",

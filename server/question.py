@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from fedboard.common.board import Catalogue
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import OutOfRangeError
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import is_pure
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -66,7 +66,7 @@ def ask(
         PrivacyError: no finite epsilon > 0.
     """
     if not 0 < epsilon < math.inf:
-        raise PrivacyError(f"epsilon of a question must be a finite number > 0, got {epsilon}")
+        raise OutOfRangeError(f"epsilon of a question must be a finite number > 0, got {epsilon}")
     # Pure releases have epsilon 1 / z, Gaussian ones are (1 / z)-GDP.
     loss = epsilon if mechanism is Mechanism.PURE else mu_for(epsilon, ledger.budget.delta)
     board = task.first_board(catalogue)

@@ -1,6 +1,7 @@
 """``fedboard account``: what noise for this epsilon, what epsilon for this plan, what is left."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,6 +78,7 @@ def noise(
     from fedboard.client.guarantee.account_sources import plan_account
     from fedboard.common.privacy.adjacency import Adjacency
 
+    _require_in_range(None, poisson)
     divided = _shares(releases, shares)
     answer = noise_answer(epsilon, delta, divided, poisson=poisson)
     plan = planned(answer["noise_multipliers"], poisson)
@@ -129,6 +131,7 @@ def epsilon(
 
     if (source is None) == (noise_multiplier is None):
         raise InputError("give either SOURCE or --noise-multiplier Z with --releases N")
+    _require_in_range(noise_multiplier, poisson)
     if source is not None and poisson is not None:
         raise InputError("--poisson goes with --noise-multiplier; a plan states participation by release")
     if source is not None:
@@ -168,6 +171,15 @@ def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_jso
     answer = left_answer(taken, budget, noise_multiplier=noise_multiplier)
     _tell(answer, _left_text, as_json=as_json)
     _draw(taken, plot, delta=budget.delta)
+
+
+def _require_in_range(noise_multiplier: float | None, poisson: float | None) -> None:
+    if noise_multiplier is not None and not 0 < noise_multiplier < math.inf:
+        raise InputError(f"--noise-multiplier must be a finite number > 0, got {noise_multiplier:g}")
+    if poisson is not None and not 0 < poisson < 1:
+        raise InputError(
+            f"--poisson must be in (0, 1), got {poisson:g}; leave it out where everybody takes part"
+        )
 
 
 def _shares(releases: int | None, shares: str | None) -> dict[str, float]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, Source, required
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
 from fedboard.common.per_user.clipping import check_rows
 from fedboard.common.privacy.accounting.exact import compose, mu_for
 from fedboard.common.privacy.adjacency import sensitivity_factor
@@ -49,7 +49,7 @@ def personal_scale(epsilon: float, delta: float, mu_run: float) -> float:
         PrivacyError: so little that it rounds to nothing, or mu_run is not a finite number > 0.
     """
     if not 0 < mu_run < np.inf:
-        raise PrivacyError(f"mu of a run must be a finite number > 0, got {mu_run}")
+        raise OutOfRangeError(f"mu of a run must be a finite number > 0, got {mu_run}")
     steps = min(int(mu_for(epsilon, delta) / mu_run * SCALE_STEPS), SCALE_STEPS)
     if steps == 0:
         raise _too_strict(epsilon)

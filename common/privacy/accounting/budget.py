@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from fedboard.common.errors import BudgetExceededError, PrivacyError
+from fedboard.common.errors import BudgetExceededError, OutOfRangeError
 from fedboard.common.privacy.accounting.exact import require_delta
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
@@ -27,7 +27,7 @@ class Budget:
             PrivacyError: a number is out of range or the adjacency is unknown.
         """
         if not 0 < self.epsilon < math.inf:
-            raise PrivacyError(f"epsilon of a budget must be a finite number > 0, got {self.epsilon}")
+            raise OutOfRangeError(f"epsilon of a budget must be a finite number > 0, got {self.epsilon}")
         require_delta(self.delta)
         object.__setattr__(self, "adjacency", parse_adjacency(self.adjacency))
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from scipy.optimize import brentq
 
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import OutOfRangeError, PrivacyError
 from fedboard.common.privacy.accounting.exact import (
     compose_events,
     compose_mu,
@@ -66,13 +66,13 @@ def noise_multipliers(
         PrivacyError: a share is not a number > 0, they add to more than 1, or a participation is not sound.
     """
     if not 0 < epsilon < math.inf:
-        raise PrivacyError(f"epsilon must be a finite number > 0, got {epsilon}")
+        raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
     for name, share in shares.items():
         if not 0 < share < math.inf:
-            raise PrivacyError(f"the share of release {name!r} must be > 0, got {share}")
+            raise OutOfRangeError(f"the share of release {name!r} must be > 0, got {share}")
     total = math.fsum(shares.values())
     if total > 1 + _SLACK:
-        raise PrivacyError(f"the shares must add to at most 1, got {total}")
+        raise OutOfRangeError(f"the shares must add to at most 1, got {total}")
     # Calibrated as if all were spent, so that one rule holds for every accountant: less is spent, never more.
     of_whole = {name: share / total for name, share in shares.items()}
     full = 1.0 / mu_for(epsilon, delta)
@@ -117,7 +117,7 @@ def releases_left(events: Sequence[Event], epsilon: float, delta: float, *, nois
     """
     mu = mu_left(events, epsilon, delta)
     if not 0 < noise_multiplier < math.inf:
-        raise PrivacyError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
+        raise OutOfRangeError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
     count = math.floor((noise_multiplier * mu) ** 2)
     # One more may fit by rounding: a ledger allows for that much.
     together = compose_mu([compose_events(events), math.sqrt(count + 1) / noise_multiplier])

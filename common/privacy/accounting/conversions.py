@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import OutOfRangeError
 from fedboard.common.privacy.accounting.exact import require_delta
 
 
@@ -67,7 +67,7 @@ def rho_through(conversion: Callable[..., float], epsilon: float, delta: float) 
         PrivacyError: an argument is out of range.
     """
     if not 0 < epsilon < math.inf:
-        raise PrivacyError(f"epsilon must be a finite number > 0, got {epsilon}")
+        raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
     low, high = 0.0, epsilon
     while conversion(delta, rho=high) <= epsilon:
         low, high = high, 2 * high
@@ -80,7 +80,7 @@ def rho_through(conversion: Callable[..., float], epsilon: float, delta: float) 
 def _require(delta: float, rho: float) -> None:
     require_delta(delta)
     if not 0 <= rho < math.inf:
-        raise PrivacyError(f"rho must be a finite number >= 0, got {rho}")
+        raise OutOfRangeError(f"rho must be a finite number >= 0, got {rho}")
 
 
 __all__ = ["epsilon_through_renyi", "epsilon_through_zcdp", "rho_through"]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import OutOfRangeError
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions, epsilon_by_renyi_orders
 from fedboard.common.privacy.accounting.parallel import most_exposed
@@ -199,7 +199,7 @@ def epsilon_by_library(events: Sequence[Event], delta: float, *, accountant: Acc
 def require_delta(delta: float) -> None:
     """Refuse a delta outside (0, 1)."""
     if not 0 < delta < 1:
-        raise PrivacyError(f"delta must be in (0, 1), got {delta}")
+        raise OutOfRangeError(f"delta must be in (0, 1), got {delta}")
 
 
 def _normal_below(x: float) -> float:
@@ -217,12 +217,12 @@ def _mills_ratio(x: float) -> float:
 def _require_finite(**values: float) -> None:
     for name, value in values.items():
         if not 0 <= value < math.inf:
-            raise PrivacyError(f"{name} must be a finite number >= 0, got {value}")
+            raise OutOfRangeError(f"{name} must be a finite number >= 0, got {value}")
 
 
 def _positive(noise_multiplier: float) -> float:
     if not 0 < noise_multiplier < math.inf:
-        raise PrivacyError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
+        raise OutOfRangeError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
     return noise_multiplier
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
 from fedboard.common.privacy.accounting.plan import Plan, counts_alike, require_planned
@@ -65,7 +65,7 @@ class Population:
             StorageError: it cannot be written.
         """
         if lineage_epsilon is not None and not 0 < lineage_epsilon <= budget.epsilon:
-            raise PrivacyError(
+            raise OutOfRangeError(
                 f"the budget of a lineage must be in (0, {budget.epsilon:g}], the whole budget, "
                 f"got {lineage_epsilon}"
             )

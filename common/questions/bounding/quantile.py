@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.exponential import ExponentialRelease
@@ -103,7 +103,7 @@ class WeightedQuantile:
             PrivacyError: no finite epsilon > 0.
         """
         if not 0 < epsilon < math.inf:
-            raise PrivacyError(f"epsilon must be a finite number > 0, got {epsilon}")
+            raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
         return ExponentialRelease(
             name=name,
             candidates=self.candidates.size,
