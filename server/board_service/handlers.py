@@ -11,11 +11,14 @@ from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRe
 from fedboard.common.board_service.methods import GET, LATEST, SERVICE, WATCH
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.server.board_service.counters import ServiceCounters
-from fedboard.server.board_service.limits import Limits, RateLimit
+from fedboard.server.board_service.limits import Held, Limits, RateLimit
 from fedboard.server.board_service.shelf import Offer, Shelf
+from fedboard.server.front.front import Front
 
 _SERVING = b"\x08\x01"
 """``grpc.health.v1.HealthCheckResponse(status=SERVING)``, a message of one number."""
+_LEAST_SECONDS = 10.0
+"""A message may take so long to send, however small it is."""
 _STATUS = {
     FeedCode.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
     FeedCode.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
@@ -26,9 +29,20 @@ _STATUS = {
 class Handlers:
     """The methods. All run in the event loop, so nothing here needs a lock."""
 
-    def __init__(self, shelf: Shelf, limits: Limits, counters: ServiceCounters) -> None:
+    def __init__(self, shelf: Shelf, limits: Limits, counters: ServiceCounters, *, front: Front) -> None:
+        """Make ready.
+
+        Args:
+            shelf: what is handed out.
+            limits: of the service.
+            counters: are told of everything.
+            front: of the service's port; knows where readers come from.
+        """
         self._shelf, self._limits, self._counters = shelf, limits, counters
+        self._front = front
         self._rate = RateLimit(limits)
+        self._calls = Held(limits.calls_per_address)
+        self._streams, self._watchers = Held(limits.streams_per_address), Held(limits.watchers_per_address)
         self._published = asyncio.Condition()
         self._ended = False
         self._reload()
@@ -79,7 +93,12 @@ class Handlers:
         """Run one request under the rate limit; count it; turn a refusal into a status with its code alone."""
         started, outcome, refused = time.perf_counter(), "cancelled", None
         try:
-            wait = self._rate.wait(context.peer())
+            network = self._network(context)
+            if not self._calls.take(network):
+                raise FeedRefusedError(FeedCode.RATE_LIMITED)
+            # Not when it is answered but when the answer has gone out: a reader may refuse to take it.
+            context.add_done_callback(lambda _: self._calls.give_back(network))
+            wait = self._rate.wait(network)
             if wait > 0:
                 context.set_trailing_metadata((("retry-after-ms", str(int(wait * 1000) + 1)),))
                 raise FeedRefusedError(FeedCode.RATE_LIMITED)
@@ -94,39 +113,67 @@ class Handlers:
         finally:
             waited = method == WATCH and outcome != FeedCode.RATE_LIMITED.value
             self._counters.finished(method, outcome, None if waited else time.perf_counter() - started)
-        return await context.abort(refused, outcome)
+        return await self._end(context, refused, outcome)
+
+    async def _end(self, context: Any, status: grpc.StatusCode, word: str) -> Any:
+        """End a call with a status. It waits behind what the reader has not taken, and gRPC keeps a call as long as
+        its connection, so the connection of who takes neither is closed.
+        """
+        try:
+            async with asyncio.timeout(_LEAST_SECONDS):
+                return await context.abort(status, word)
+        except (TimeoutError, grpc.aio.InternalError):
+            self._front.hang_up(_port(context))
+            raise asyncio.CancelledError from None
 
     async def _get(self, request: GetRequest, context: Any) -> None:
         await self._answered(GET, context, lambda: self._download(request, context))
 
     async def _download(self, request: GetRequest, context: Any) -> None:
-        if self._counters.streams >= self._limits.streams:
-            raise FeedRefusedError(FeedCode.RATE_LIMITED)
         offer = self._shelf.find(request)
         file = self._shelf.file(offer, request)
+        network = self._network(context)
+        if self._counters.streams >= self._limits.streams or not self._streams.take(network):
+            raise FeedRefusedError(FeedCode.RATE_LIMITED)
         self._counters.streams += 1
         try:
             async with asyncio.timeout(self._limits.stream_seconds):
-                await context.write(offer.part)
+                await self._write(offer.part, context)
                 if file is not None:
                     for size, message in self._shelf.parts(file, request.offset):
-                        await context.write(message)
+                        await self._write(message, context)
                         self._counters.bytes_sent += size
         finally:
+            self._streams.give_back(network)
             self._counters.streams -= 1
+
+    async def _write(self, message: bytes, context: Any) -> None:
+        """Send a message, as long as it is taken fast enough."""
+        least = self._limits.least_bytes_per_second
+        async with asyncio.timeout(max(_LEAST_SECONDS, len(message) / least) if least else None):
+            try:
+                await context.write(message)
+            except grpc.aio.InternalError:  # the reader has gone, which is nothing to be logged
+                raise asyncio.CancelledError from None
+
+    def _network(self, context: Any) -> str:
+        """Where a reader comes from."""
+        return self._front.network_of(_port(context))
 
     async def _watch(self, request: WatchRequest, context: Any) -> None:
         await self._answered(WATCH, context, lambda: self._follow(request, context))
 
     async def _follow(self, request: WatchRequest, context: Any) -> None:
-        if self._counters.watchers >= self._limits.watchers:
+        network = self._network(context)
+        if self._counters.watchers >= self._limits.watchers or not self._watchers.take(network):
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
         known = request.known if request.HasField("known") else None
         self._counters.watchers += 1
         try:
             async for offer in self._news(known):
-                await context.write(offer.message)
+                await self._write(offer.message, context)
         finally:
+            self._watchers.give_back(network)
             self._counters.watchers -= 1
 
     async def _news(self, known: int | None) -> AsyncIterator[Offer]:
@@ -142,6 +189,12 @@ class Handlers:
             async with self._published:
                 if not self._ended and not self._shelf.newer(known):
                     await self._published.wait()
+
+
+def _port(context: Any) -> int:
+    """Of the connection that a call came over: all that gRPC sees of the reader behind the front."""
+    port = str(context.peer()).rpartition(":")[2]
+    return int(port) if port.isdigit() else 0
 
 
 def _some(offer: Offer | None) -> Offer:

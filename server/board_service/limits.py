@@ -1,29 +1,112 @@
-"""Limits of the board service: how often it may be asked, by all together and from one address."""
+"""Limits of the board service: how much it takes on, for all together and for one address."""
 
-import ipaddress
+import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 _MOST_ADDRESSES = 50_000
+_MORE_CALLS_OF_ONE = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one service takes on."""
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one service takes on. An address is an IPv4 address or an IPv6 /64 network; limits of one address that
+    are 0 do not hold, for a service behind a proxy, where all readers have one address (``behind_proxy``).
+    """
 
     requests_per_second: float = 5_000.0
-    """Of all readers together, with bursts of one second's worth."""
+    """Of all readers together, with bursts of one second's worth; > 0."""
     requests_per_second_per_address: float = 50.0
-    """From one IPv4 address or IPv6 /64 network, with bursts of two seconds' worth; 0: no limit, for a service
-    behind a proxy, where all readers have one address."""
+    """From one address, with bursts of two seconds' worth; >= 0."""
     streams: int = 1_000
-    """Downloads under way."""
+    """Downloads under way; >= 0."""
+    streams_per_address: int = 100
+    """Of them, to one address; >= 0."""
     watchers: int = 10_000
-    """Readers who wait for new boards."""
+    """Readers who wait for new boards; >= 0."""
+    watchers_per_address: int = 1_000
+    """Of them, at one address; >= 0."""
     stream_seconds: float = 900.0
-    """A download that takes longer is cut; the reader resumes it."""
+    """A download that takes longer is cut; the reader resumes it. > 0."""
+    least_bytes_per_second: float = 16_384.0
+    """A download that is slower over a chunk of 1 MB is cut, after 10 s at least; the reader resumes it. 0: none is
+    too slow."""
+    connections: int | None = None
+    """Open at a time; None: as many as there are file descriptors for, 12 000 at most."""
+    connections_per_address: int = 256
+    """Of them, from one address; >= 0."""
+    idle_seconds: float = 300.0
+    """A connection over which nothing goes for so long, or without any call, is closed; > 0."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: names the field.
+        """
+        positive = ("requests_per_second", "stream_seconds", "idle_seconds")
+        others = (
+            "streams",
+            "watchers",
+            "requests_per_second_per_address",
+            "streams_per_address",
+            "watchers_per_address",
+            "least_bytes_per_second",
+            "connections_per_address",
+        )
+        for name in positive:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be > 0, got {getattr(self, name)}")
+        for name in others:
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
+        if self.connections is not None and self.connections < 1:
+            raise ValueError(f"connections must be >= 1, got {self.connections}")
+
+    def behind_proxy(self) -> "Limits":
+        """The same without limits of one address."""
+        return msgspec.structs.replace(
+            self,
+            requests_per_second_per_address=0.0,
+            streams_per_address=0,
+            watchers_per_address=0,
+            connections_per_address=0,
+        )
+
+    @property
+    def calls_per_address(self) -> int:
+        """Calls of any kind under way from one address, also those whose answer is not taken; 0: any number."""
+        if not self.streams_per_address or not self.watchers_per_address:
+            return 0
+        return self.streams_per_address + self.watchers_per_address + _MORE_CALLS_OF_ONE
+
+
+class Held:
+    """How many of something each address holds."""
+
+    def __init__(self, most: int) -> None:
+        """Count from nothing.
+
+        Args:
+            most: of one address; 0: any number.
+        """
+        self._most = most
+        self._held: Counter[str] = Counter()
+
+    def take(self, network: str) -> bool:
+        """One more, if it may be."""
+        if self._most and self._held[network] >= self._most:
+            return False
+        self._held[network] += 1
+        return True
+
+    def give_back(self, network: str) -> None:
+        """One less."""
+        self._held[network] -= 1
+        if self._held[network] <= 0:
+            del self._held[network]
 
 
 class Bucket:
@@ -52,15 +135,15 @@ class RateLimit:
         self._per_address = limits.requests_per_second_per_address
         self._addresses: OrderedDict[str, Bucket] = OrderedDict()
 
-    def wait(self, peer: str) -> float:
+    def wait(self, network: str) -> float:
         """Seconds after which to come back; 0: go ahead.
 
         Args:
-            peer: as gRPC names it (``ipv4:127.0.0.1:5000``).
+            network: the address that asks.
         """
         now = self._clock()
         if self._per_address > 0:
-            wait = self._bucket(network_of(peer), now).wait(now)
+            wait = self._bucket(network, now).wait(now)
             if wait > 0:
                 return wait
         return self._all.wait(now)
@@ -75,16 +158,4 @@ class RateLimit:
         return bucket
 
 
-def network_of(peer: str) -> str:
-    """The address behind a peer's name without its port; of IPv6 the first 64 bits."""
-    address = peer.partition(":")[2].replace("%5B", "[").replace("%5D", "]").rpartition(":")[0].strip("[]")
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return "other"
-    if parsed.version == 4:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
-
-
-__all__ = ["Bucket", "Limits", "RateLimit", "network_of"]
+__all__ = ["Bucket", "Held", "Limits", "RateLimit"]

@@ -6,6 +6,7 @@ rate limit.
 """
 
 import asyncio
+import socket
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +23,18 @@ from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.front.descriptors import room_for
+from fedboard.server.front.front import INSIDE, Front, bound
+from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair
 
 _START_SECONDS = 10.0
 _FAREWELL_SECONDS = 0.5
 _MORE_CALLS = 256
 """Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
+_MOST_CONNECTIONS, _OTHER_DESCRIPTORS = 12_000, 512
+_AGES = 4
+"""A connection may last so many times the longest download."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_metadata_size", 8192),
@@ -35,6 +42,9 @@ _OPTIONS = (
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),
+    ("grpc.server_handshake_timeout_ms", 20_000),
+    ("grpc.keepalive_time_ms", 120_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
 )
 
 
@@ -89,6 +99,8 @@ class RunningService:
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._publisher = _publisher(settings)
+        self._connections = ConnectionLimits(connections=1)
+        self._listening: list[socket.socket] = []
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="board-service", daemon=True)
@@ -103,20 +115,22 @@ class RunningService:
         try:
             self._make_ready()
         except BaseException:
-            self._loop.close()
+            self._let_go()
             raise
         self._thread.start()
         self._started.wait(_START_SECONDS)
         if self._failure is not None or not self.port:
             self.close()
             raise InputError(
-                f"the board service cannot listen on {self._settings.address}; the port is in use, or the "
-                "address is none of this machine's"
+                f"the board service did not start within {_START_SECONDS:g} s, or cannot serve on "
+                f"{self._settings.address}"
             ) from self._failure
 
     def _make_ready(self) -> None:
         _require_pair(self._settings)
         _require_offered(self._settings)
+        self._connections = connection_limits(self._settings.limits)
+        self._listening = bound(self._settings.address)
         if self._publisher is not None:
             self._publisher.start()
 
@@ -152,25 +166,34 @@ class RunningService:
             self._failure = error
         finally:
             self._started.set()
-            self._loop.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for one in self._listening:
+            one.close()
+        self._loop.close()
 
     async def _serve(self) -> None:
         settings = self._settings
         shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
-        handlers = Handlers(shelf, settings.limits, self.counters)
+        front = Front(limits=self._connections, counts=self.counters.front)
+        handlers = Handlers(shelf, settings.limits, self.counters, front=front)
         server = grpc.aio.server(
-            options=_OPTIONS,
+            options=(*_OPTIONS, *_times(settings.limits)),
             maximum_concurrent_rpcs=settings.limits.streams + settings.limits.watchers + _MORE_CALLS,
         )
         server.add_generic_rpc_handlers(handlers.generic())
-        self.port = _listen(server, settings)
+        inside_port = _listen(server, settings)
         await server.start()
+        await front.start(self._listening, inside_port=inside_port)
+        self.port = front.port
         polling = asyncio.create_task(handlers.poll(settings.poll_seconds))
         self._started.set()
         await self._stop.wait()
         polling.cancel()
         await handlers.end_watches()
         await server.stop(grace=_FAREWELL_SECONDS)
+        await front.close()
 
 
 def start_board_service(settings: ServiceSettings) -> RunningService:
@@ -186,6 +209,21 @@ def start_board_service(settings: ServiceSettings) -> RunningService:
     service = RunningService(settings)
     service.start()
     return service
+
+
+def connection_limits(limits: Limits) -> ConnectionLimits:
+    """Of the port, from those of the service; this process's limit of file descriptors is raised to hold them.
+
+    Raises:
+        InputError: it may not open as many.
+    """
+    return ConnectionLimits(
+        connections=room_for(
+            limits.connections, most=_MOST_CONNECTIONS, others=_OTHER_DESCRIPTORS, key="connections"
+        ),
+        per_address=limits.connections_per_address,
+        idle_seconds=limits.idle_seconds,
+    )
 
 
 def _publisher(settings: ServiceSettings) -> Publisher | None:
@@ -224,11 +262,25 @@ def _require_pair(settings: ServiceSettings) -> None:
         require_pair(settings.certificate, settings.private_key)
 
 
+def _times(limits: Limits) -> tuple[tuple[str, int], ...]:
+    """How long gRPC keeps a connection without a call, and any connection; the second ends what nothing else ends:
+    a call whose answer is never taken. Downloads under way are given their time, and readers who wait come again.
+    """
+    longest = int(1000 * limits.stream_seconds)
+    return (
+        ("grpc.max_connection_idle_ms", int(1000 * limits.idle_seconds)),
+        ("grpc.max_connection_age_ms", _AGES * longest),
+        ("grpc.max_connection_age_grace_ms", longest),
+    )
+
+
 def _listen(server: grpc.aio.Server, settings: ServiceSettings) -> int:
+    """Behind the front, on this machine alone."""
+    place = f"{INSIDE}:0"
     if settings.certificate is None or settings.private_key is None:
-        return int(server.add_insecure_port(settings.address))
+        return int(server.add_insecure_port(place))
     pair = (settings.private_key.read_bytes(), settings.certificate.read_bytes())
-    return int(server.add_secure_port(settings.address, grpc.ssl_server_credentials([pair])))
+    return int(server.add_secure_port(place, grpc.ssl_server_credentials([pair])))
 
 
 __all__ = ["RunningService", "ServiceSettings", "Signing", "start_board_service"]

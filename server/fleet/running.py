@@ -19,7 +19,6 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import (
     drawn_noise,
@@ -28,6 +27,7 @@ from fedboard.server.fleet.plan.protocols import (
     require_same_protocol,
     rounds_of,
 )
+from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress

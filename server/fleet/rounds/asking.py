@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.rounds.exchange import Exchange, Reply
+from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.roster import Node, Roster
 
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})

@@ -16,9 +16,9 @@ from fedboard.common.rounds.step import SESSION_BYTES, Step, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.exchange import Exchange
+from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.roster import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress

@@ -21,9 +21,9 @@ from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSessi
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.pace import TOLD, Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import ProtocolOf
+from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.roster import Node, Roster
 from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress, told_of, told_refusals

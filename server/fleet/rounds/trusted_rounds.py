@@ -21,12 +21,12 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.pace import TOLD, Pace
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admission import Admission
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.collected import Intake
 from fedboard.server.fleet.rounds.exchange import Exchange
+from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.roster import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums

@@ -3,7 +3,7 @@
 import pytest
 
 from fedboard.server.board_service import limits as module
-from fedboard.server.board_service.limits import Limits, RateLimit, network_of
+from fedboard.server.board_service.limits import Held, Limits, RateLimit
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
         return self.now
 
 
-def admitted(limit, clock, *, seconds, per_second, peer="ipv4:10.0.0.1:5"):
+def admitted(limit, clock, *, seconds, per_second, peer="10.0.0.1"):
     taken = 0
     for _ in range(int(seconds * per_second)):
         clock.now += 1.0 / per_second
@@ -35,9 +35,7 @@ def test_all_addresses_together_get_the_rate_of_all():
     clock = Clock()
     limit = RateLimit(Limits(requests_per_second=100, requests_per_second_per_address=1000), clock=clock)
 
-    taken = sum(
-        admitted(limit, clock, seconds=1, per_second=500, peer=f"ipv4:10.0.0.{n}:1") for n in range(20)
-    )
+    taken = sum(admitted(limit, clock, seconds=1, per_second=500, peer=f"10.0.0.{n}") for n in range(20))
 
     assert 2000 <= taken <= 2000 + 100 + 1
 
@@ -45,39 +43,70 @@ def test_all_addresses_together_get_the_rate_of_all():
 def test_whoever_is_sent_away_is_told_when_to_come_back():
     clock = Clock()
     limit = RateLimit(Limits(requests_per_second_per_address=0.5), clock=clock)
-    assert limit.wait("ipv4:10.0.0.1:1") == 0
+    assert limit.wait("10.0.0.1") == 0
 
-    wait = limit.wait("ipv4:10.0.0.1:2")
+    wait = limit.wait("10.0.0.1")
 
     assert 0 < wait <= 2.0
     clock.now += wait
-    assert limit.wait("ipv4:10.0.0.1:3") == 0
+    assert limit.wait("10.0.0.1") == 0
 
 
 def test_without_a_limit_per_address_only_all_together_count():
     limit = RateLimit(Limits(requests_per_second=1000, requests_per_second_per_address=0), clock=Clock())
 
-    assert all(limit.wait("ipv4:10.0.0.1:1") == 0 for _ in range(500))
+    assert all(limit.wait("10.0.0.1") == 0 for _ in range(500))
 
 
 def test_addresses_are_forgotten(monkeypatch):
     monkeypatch.setattr(module, "_MOST_ADDRESSES", 3)
     limit = RateLimit(Limits(requests_per_second=1e6, requests_per_second_per_address=1), clock=Clock())
     for n in range(10):
-        limit.wait(f"ipv4:10.0.0.{n}:1")
+        limit.wait(f"10.0.0.{n}")
 
     assert len(limit._addresses) == 3
 
 
+def test_an_address_holds_as_many_as_it_may_and_gets_back_what_it_gives_back():
+    held = Held(2)
+    assert [held.take("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert held.take("10.0.0.2")
+
+    held.give_back("10.0.0.1")
+
+    assert held.take("10.0.0.1")
+    assert not held.take("10.0.0.1")
+    assert all(Held(0).take("10.0.0.1") for _ in range(1000))
+
+
+def test_an_address_that_holds_nothing_is_forgotten():
+    held = Held(5)
+    for n in range(100):
+        held.take(f"10.0.0.{n}")
+        held.give_back(f"10.0.0.{n}")
+
+    assert not held._held
+
+
 @pytest.mark.parametrize(
-    ("peer", "network"),
+    "field",
     [
-        ("ipv4:127.0.0.1:53412", "127.0.0.1"),
-        ("ipv6:[2001:db8:1:2:3:4:5:6]:80", "2001:db8:1:2::"),
-        ("ipv6:%5B2001:db8:1:2::9%5D:80", "2001:db8:1:2::"),
-        ("unix:/tmp/socket", "other"),
-        ("", "other"),
+        {"streams": -1},
+        {"streams_per_address": -1},
+        {"connections": 0},
+        {"idle_seconds": 0.0},
+        {"least_bytes_per_second": float("inf")},
+        {"requests_per_second": float("nan")},
     ],
 )
-def test_a_peer_is_its_address_or_its_ipv6_network(peer, network):
-    assert network_of(peer) == network
+def test_a_limit_out_of_range_is_refused_by_its_name(field):
+    with pytest.raises(ValueError, match=next(iter(field))):
+        Limits(**field)
+
+
+def test_behind_a_proxy_no_limit_is_of_one_address():
+    limits = Limits(streams=7).behind_proxy()
+
+    assert limits.streams == 7
+    assert limits.requests_per_second_per_address == limits.streams_per_address == 0
+    assert limits.connections_per_address == limits.watchers_per_address == limits.calls_per_address == 0

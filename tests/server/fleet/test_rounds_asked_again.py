@@ -12,7 +12,7 @@ from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.pace import TOLD, Pace
+from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore

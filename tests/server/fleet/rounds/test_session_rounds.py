@@ -21,8 +21,8 @@ from fedboard.common.rounds.flower_record import HELLO, STEP, frames_of, record_
 from fedboard.common.rounds.step import Step, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
-from fedboard.server.fleet.pace import Pace
 from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import run_job

@@ -16,7 +16,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.pace import Pace
+from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.fleet.running import run_job
