@@ -4,10 +4,11 @@ import json
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from fedboard.cli.device.board_limits import limit_options, limits_of
 from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
 from fedboard.cli.exit_codes import ExitCode
@@ -87,20 +88,7 @@ def export(run_place: Path, mirror: Path, key: Path, run: str | None, simulation
     "--no-tls", is_flag=True, help="Serve without TLS: behind a proxy on this machine, or for a trial."
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /healthz there.")
-@click.option(
-    "--rate",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5000.0,
-    show_default=True,
-    help="Requests per second, all readers together.",
-)
-@click.option(
-    "--rate-per-address",
-    type=click.FloatRange(min=0),
-    default=50.0,
-    show_default=True,
-    help="Requests per second from one address; 0: no limit (behind a proxy).",
-)
+@limit_options
 def serve(
     mirror: Path,
     boards: Path | None,
@@ -112,15 +100,13 @@ def serve(
     private_key: Path | None,
     no_tls: bool,
     metrics: str | None,
-    rate: float,
-    rate_per_address: float,
+    **limits: Any,
 ) -> None:
     """Serve a mirror over gRPC, to anybody, without asking who.
 
     Needs no signing key: manifests in the mirror are signed already. With --boards and --key it signs the boards of
     a run as they are published.
     """
-    from fedboard.server.board_service.limits import Limits
     from fedboard.server.board_service.service import ServiceSettings, start_board_service
     from fedboard.server.operating.metrics import start_metrics
 
@@ -130,7 +116,6 @@ def serve(
         raise InputError(
             f"{mirror}: no such folder; make it with `fedboard board export`, or give --boards and --key"
         )
-    limits = Limits(requests_per_second=rate, requests_per_second_per_address=rate_per_address)
     settings = ServiceSettings(
         mirror=mirror,
         signing=_signing(boards, key, run),
@@ -138,7 +123,7 @@ def serve(
         address=address,
         certificate=certificate,
         private_key=private_key,
-        limits=limits,
+        limits=limits_of(limits),
     )
     with ExitStack() as stack:
         service = stack.enter_context(start_board_service(settings))

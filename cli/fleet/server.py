@@ -103,13 +103,14 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
 def _require_ports(settings: "FleetSettings") -> None:
     """Try the ports, unless the very server that is checked is running and has them."""
     from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.processes.ports import require_free_ports
+    from fedboard.server.fleet.processes.ports import require_descriptors, require_free_ports
     from fedboard.server.fleet.processes.work_locks import is_locked
 
     if is_locked(StateFolder.of(settings).lock):
         _say("a server is running on this state folder, so its ports were not tried")
     else:
         require_free_ports(settings)
+        require_descriptors(settings)
 
 
 def _say(sentence: str) -> None:

@@ -16,6 +16,7 @@ import grpc
 from fedboard.common.addresses import parse_address
 from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.server.board_service.connections import of_service
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.handlers import Handlers
 from fedboard.server.board_service.limits import Limits
@@ -23,7 +24,6 @@ from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
 from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.front.descriptors import room_for
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair
@@ -32,7 +32,6 @@ _START_SECONDS = 10.0
 _FAREWELL_SECONDS = 0.5
 _MORE_CALLS = 256
 """Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
-_MOST_CONNECTIONS, _OTHER_DESCRIPTORS = 12_000, 512
 _AGES = 4
 """A connection may last so many times the longest download."""
 _OPTIONS = (
@@ -129,8 +128,10 @@ class RunningService:
     def _make_ready(self) -> None:
         _require_pair(self._settings)
         _require_offered(self._settings)
-        self._connections = connection_limits(self._settings.limits)
-        self._listening = bound(self._settings.address)
+        self._connections = of_service(self._settings.limits)
+        self._listening = bound(
+            parse_address(self._settings.address, name="the address of the board service", listening=True)
+        )
         if self._publisher is not None:
             self._publisher.start()
 
@@ -209,21 +210,6 @@ def start_board_service(settings: ServiceSettings) -> RunningService:
     service = RunningService(settings)
     service.start()
     return service
-
-
-def connection_limits(limits: Limits) -> ConnectionLimits:
-    """Of the port, from those of the service; this process's limit of file descriptors is raised to hold them.
-
-    Raises:
-        InputError: it may not open as many.
-    """
-    return ConnectionLimits(
-        connections=room_for(
-            limits.connections, most=_MOST_CONNECTIONS, others=_OTHER_DESCRIPTORS, key="connections"
-        ),
-        per_address=limits.connections_per_address,
-        idle_seconds=limits.idle_seconds,
-    )
 
 
 def _publisher(settings: ServiceSettings) -> Publisher | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
+from fedboard.common.addresses import Address
 from fedboard.common.errors import InputError
 from fedboard.server.front.census import Census
 from fedboard.server.front.limits import ConnectionLimits, network_of
@@ -159,23 +160,19 @@ class _Door(asyncio.Protocol):
             transport.abort()
 
 
-def bound(address: str) -> list[socket.socket]:
+def bound(address: Address) -> list[socket.socket]:
     """Sockets that are bound to an address.
 
     Args:
-        address: ``host:port``; port 0 takes a free one. ``[::]`` is every address of both kinds.
+        address: port 0 takes a free one; ``::`` is every address of both kinds.
 
     Raises:
-        InputError: it is no address, none of this machine's, or the port is in use.
+        InputError: it is none of this machine's, or the port is in use.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise InputError(f"an address to listen on is HOST:PORT with a port up to 65535, got {address!r}")
+    host, port = address
     found: list[socket.socket] = []
     try:
-        infos = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, place in dict.fromkeys(infos):
             chosen = found[0].getsockname()[1] if found else place[1]
             try:
@@ -187,7 +184,7 @@ def bound(address: str) -> list[socket.socket]:
         for one in found:
             one.close()
         raise InputError(
-            f"cannot listen on {address}: the port is in use, or the address is none of this machine's "
+            f"cannot listen on {host}:{port}: the port is in use, or the address is none of this machine's "
             f"({error.strerror or error})"
         ) from error
     return found

@@ -204,6 +204,14 @@ def _service_metrics(service: ServiceCounters) -> "Iterator[Metric]":
     )
     yield GaugeMetricFamily("fedboard_board_streams", "Downloads under way.", value=service.streams)
     yield GaugeMetricFamily("fedboard_board_watchers", "Readers who wait.", value=service.watchers)
+    front = service.front
+    yield GaugeMetricFamily("fedboard_board_connections", "Open connections.", value=front.open)
+    yield CounterMetricFamily(
+        "fedboard_board_connections_refused", "Connections that were one too many.", value=front.refused
+    )
+    yield CounterMetricFamily(
+        "fedboard_board_connections_closed", "Connections that were silent or slow.", value=front.closed
+    )
     yield GaugeMetricFamily("fedboard_board_version", "Newest board; -1: none.", value=service.latest_version)
     counts, total, buckets = list(service.latency_counts), 0, []
     for bound, count in zip([*map(str, LATENCY_BUCKETS), "+Inf"], counts, strict=True):

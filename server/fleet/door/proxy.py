@@ -11,6 +11,7 @@ import json
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +20,7 @@ import httpx
 from fedboard.common.files import write_atomically
 from fedboard.server.fleet.door.allowance import Allowance
 from fedboard.server.fleet.door.node_signature import AdmittedNodes
+from fedboard.server.front.front import FrontCounts
 
 Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
@@ -209,13 +211,18 @@ async def _refuse(send: Send, status: int) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def write_counts(proxy: FleetProxy, path: Path, *, seconds: float = 5.0) -> None:
-    """Keep a file with what was counted: ``{"responses": {status: number}}``."""
-    written: dict[str, int] | None = None
+async def write_counts(
+    proxy: FleetProxy, path: Path, *, connections: FrontCounts | None = None, seconds: float = 5.0
+) -> None:
+    """Keep a file with what was counted: ``{"responses": {status: number}, "connections": {...}}``."""
+    written: dict[str, dict[str, int]] | None = None
     while True:
-        if proxy.counts != written:
-            written = dict(proxy.counts)
-            write_atomically(path, json.dumps({"responses": written}).encode())
+        counts = {"responses": dict(proxy.counts)}
+        if connections is not None:
+            counts["connections"] = asdict(connections)
+        if counts != written:
+            written = counts
+            write_atomically(path, json.dumps(counts).encode())
         await asyncio.sleep(seconds)
 
 

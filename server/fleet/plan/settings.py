@@ -12,6 +12,7 @@ from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import public_key_pem
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.server.board_service.limits import Limits
 from fedboard.server.fleet.plan.job import MOST_ATTEMPTS, MOST_USERS
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
@@ -149,6 +150,12 @@ class NetworkSection(_Section, frozen=True, kw_only=True):
     """Larger requests are refused; >= 1."""
     max_megabytes_per_minute: int = 1000
     """Of one node; a node that sends more has to wait; >= max_request_megabytes."""
+    connections: int = 2000
+    """Open at ``port`` at a time; >= 1. Each needs three file descriptors."""
+    connections_per_address: int = 256
+    """Of them, from one IPv4 address or IPv6 /64 network; >= 0, 0: any number, for a port behind a proxy."""
+    idle_seconds: float = 300.0
+    """A connection over which nothing goes for so long is closed; > 0."""
 
 
 class NodeSection(_Section, frozen=True, kw_only=True):
@@ -173,6 +180,8 @@ class BoardSection(_Section, frozen=True, kw_only=True):
     """Whether to hand out boards whose noise can be reproduced from its seed, marked as simulations."""
     metrics_port: int | None = None
     """Health and metrics over HTTP, on 127.0.0.1 only; None: not served."""
+    limits: Limits = Limits()
+    """``[board.limits]``: what the service takes on; see ``server/board_service/limits.py``."""
 
 
 class FleetSettings(_Section, frozen=True, kw_only=True):
@@ -244,6 +253,9 @@ class FleetSettings(_Section, frozen=True, kw_only=True):
             "network.max_megabytes_per_minute must be >= network.max_request_megabytes": (
                 self.network.max_megabytes_per_minute >= self.network.max_request_megabytes
             ),
+            "network.connections must be >= 1": self.network.connections >= 1,
+            "network.connections_per_address must be >= 0": self.network.connections_per_address >= 0,
+            "network.idle_seconds must be in (0, 1000000)": 0 < self.network.idle_seconds < _MOST_SECONDS,
             "nodes.name must be given once each": len(set(names)) == len(names),
             "nodes.max_users must be >= 1": all(node.max_users >= 1 for node in self.nodes),
             f"nodes.max_users must add to at most {MOST_USERS}": sum(node.max_users for node in self.nodes)

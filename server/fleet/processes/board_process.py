@@ -56,9 +56,12 @@ def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None
                 mirror=state.mirror,
                 signing=Signing(boards=boards, key=board.signing_key, run=settings.name),
                 simulation=board.simulation,
-                address=f"{board.listen}:{board.port}",
+                address=f"[{board.listen}]:{board.port}"
+                if ":" in board.listen
+                else f"{board.listen}:{board.port}",
                 certificate=settings.network.certificate,
                 private_key=settings.network.key,
+                limits=settings.board.limits,
             )
         )
     )

@@ -5,7 +5,9 @@ import socket
 import time
 
 from fedboard.common.errors import InputError
+from fedboard.server.board_service.connections import of_service
 from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.processes.proxy_process import connection_limits
 
 _LOCAL = "127.0.0.1"
 _AGAIN_SECONDS = 0.1
@@ -36,6 +38,17 @@ def require_free_ports(settings: FleetSettings, *, patience: float = 0.0) -> Non
             time.sleep(_AGAIN_SECONDS)
 
 
+def require_descriptors(settings: FleetSettings) -> None:
+    """Check that each process of the server may open as many files as its connections need.
+
+    Raises:
+        InputError: it may not.
+    """
+    connection_limits(settings.network)
+    if settings.board.enabled:
+        of_service(settings.board.limits, key="board.limits.connections")
+
+
 def _places(settings: FleetSettings) -> list[tuple[str, str, int]]:
     network, board = settings.network, settings.board
     places = [
@@ -61,4 +74,4 @@ def _problem(host: str, port: int) -> OSError | None:
     return None
 
 
-__all__ = ["require_free_ports"]
+__all__ = ["require_descriptors", "require_free_ports"]

@@ -23,7 +23,7 @@ from fedboard.server.fleet.processes.board_process import board_command
 from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.processes.message_store import compact
-from fedboard.server.fleet.processes.ports import require_free_ports
+from fedboard.server.fleet.processes.ports import require_descriptors, require_free_ports
 from fedboard.server.fleet.processes.proxy_process import proxy_command
 from fedboard.server.fleet.processes.superlink import superlink_command, superlink_environment
 from fedboard.server.fleet.processes.training_run import TrainingRun
@@ -90,6 +90,7 @@ class Supervisor:
         with ExitStack() as stack:
             stack.enter_context(alone(self._state.lock))
             require_free_ports(self._settings, patience=_PORT_SECONDS)
+            require_descriptors(self._settings)
             compact(self._state.database)  # the one before may have been killed
             stack.enter_context(self._control)
             stack.callback(self._stop)

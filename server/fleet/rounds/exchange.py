@@ -23,7 +23,7 @@ class Reply:
     node_id: int
     content: bytes | None
     failure: Refusal | None = None
-    heard: bool = False
+    heard: bool = field(default=False, compare=False)
     """Whether the node itself has sent it, and not somebody who speaks of the node."""
 
 

@@ -63,8 +63,8 @@ class Roster:
         nodes still register when a run starts, and some come late. In a simulation whoever is listed is there.
 
         Raises:
-            TooFewAnswersError: fewer than the quorum were heard from until the deadline. Nobody was asked for
-                anything, so nothing is spent.
+            TooFewAnswersError: fewer than the quorum were heard from until the longest deadline. Nobody was asked
+                for anything, so nothing is spent.
         """
         job, began, greetings = self.job, time.monotonic(), Exchange(self.grid, largest=_LARGEST_GREETING)
         since = began - job.grace_seconds
@@ -75,7 +75,7 @@ class Roster:
             enough = len(there) >= job.quorum and waited >= min(job.grace_seconds, job.deadline_seconds)
             if len(there) >= job.expected_nodes or enough:
                 return there
-            if waited >= job.deadline_seconds:
+            if waited >= job.longest_seconds:  # it costs nothing to wait for those who have given nothing
                 raise TooFewAnswersError(
                     f"{len(there)} nodes are there and the quorum is {job.quorum}; nobody was asked, and nothing "
                     "was spent",
@@ -92,7 +92,7 @@ class Roster:
         waiting = greetings.waiting_for(since=time.monotonic() - self.job.resend_seconds)
         if silent - waiting:
             contents = dict.fromkeys(sorted(silent - waiting), record_of(b""))
-            greetings.send(contents, kind=HELLO, group="hello", seconds=max(1.0, self.job.resend_seconds))
+            greetings.send(contents, kind=HELLO, group="hello", seconds=max(1.0, self.job.deadline_seconds))
         for reply in greetings.replies():
             if reply.heard and reply.node_id in nodes:
                 self.hear(nodes[reply.node_id].name)

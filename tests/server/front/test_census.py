@@ -4,6 +4,7 @@ import resource
 
 import pytest
 
+from fedboard.common.addresses import Address
 from fedboard.common.errors import InputError
 from fedboard.server.front.census import Census
 from fedboard.server.front.descriptors import room_for
@@ -140,10 +141,10 @@ def test_a_system_that_lets_nothing_be_raised_is_believed(monkeypatch):
     assert room_for(None, most=12_000, others=100, key="connections") == 52
 
 
-@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999", "127.0.0.1:-1", "203.0.113.1:0", ":80"])
-def test_an_address_that_cannot_be_listened_on_is_refused(address):
-    with pytest.raises(InputError, match="listen"):
-        bound(address)
+@pytest.mark.parametrize("host", ["nowhere.invalid", "203.0.113.1"])
+def test_an_address_that_cannot_be_listened_on_is_refused(host):
+    with pytest.raises(InputError, match="cannot listen"):
+        bound(Address(host, 0))
 
 
 @pytest.mark.parametrize("limits", [{"connections": 0}, {"per_address": -1}, {"idle_seconds": 0.0}])

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from fedboard.common.addresses import Address
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 
@@ -31,7 +32,7 @@ class Running:
 
     async def _serve(self) -> None:
         inner = await asyncio.start_server(self._answer, INSIDE, 0)
-        await self.front.start(bound("0.0.0.0:0"), inside_port=inner.sockets[0].getsockname()[1])
+        await self.front.start(bound(Address("0.0.0.0", 0)), inside_port=inner.sockets[0].getsockname()[1])
         self._ready.set()
         await self._stop.wait()
         await self.front.close()

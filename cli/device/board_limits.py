@@ -1,0 +1,84 @@
+"""The limits of ``fedboard board serve`` as options."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from fedboard.server.board_service.limits import Limits
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--rate",
+        type=click.FloatRange(min=0, min_open=True),
+        default=5000.0,
+        show_default=True,
+        help="Requests per second, all readers together.",
+    ),
+    click.option(
+        "--rate-per-address",
+        type=click.FloatRange(min=0),
+        default=50.0,
+        show_default=True,
+        help="Requests per second from one address; 0: no limit.",
+    ),
+    click.option(
+        "--downloads-per-address",
+        type=click.IntRange(min=0),
+        default=100,
+        show_default=True,
+        help="Downloads under way to one address, of 1000 in all; 0: no limit.",
+    ),
+    click.option(
+        "--connections-per-address",
+        type=click.IntRange(min=0),
+        default=256,
+        show_default=True,
+        help="Connections from one address; 0: no limit.",
+    ),
+    click.option(
+        "--connections",
+        type=click.IntRange(min=1),
+        help="Connections in all.  [default: as many as may be opened, 12000 at most]",
+    ),
+    click.option(
+        "--least-rate",
+        type=click.FloatRange(min=0),
+        default=16384.0,
+        show_default=True,
+        help="Bytes per second below which a download is cut; 0: never.",
+    ),
+    click.option(
+        "--behind-proxy",
+        is_flag=True,
+        help="All readers have the address of a proxy: no limit of one address holds. The proxy must have its own.",
+    ),
+)
+
+
+def limit_options(command: Command) -> Command:
+    """Add them all."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def limits_of(options: dict[str, Any]) -> "Limits":
+    """The limits that the options say."""
+    from fedboard.server.board_service.limits import Limits
+
+    limits = Limits(
+        requests_per_second=options["rate"],
+        requests_per_second_per_address=options["rate_per_address"],
+        streams_per_address=options["downloads_per_address"],
+        connections=options["connections"],
+        connections_per_address=options["connections_per_address"],
+        least_bytes_per_second=options["least_rate"],
+    )
+    return limits.behind_proxy() if options["behind_proxy"] else limits
+
+
+__all__ = ["limit_options", "limits_of"]
