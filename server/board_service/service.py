@@ -129,9 +129,9 @@ class RunningService:
         _require_pair(self._settings)
         _require_offered(self._settings)
         self._connections = of_service(self._settings.limits)
-        self._listening = bound(
-            parse_address(self._settings.address, name="the address of the board service", listening=True)
-        )
+        name = "the address of the board service"
+        address = parse_address(self._settings.address, name=name, listening=True)
+        self._listening = bound(address, name="the board service")
         if self._publisher is not None:
             self._publisher.start()
 

@@ -160,11 +160,12 @@ class _Door(asyncio.Protocol):
             transport.abort()
 
 
-def bound(address: Address) -> list[socket.socket]:
+def bound(address: Address, *, name: str) -> list[socket.socket]:
     """Sockets that are bound to an address.
 
     Args:
         address: port 0 takes a free one; ``::`` is every address of both kinds.
+        name: of what listens, for the message.
 
     Raises:
         InputError: it is none of this machine's, or the port is in use.
@@ -184,8 +185,7 @@ def bound(address: Address) -> list[socket.socket]:
         for one in found:
             one.close()
         raise InputError(
-            f"cannot listen on {host}:{port}: the port is in use, or the address is none of this machine's "
-            f"({error.strerror or error})"
+            f"{name} cannot listen on {host}:{port}; the port is in use, or the address is none of this machine's"
         ) from error
     return found
 

@@ -54,7 +54,10 @@ async def serve(settings: FleetSettings) -> None:
                 timeout_graceful_shutdown=2,
             )
         )
-        front, listening = Front(limits=limits), bound(Address(network.listen, network.port))
+        front, listening = (
+            Front(limits=limits),
+            bound(Address(network.listen, network.port), name="the proxy"),
+        )
         counts = StateFolder.of(settings).counts / "proxy.json"
         counting = asyncio.create_task(write_counts(proxy, counts, connections=front.counts))
         with socket.create_server((INSIDE, 0)) as inside:

@@ -144,7 +144,7 @@ def test_a_system_that_lets_nothing_be_raised_is_believed(monkeypatch):
 @pytest.mark.parametrize("host", ["nowhere.invalid", "203.0.113.1"])
 def test_an_address_that_cannot_be_listened_on_is_refused(host):
     with pytest.raises(InputError, match="cannot listen"):
-        bound(Address(host, 0))
+        bound(Address(host, 0), name="it")
 
 
 @pytest.mark.parametrize("limits", [{"connections": 0}, {"per_address": -1}, {"idle_seconds": 0.0}])

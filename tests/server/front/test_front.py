@@ -32,7 +32,9 @@ class Running:
 
     async def _serve(self) -> None:
         inner = await asyncio.start_server(self._answer, INSIDE, 0)
-        await self.front.start(bound(Address("0.0.0.0", 0)), inside_port=inner.sockets[0].getsockname()[1])
+        await self.front.start(
+            bound(Address("0.0.0.0", 0), name="it"), inside_port=inner.sockets[0].getsockname()[1]
+        )
         self._ready.set()
         await self._stop.wait()
         await self.front.close()
