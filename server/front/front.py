@@ -153,7 +153,7 @@ class _Door(asyncio.Protocol):
         """Hand it over if it may stay."""
         assert isinstance(transport, asyncio.Transport)
         peer = transport.get_extra_info("peername") or ("",)
-        relay = Relay(self._front, network_of(str(peer[0])))
+        relay = Relay(network_of(str(peer[0])), gone=self._front.gone)
         relay.outside.connection_made(transport)
         transport.set_protocol(relay.outside)
         if not self._front.admits(relay):

@@ -2,12 +2,10 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 from fedboard.server.front.limits import ConnectionLimits
-
-if TYPE_CHECKING:
-    from fedboard.server.front.front import Front
 
 _BUFFERED_BYTES = 1 << 18
 """Waiting for the slower end, before the faster one is no longer read."""
@@ -16,12 +14,18 @@ _BUFFERED_BYTES = 1 << 18
 class Relay:
     """The two ends of one connection. All of it runs in the event loop."""
 
-    def __init__(self, front: "Front", network: str) -> None:
+    def __init__(self, network: str, *, gone: "Callable[[Relay], None]") -> None:
+        """A connection that nobody has made yet.
+
+        Args:
+            network: where it comes from.
+            gone: is told when it is closed.
+        """
         self.network, self.last_moved = network, time.monotonic()
         self.outside, self.inside = End(self), End(self)
         self.inside_port = 0
         """Of the inner connection's near end, by which what serves inside names this connection."""
-        self._front, self._began = front, self.last_moved
+        self._gone, self._began = gone, self.last_moved
         self._window: tuple[float, int] | None = None
         """When bytes began to wait for the other end, and how many it had taken then."""
 
@@ -41,7 +45,7 @@ class Relay:
             if end.transport is not None and not end.lost:
                 end.transport.close()
         if self.outside.lost and (self.inside.lost or self.inside.transport is None):
-            self._front.gone(self)
+            self._gone(self)
 
     def is_overdue(self, now: float, limits: ConnectionLimits) -> bool:
         """Whether it is silent for too long, or its other end takes too little of what waits for it."""
