@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
     from fedboard.common.privacy.accounting.budget import Budget
     from fedboard.common.privacy.ledger.ledger import Ledger
+    from fedboard.ratings import Ratings, load_ratings
     from fedboard.recommending import explain, load_board, neighbours, recommend
+    from fedboard.run import Run
+    from fedboard.simulating import Sweep, simulate, sweep
 
     __version__: str
 
@@ -32,15 +35,21 @@ _PLACES = {
     "Budget": "fedboard.common.privacy.accounting.budget",
     "Certificate": "fedboard.common.certificate",
     "Ledger": "fedboard.common.privacy.ledger.ledger",
+    "Ratings": "fedboard.ratings",
+    "Run": "fedboard.run",
+    "Sweep": "fedboard.simulating",
     "Verification": "fedboard.checking",
     "algorithms": "fedboard.catalogues",
     "epsilon": "fedboard.accounting",
     "explain": "fedboard.recommending",
     "load_board": "fedboard.recommending",
+    "load_ratings": "fedboard.ratings",
     "neighbours": "fedboard.recommending",
     "noise_multiplier": "fedboard.accounting",
     "protocols": "fedboard.catalogues",
     "recommend": "fedboard.recommending",
+    "simulate": "fedboard.simulating",
+    "sweep": "fedboard.simulating",
     "verify": "fedboard.checking",
 }
 """Name -> module that has it."""
@@ -75,15 +84,21 @@ __all__ = [
     "Budget",
     "Certificate",
     "Ledger",
+    "Ratings",
+    "Run",
+    "Sweep",
     "Verification",
     "algorithms",
     "epsilon",
     "errors",
     "explain",
     "load_board",
+    "load_ratings",
     "neighbours",
     "noise_multiplier",
     "protocols",
     "recommend",
+    "simulate",
+    "sweep",
     "verify",
 ]

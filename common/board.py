@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.privacy.shown import table_html
 
 AnyArray = NDArray[Any]
 
@@ -109,6 +110,42 @@ class Board:
     def with_certificate(self, certificate: Mapping[str, Any]) -> "Board":
         """The same board carrying its certificate; the digest does not change."""
         return replace(self, certificate=certificate)
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is private at all, in a plain sentence, from the certificate that it carries."""
+        if self.certificate is None:
+            return "NOT PRIVATE: no certificate says which noise is in it" if self.version else "no data yet"
+        from fedboard.common.certificate import Certificate  # most readers of boards never ask
+
+        try:
+            held = Certificate.from_dict(dict(self.certificate))
+        except InputError:
+            return "NOT PROVEN: its certificate cannot be read"
+        if held.board_digest != self.digest:
+            return "NOT PROVEN: its certificate is for another board"
+        return held.verdict
+
+    def __repr__(self) -> str:
+        """One line."""
+        return (
+            f"<Board version {self.version} of task {self.task}: {self.catalogue.n_items} items, "
+            f"digest {self.digest[:12]}; {self.verdict}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table, for a notebook."""
+        shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in sorted(self.arrays.items()))
+        claim = (self.certificate or {}).get("statements", ())
+        rows = [
+            ("task", self.task),
+            ("version", f"{self.version}"),
+            ("items", f"{self.catalogue.n_items}"),
+            ("arrays", shapes),
+            ("digest", self.digest),
+            *(("promise", str(sentence)) for sentence in list(claim)[:1]),
+        ]
+        return table_html("Board", self.verdict, rows)
 
     def save(self, path: Path) -> None:
         """Write the file atomically: it is complete under its name or not there at all."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.older_certificates import older_findings
 from fedboard.common.privacy.accounting.grouping import round_problems
 from fedboard.common.privacy.accounting.guarantee import (
@@ -32,6 +32,8 @@ from fedboard.common.privacy.events import (
 )
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.noise import noise_problems
+from fedboard.common.privacy.releases.protection import protection_of
+from fedboard.common.privacy.shown import table_html
 
 _FORMAT = 4
 _PLANNED = 3
@@ -42,6 +44,7 @@ _SINCE = {"planned": _PLANNED, "commitment": _FORMAT}
 """Fields that not every format has, and the first that has them."""
 _Numbers: TypeAlias = Composition | Implied | CurvePoint
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
+_DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
 
 
@@ -159,6 +162,39 @@ class Certificate:
     def holds(self) -> bool:
         """Whether every check of ``verify`` passes."""
         return all(finding.passed for finding in self.verify())
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is private at all, in a plain sentence; says so where it cannot be recomputed here."""
+        verdict = protection_of(self.releases).verdict
+        try:
+            return verdict if self.holds else _DOES_NOT_HOLD
+        except FedboardError as error:
+            return f"{verdict}; its numbers were not recomputed: {error}"
+
+    @property
+    def promise(self) -> str:
+        """What is claimed, in one line."""
+        claim = self.claim
+        cost = f"({claim.epsilon:.4g}, {claim.delta:g})-differential privacy"
+        return f"{cost} for each {claim.unit}, {claim.adjacency}"
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"<Certificate: {self.promise}, {len(self.releases)} releases; {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        """A table, for a notebook."""
+        rows = [
+            ("promise", self.promise),
+            ("releases", f"{len(self.releases)}"),
+            ("noise", self.noise),
+            ("data", self.dataset),
+            ("board", str(self.board_digest)),
+            ("software", self.software),
+            *(("who could see what", sentence) for sentence in self.trust),
+        ]
+        return table_html("Certificate", self.verdict, rows)
 
 
 def certify(

@@ -68,7 +68,15 @@ def load_problem(config: SimulationConfig) -> Problem:
     Raises:
         InputError: the data cannot be read, or the split does not fit the feedback.
     """
-    ratings = load_data(config.data)
+    return problem_of(load_data(config.data), config)
+
+
+def problem_of(ratings: Ratings, config: SimulationConfig) -> Problem:
+    """Split ratings that are loaded already, whatever ``config.data`` says of where they come from.
+
+    Raises:
+        InputError: the split does not fit the feedback.
+    """
     explicit = config.feedback is Feedback.EXPLICIT
     if explicit != (config.split_kind == "ratings"):
         raise InputError(
@@ -155,4 +163,4 @@ def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
     )
 
 
-__all__ = ["Problem", "load_data", "load_problem"]
+__all__ = ["Problem", "load_data", "load_problem", "problem_of"]

@@ -37,6 +37,7 @@ EXTRAS = {
         "matplotlib",
         "numba",
         "pyarrow",
+        "rich",
     },
     "cli": {"rich"},
     "api": set(),

@@ -12,12 +12,11 @@ from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.client.guarantee.evidence import Evidence
-    from fedboard.common.certificate import Certificate, Finding
+    from fedboard.common.certificate import Finding
     from fedboard.common.protection import Protection
 
 _TARGET = click.argument("target", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-_DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
 
 
 @click.group()
@@ -107,21 +106,9 @@ def _verdict(evidence: "Evidence", n_checks: int, n_failed: int, protection: "Pr
     return f"{told}\n{protection.verdict}."
 
 
-def _opening(held: "Certificate") -> str:
-    """The plain verdict; what cannot be recomputed here (an extra is missing) is said to be unchecked."""
-    from fedboard.common.errors import FedboardError
-    from fedboard.common.protection import protection_of
-
-    verdict = protection_of(held.releases).verdict
-    try:
-        return verdict if held.holds else _DOES_NOT_HOLD
-    except FedboardError as error:
-        return f"{verdict}; its numbers were not recomputed: {error}"
-
-
 def _print(evidence: "Evidence") -> None:
     held = evidence.certificate
-    click.echo(f"{_opening(held)}\n")
+    click.echo(f"{held.verdict}\n")
     for sentence in held.statements:
         click.echo(sentence)
     rows = [

@@ -9,8 +9,8 @@ import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.configuration import configure, data_options, model_options
-from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.common.errors import InputError
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan

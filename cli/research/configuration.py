@@ -15,34 +15,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
-_KEYS = {
-    "data": "data.source",
-    "data_format": "data.format",
-    "rating_range": "data.rating_range",
-    "titles": "data.titles",
-    "item_features": "data.features",
-    "feedback": "feedback",
-    "algorithm": "algorithm",
-    "epsilon": "privacy.epsilon",
-    "delta": "privacy.delta",
-    "adjacency": "privacy.adjacency",
-    "noise": "privacy.noise",
-    "participation": "privacy.participation",
-    "population": "privacy.population",
-    "rank": "settings.rank",
-    "rounds": "settings.rounds",
-    "seed": "seed",
-    "workers": "run.workers",
-    "runtime": "run.runtime",
-    "nodes": "run.nodes",
-    "protocol": "run.protocol",
-    "clients": "run.clients",
-    "dropout": "run.dropout",
-    "masks": "run.masks",
-    "kernels": "run.kernels",
-    "baselines": "run.baselines",
-}
-"""Flag (as a parameter's name) -> key of the configuration."""
 
 
 def data_options(command: Command) -> Command:
@@ -120,12 +92,10 @@ def configure(
     Raises:
         InputError: a key or value that is not one.
     """
-    from fedboard.simulations.config import overlay, parse_config
+    from fedboard.simulations.runs.keys import configured
 
-    merged = dict(base)
-    for key, value in [*_given(flags), *(assigned(text) for text in assignments)]:
-        merged = overlay(merged, _nested(key, value))
-    return parse_config(merged, source=source)
+    settings = [*_given(flags), *(assigned(text) for text in assignments)]
+    return configured(base, settings, source=source)
 
 
 def listed(text: str, kind: Callable[[str], Any], what: str) -> tuple[Any, ...]:
@@ -156,6 +126,8 @@ def parse_range(text: str) -> tuple[float, float]:
 
 
 def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    from fedboard.simulations.runs.keys import KEYS
+
     given = {name: value for name, value in flags.items() if value is not None}
     if "rating_range" in given:
         given["rating_range"] = list(parse_range(given["rating_range"]))
@@ -163,7 +135,7 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
         from fedboard.simulations.runs.participants import parse_participation
 
         given["participation"] = parse_participation(given["participation"])
-    return [(_KEYS[name], value) for name, value in given.items()]
+    return [(KEYS[name], value) for name, value in given.items()]
 
 
 def assigned(text: str) -> tuple[str, Any]:
@@ -181,13 +153,6 @@ def assigned(text: str) -> tuple[str, Any]:
         if _BARE_WORD.fullmatch(value.strip()):  # so that words need no quotes within the shell's quotes
             return key.strip(), value.strip()
     raise InputError(f"--set {key.strip()}: {value!r} is not a TOML value; texts need quotes")
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    nested: dict[str, Any] = value
-    return nested
 
 
 __all__ = ["assigned", "configure", "data_options", "listed", "model_options", "parse_range"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import WORKERS
-from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.cli.text import aligned
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.common.board import Board, Catalogue

@@ -11,8 +11,8 @@ import click
 from fedboard.cli.counts import PEOPLE, WORKERS
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
-from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.common.errors import InputError
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol

@@ -12,9 +12,9 @@ import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.audit_progress import stepping
-from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome

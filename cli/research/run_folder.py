@@ -1,21 +1,9 @@
-"""Where runs go when nobody says: a fresh directory, never one that is in use."""
+"""The directory that the flags of a run name."""
 
-from itertools import count
 from pathlib import Path
 
 from fedboard.common.errors import InputError
-
-RUNS = Path("runs")
-
-
-def fresh(wanted: Path) -> Path:
-    """``wanted`` if nothing is there, else the first of ``wanted-2``, ``wanted-3``, ... that is free."""
-    candidates = (
-        wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}") for number in count(1)
-    )
-    return next(
-        path for path in candidates if not path.exists() or (path.is_dir() and not any(path.iterdir()))
-    )
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 
 def run_place(out: Path | None, name: str | None, *, default: str, resume: bool) -> Path:
@@ -41,4 +29,4 @@ def run_place(out: Path | None, name: str | None, *, default: str, resume: bool)
     return fresh(RUNS / default)
 
 
-__all__ = ["RUNS", "fresh", "run_place"]
+__all__ = ["run_place"]

@@ -94,13 +94,16 @@ def simulate(
     CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
     `residual` at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
     """
+    from fedboard.simulations.runs.folders import name_of
+    from fedboard.simulations.runs.keys import base_of
+
     flags["baselines"] = False if no_baselines else None
     place = None if out is None and name is None else run_place(out, name, default="", resume=resume)
     config = configure(
-        _base(config_file, place, resume=resume), flags, assignments, source=str(config_file or "the flags")
+        base_of(config_file, place, resume=resume), flags, assignments, source=str(config_file or "the flags")
     )
     if place is None:
-        place = run_place(None, None, default=_default_name(config), resume=resume)
+        place = run_place(None, None, default=name_of(config), resume=resume)
     record, text = run(config, place, resume=resume)
     click.echo(json.dumps(record) if as_json else text)
 
@@ -127,8 +130,8 @@ def run(
         InterruptedRunError: Ctrl-C, with the command that goes on.
         StorageError: a full disk, with the command that goes on.
     """
-    from fedboard.cli.research.progress import listening
     from fedboard.cli.research.summary import private_summary, reference_summary
+    from fedboard.simulations.runs.progress import listening
     from fedboard.simulations.runs.without_privacy import is_reference, require_runnable, run_reference
     from fedboard.simulations.simulate import simulate as run_private
 
@@ -164,26 +167,6 @@ def _metrics_of(
         "metrics"
     ]
     return metrics
-
-
-def _base(config_file: Path | None, place: Path | None, *, resume: bool) -> Mapping[str, Any]:
-    """What flags are laid over: the file, or for a run to resume its own record, or nothing."""
-    from fedboard.simulations.config import read_config
-
-    if config_file is not None:
-        return read_config(config_file)
-    if resume and place is not None and (place / "config.json").exists():
-        stored: dict[str, Any] = json.loads((place / "config.json").read_text(encoding="utf-8"))
-        return stored
-    return {}
-
-
-def _default_name(config: "SimulationConfig") -> str:
-    from fedboard.simulations.runs.without_privacy import is_reference
-
-    if is_reference(config.algorithm):
-        return config.algorithm
-    return f"{config.algorithm}-eps{config.privacy.epsilon:g}"
 
 
 def _how_to_go_on(place: Path) -> str:

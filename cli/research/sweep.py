@@ -10,8 +10,8 @@ import click
 from fedboard.cli.counts import WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
-from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.common.errors import InputError
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.sweeps.sweep import CellOutcome, SweepRecord, SweepResult

@@ -11,9 +11,9 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
-from fedboard.cli.research.run_folder import RUNS, fresh
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
+from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig

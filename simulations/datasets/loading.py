@@ -81,7 +81,7 @@ def load_ratings(
     if find_spec("pyarrow") is None:
         raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
     listing = None if listed is None else Catalogue(titles=listed, rated_only=catalogue == "rated")
-    return _assemble(reader.read(found.file), found.name, scale, listing)
+    return assemble(reader.read(found.file), found.name, scale, listing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +130,14 @@ def _titles(found: Source, titles: str | Path | None, mapping: ColumnMapping) ->
     return None if beside is None else read_titles(beside, brought.layout)
 
 
-def _assemble(
+def assemble(
     raw: RawColumns, name: str, rating_range: tuple[float, float], catalogue: Catalogue | None
 ) -> Ratings:
-    """Check and sort the columns of a file."""
+    """Check and sort the columns of a file or a table.
+
+    Raises:
+        InputError: a rating off the range, an item that is not listed, or a pair twice; names the row.
+    """
     check_values(raw.values, rating_range, raw.locate)
     users, items, values = raw.users.codes, raw.items.codes, raw.values
     item_ids, titles = raw.items.ids.astype(np.str_), None
@@ -164,4 +168,4 @@ def _assemble(
     )
 
 
-__all__ = ["load_ratings"]
+__all__ = ["assemble", "load_ratings"]

@@ -48,7 +48,7 @@ class CellOutcome:
     """Whether an earlier sweep had finished it."""
 
 
-def run_cell(cell: Cell, folder: Path) -> CellOutcome:
+def run_cell(cell: Cell, folder: Path, problem: Problem | None = None) -> CellOutcome:
     """Run one cell, go on with it, or find that it has run; errors become part of the outcome."""
     try:
         run = RunDirectory(folder / cell.name)
@@ -58,7 +58,7 @@ def run_cell(cell: Cell, folder: Path) -> CellOutcome:
             final = _finished(run, cell)
             if final is not None:
                 return CellOutcome(cell=cell, final=final, was_finished=True)
-        problem = shared_problem(cell.config)
+        problem = problem or shared_problem(cell.config)
         if is_reference(cell.config.algorithm):
             final = run_reference(cell.config, run.path, resume=resume, problem=problem)
         else:
@@ -70,16 +70,19 @@ def run_cell(cell: Cell, folder: Path) -> CellOutcome:
     return CellOutcome(cell=cell, final=final)
 
 
-def run_cells(cells: Sequence[Cell], folder: Path, *, jobs: int) -> Iterator[CellOutcome]:
+def run_cells(
+    cells: Sequence[Cell], folder: Path, *, jobs: int, problem: Problem | None = None
+) -> Iterator[CellOutcome]:
     """Run all cells; yields each as it ends.
 
     Args:
         cells: with names of their own.
         folder: cells go to ``folder/<name>``.
         jobs: processes; with one, cells run in this process. Ratings are loaded once in each.
+        problem: the data of all cells, if they are loaded already; only with one process. Private.
     """
     if jobs == 1:
-        yield from (run_cell(cell, folder) for cell in cells)
+        yield from (run_cell(cell, folder, problem) for cell in cells)
         return
     waiting = deque(cells)
     with one_blas_thread():

@@ -13,6 +13,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
@@ -82,7 +83,13 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
 
 
 def sweep(
-    record: SweepRecord, out: Path, *, jobs: int = 1, resume: bool = False, on_done: OnDone | None = None
+    record: SweepRecord,
+    out: Path,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    on_done: OnDone | None = None,
+    problem: Problem | None = None,
 ) -> SweepResult:
     """Run the cells, then draw the privacy-utility frontier of those that succeeded.
 
@@ -95,6 +102,7 @@ def sweep(
         jobs: number of processes, >= 1; with one, cells run in this process.
         resume: continue the sweep that is there.
         on_done: told about each cell as it ends, in any order.
+        problem: the data of all cells, if they are loaded already; only with one process. Private.
 
     Raises:
         InputError: the grid cannot be run, a sweep is there already and ``resume`` is not given, or jobs < 1.
@@ -103,7 +111,7 @@ def sweep(
     require_whole("jobs", jobs)
     _prepare(record, out, resume=resume)
     ended: dict[str, CellOutcome] = {}
-    for outcome in run_cells(cells, out / "cells", jobs=min(jobs, len(cells))):
+    for outcome in run_cells(cells, out / "cells", jobs=min(jobs, len(cells)), problem=problem):
         ended[outcome.cell.name] = outcome
         if on_done is not None:
             on_done(outcome)

@@ -8,12 +8,12 @@ import pytest
 from click.testing import Result
 
 from fedboard.cli.main import commands
-from fedboard.cli.research.run_folder import fresh
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
 from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.runs.folders import fresh
 from fedboard.simulations.runs.without_privacy import reference_names
 
 Command = Callable[..., Result]

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from fedboard.cli.research import progress
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.runs import progress
 
 ROUNDS = ("preparation", "biases", "round 1", "round 2")
 LINE = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.problem import Problem
-    from fedboard.simulations.simulate import Listener
+    from fedboard.simulations.runs.trainer import Listener
 
 _PHASES = {
     "clients": "clients: solve and contribute",

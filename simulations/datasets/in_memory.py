@@ -1,0 +1,106 @@
+"""Ratings that are in memory already: three columns, or a data frame of pandas, polars or anything like it."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.loading import assemble
+from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
+from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.rules import Catalogue, check_range
+
+
+def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more: Any) -> Ratings:
+    """Ratings from a data frame of pandas, polars or pyarrow: named columns, each of them ``table[name]``.
+
+    Args:
+        table: private.
+        columns: names of its columns; by default user, item and rating.
+        more: as for ``ratings_of_columns``.
+
+    Raises:
+        InputError: a column is missing, or as for ``ratings_of_columns``.
+    """
+    mapping = columns if columns is not None else ColumnMapping()
+    names = (mapping.user, mapping.item, mapping.rating)
+    found = [str(name) for name in getattr(table, "column_names", table.columns)]  # as pyarrow calls them
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(
+            f"the table has no column {missing[0]!r}, only {', '.join(found)}; name the right ones with "
+            "columns={'user': ..., 'item': ..., 'rating': ...}"
+        )
+    users, items, values = (np.asarray(table[name]) for name in names)
+    return ratings_of_columns(users, items, values, **more)
+
+
+def ratings_of_columns(
+    users: ArrayLike,
+    items: ArrayLike,
+    values: ArrayLike,
+    *,
+    rating_range: tuple[float, float] | None,
+    titles: Mapping[str, str] | None = None,
+    catalogue: Literal["rated", "listed"] = "rated",
+    name: str = "memory",
+) -> Ratings:
+    """Ratings from three columns of one length.
+
+    Args:
+        users: ids, whole numbers or texts, shape (n_rows,). Private.
+        items: ids, likewise. Private.
+        values: ratings, shape (n_rows,). Private.
+        rating_range: lowest and highest rating of the scale, inclusive. Public knowledge, not read off the data.
+        titles: item id to title. Public.
+        catalogue: as for ``load_ratings``; ``listed`` takes the items of ``titles``.
+        name: short, for reports. Public.
+
+    Returns:
+        The ratings, sorted by user and item. Private, save what ``Ratings`` marks as public.
+
+    Raises:
+        InputError: columns of different lengths, no rows, ids or ratings that are none, or a pair twice.
+    """
+    if rating_range is None:
+        raise InputError(
+            "ratings in memory need their range: give rating_range=(1, 5), say, as public knowledge about the scale"
+        )
+    scale = check_range(rating_range, "rating_range")
+    if catalogue == "listed" and titles is None:
+        raise InputError("catalogue 'listed' needs titles: the items that there are")
+    columns = [np.asarray(column) for column in (users, items, values)]
+    if any(column.ndim != 1 or column.size != columns[0].size or column.size == 0 for column in columns):
+        raise InputError("users, items and ratings must be columns of one length, with at least one row")
+    try:
+        rated = columns[2].astype(np.float32)
+    except (TypeError, ValueError):
+        raise InputError("the column of ratings must be numbers") from None
+    raw = RawColumns(
+        users=_numbered(columns[0], "users"),
+        items=_numbered(columns[1], "items"),
+        values=rated,
+        locate=lambda row: f"row {row}",
+    )
+    listing = None
+    if titles is not None:
+        listing = Catalogue(
+            titles={str(key): str(title) for key, title in titles.items()}, rated_only=catalogue == "rated"
+        )
+    return assemble(raw, name, scale, listing)
+
+
+def _numbered(column: NDArray[Any], what: str) -> Numbered:
+    if np.issubdtype(column.dtype, np.integer):
+        return number_integers(column.astype(np.int64))
+    if column.dtype.kind not in "OUT" or not all(isinstance(one, str | int) for one in column.tolist()):
+        raise InputError(f"the ids of {what} must be whole numbers or texts, got {column.dtype}")
+    words, codes = np.unique(column.astype(np.str_), return_inverse=True)
+    return number_texts(codes.astype(np.int32), words.tolist())
+
+
+__all__ = ["ratings_of_columns", "ratings_of_table"]
