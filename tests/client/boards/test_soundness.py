@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.boards.soundness import ArrayRule, array_rules, has_sound_arrays
+from fedboard.client.boards.soundness import array_rules, has_sound_arrays
 from fedboard.client.device.policy import Policy
 from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -19,6 +19,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.registry import KnownTask, rebuild_task
 from fedboard.common.tasks.residual.config import Curvature, Start
+from fedboard.common.tasks.shared.array_rules import ArrayRule
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.runtime import NoisedSums
 from tests.client.certified_boards import Device, Ratings, with_certificate

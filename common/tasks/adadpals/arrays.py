@@ -1,0 +1,28 @@
+"""The arrays that a device reads of a board of AdaDPALS."""
+
+from fedboard.common.board import Board
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback
+from fedboard.common.tasks.shared.array_rules import (
+    ArrayRule,
+    mean_rating,
+    moving_clip_norm,
+    prepared,
+    vectors,
+)
+
+
+def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    return (*model_rules(board, settings), moving_clip_norm(settings))
+
+
+def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+    """Those of the model itself, without what follows the users' norms."""
+    return (
+        vectors("item_factors", board, settings.rank),
+        *(prepared(board) if board.version else ()),
+        *(mean_rating(settings) if board.version and settings.feedback is Feedback.EXPLICIT else ()),
+    )
+
+
+__all__ = ["array_rules", "model_rules"]
