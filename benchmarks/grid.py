@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels import choose_backend
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -102,7 +102,7 @@ def integer_run(task: AdaDpals, problem: Problem, seed: int, budget: Budget) -> 
 def real_run(task: AdaDpals, problem: Problem, seed: int) -> Board:
     board = task.first_board(problem.catalogue)
     while requests := task.requests(board):
-        assert all(r.source is not Source.QUADRATIC for r in requests)  # explicit feedback only
+        assert all(r.source is not SumSource.QUADRATIC for r in requests)  # explicit feedback only
         board = task.update(board, RealNumbers(task, board, problem.train, SeededNoise(seed), requests))
     return board
 

@@ -32,7 +32,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from fedboard.common.board import Board
-from fedboard.common.contribution import Source
+from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.server.calibrating import PrivateTask
@@ -101,7 +101,7 @@ def task_of(config: SimulationConfig, problem: Problem) -> PrivateTask:
 
 def count_release(task: PrivateTask, problem: Problem) -> GaussianRelease:
     requests = task.requests(task.first_board(problem.catalogue))
-    return next(request.release for request in requests if request.source is Source.ITEM_COUNT)
+    return next(request.release for request in requests if request.source is SumSource.ITEM_COUNT)
 
 
 def expected_counts(config: SimulationConfig, problem: Problem) -> np.ndarray:

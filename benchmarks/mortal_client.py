@@ -18,7 +18,7 @@ from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.client.fleet.client_app import open_configured
 from fedboard.client.fleet.node import NodeSettings, WarmNode
 from fedboard.common.rounds.flower_record import frames_of
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.simulations.sessions.client_noise import client_noise
 
 
@@ -47,7 +47,7 @@ def main() -> None:
     def mortal(message: Message, context: Context) -> Message:
         found = frames_of(message.content)
         if found is not None:
-            step = Step.from_bytes(asker.content(*found))
+            step = StepMessage.from_bytes(asker.content(*found))
             if f"{step.round}:{step.number}" == os.environ.get("DIES"):
                 os.kill(os.getpid(), signal.SIGKILL)
         return app(message, context)

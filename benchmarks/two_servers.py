@@ -19,7 +19,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 
 import numpy as np  # noqa: E402
 
-from fedboard.common.contribution import Contribution, Request, Source  # noqa: E402
+from fedboard.common.contribution import Contribution, Request, SumSource  # noqa: E402
 from fedboard.common.per_user.clipping import LINEAR_BOUND, QUADRATIC_BOUND, WEIGHT_ONE  # noqa: E402
 from fedboard.common.privacy.adjacency import Adjacency  # noqa: E402
 from fedboard.common.privacy.releases.gaussian import GaussianRelease  # noqa: E402
@@ -67,10 +67,10 @@ class TimedHelper:
 
 def requests_of(n_items: int, rank: int, payload: str) -> tuple[Request, ...]:
     """Lean: a weight and a linear statistic per item. Full: linear and quadratic statistics."""
-    wide = (Source.ITEM_QUADRATIC, rank * (rank + 1) // 2, QUADRATIC_BOUND)
+    wide = (SumSource.ITEM_QUADRATIC, rank * (rank + 1) // 2, QUADRATIC_BOUND)
     kinds = [
-        (Source.ITEM_LINEAR, rank, LINEAR_BOUND),
-        (Source.ITEM_COUNT, 1, WEIGHT_ONE) if payload == "lean" else wide,
+        (SumSource.ITEM_LINEAR, rank, LINEAR_BOUND),
+        (SumSource.ITEM_COUNT, 1, WEIGHT_ONE) if payload == "lean" else wide,
     ]
     return tuple(
         Request(
@@ -79,7 +79,7 @@ def requests_of(n_items: int, rank: int, payload: str) -> tuple[Request, ...]:
                 name=str(source),
                 rows=n_items,
                 width=width,
-                layout="symmetric" if source is Source.ITEM_QUADRATIC else "vector",
+                layout="symmetric" if source is SumSource.ITEM_QUADRATIC else "vector",
                 grid_step=1.0,
                 l2_bound=bound,
                 same_sign=False,

@@ -21,7 +21,7 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 Part = TypeVar("Part")
 
 
-class Source(StrEnum):
+class SumSource(StrEnum):
     """How a release's exact sum is computed from contributions."""
 
     TOTAL = "total"
@@ -40,14 +40,14 @@ class Source(StrEnum):
     @property
     def per_item(self) -> bool:
         """Whether the release has one row per item."""
-        return self in (Source.ITEM_COUNT, Source.ITEM_LINEAR, Source.ITEM_QUADRATIC)
+        return self in (SumSource.ITEM_COUNT, SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One question of a round: which sum, and the release through which alone it may leave the server."""
 
-    source: Source
+    source: SumSource
     release: GaussianRelease
 
     @property
@@ -99,4 +99,4 @@ def required(value: Part | None, name: str) -> Part:
     return value
 
 
-__all__ = ["Contribution", "Request", "Source", "required"]
+__all__ = ["Contribution", "Request", "SumSource", "required"]

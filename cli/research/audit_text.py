@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fedboard.simulations.audit.attacks.board_games import BoardGame
     from fedboard.simulations.audit.audit import AuditResult, Plan
     from fedboard.simulations.audit.controls import Control, ControlsResult
-    from fedboard.simulations.audit.findings import Finding
+    from fedboard.simulations.audit.findings import AuditFinding
 
 
 def audit_text(result: "AuditResult", plan: "Plan") -> str:
@@ -63,7 +63,7 @@ def _games(games: Sequence["BoardGame"]) -> str:
     return aligned(headers, rows, right=(1, 2, 3, 4))
 
 
-def _checks(findings: Sequence["Finding"]) -> str:
+def _checks(findings: Sequence["AuditFinding"]) -> str:
     rows = [("ok" if f.passed else "FAILED", str(f.part), f.check, f.detail) for f in findings]
     return aligned(("", "", "", ""), rows)
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 import msgspec
 import numpy as np
 
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import RefusedError
 
@@ -38,7 +38,7 @@ class Remembered:
     MAX_BYTES: ClassVar[int] = 1 << 31
 
     about: str
-    """Which session: a hash of ``Step.about``."""
+    """Which session: a hash of ``StepMessage.about``."""
     number: int
     """Of the last step that was answered."""
     asked: str
@@ -56,7 +56,7 @@ class Remembered:
         )
 
     @classmethod
-    def of(cls, vault: Vault, step: Step) -> "Remembered | None":
+    def of(cls, vault: Vault, step: StepMessage) -> "Remembered | None":
         """What is remembered of a step's session; None where it is not, or no longer, known."""
         content = vault.load()
         if content is None:

@@ -13,19 +13,19 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import Step, reply_frame
+from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import Task
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
 
-NoiseOf = Callable[[Step], NoiseSource]
+NoiseOf = Callable[[StepMessage], NoiseSource]
 """Where a client's own noise of a round comes from."""
 
 
 class SessionGate(Gate, Protocol):
     """A gate that also decides on sessions, before anything is asked that depends on ratings."""
 
-    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         """The protocol that a step names, held to what this client relies on.
 
         Raises:
@@ -41,7 +41,7 @@ class SessionGate(Gate, Protocol):
         """
         ...
 
-    def welcome(self, step: Step) -> None:
+    def welcome(self, step: StepMessage) -> None:
         """Hold the first step of a session against policy and history; books nothing.
 
         Raises:
@@ -50,7 +50,7 @@ class SessionGate(Gate, Protocol):
         ...
 
 
-def secure_noise(step: Step) -> NoiseSource:
+def secure_noise(step: StepMessage) -> NoiseSource:
     """What a device draws from, whatever a server states."""
     return SecureNoise()
 
@@ -85,7 +85,7 @@ def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
         client: who answers.
     """
     try:
-        step = Step.from_bytes(client.gate.asker.content(content, board))
+        step = StepMessage.from_bytes(client.gate.asker.content(content, board))
         envelope = Envelope.to(step.reply_key, about=step.sealed_about)
     except RefusedError as refused:
         note(client.gate, refused.code)
@@ -97,7 +97,7 @@ def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
     return sealed_reply(envelope, client.gate, lambda: reply_frame(_reply(step, asked, board, client)))
 
 
-def _reply(step: Step, asked: str, board: bytes | None, client: Client) -> bytes:
+def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -> bytes:
     protocol = client.gate.protocol_of(step, backend=client.backend)
     known = Remembered.of(client.vault, step)
     if known is not None and known.asked == asked:
@@ -129,7 +129,7 @@ def _reply(step: Step, asked: str, board: bytes | None, client: Client) -> bytes
     return reply
 
 
-def _asked(step: Step, board: bytes, client: Client) -> tuple[Question, Task, tuple[Request, ...]]:
+def _asked(step: StepMessage, board: bytes, client: Client) -> tuple[Question, Task, tuple[Request, ...]]:
     with noted(client.gate):
         question = step.question(board)
         task, requests = asked_of(question, client.backend)
@@ -137,14 +137,14 @@ def _asked(step: Step, board: bytes, client: Client) -> tuple[Question, Task, tu
         return question, task, requests
 
 
-def _digest_of(step: Step, board: bytes | None) -> str:
+def _digest_of(step: StepMessage, board: bytes | None) -> str:
     """Of all that a step asks; that it was signed anew makes no other step of it."""
     hashed = hashlib.sha256(step.to_bytes())
     hashed.update(b"" if board is None else hashlib.sha256(board).digest())
     return hashed.hexdigest()
 
 
-def _require_in_turn(step: Step, known: Remembered | None) -> None:
+def _require_in_turn(step: StepMessage, known: Remembered | None) -> None:
     if known is None and step.number != 0:
         raise RefusedError(Refusal.NO_SESSION)
     if known is not None and step.number <= known.number:
@@ -152,7 +152,7 @@ def _require_in_turn(step: Step, known: Remembered | None) -> None:
 
 
 def _contributed(
-    step: Step, board: bytes, client: Client, resumed: Callable[[], ClientSession]
+    step: StepMessage, board: bytes, client: Client, resumed: Callable[[], ClientSession]
 ) -> tuple[ClientSession, bytes]:
     """The session after it has answered with what the ratings give, which is booked."""
     gate = client.gate

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedboard.client.boards.feed import PASSING
 from fedboard.client.boards.retrying import Patience
-from fedboard.client.boards.sources import Source
+from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey
 from fedboard.common.board_service.packing import unpack
@@ -37,7 +37,7 @@ class Found:
 
 
 def check_source(
-    source: Source, key: PinnedKey, *, max_bytes: int, patience: Patience | None = None
+    source: BoardSource, key: PinnedKey, *, max_bytes: int, patience: Patience | None = None
 ) -> Iterator[Found]:
     """Check the newest board and all before it: signatures, the chain, and every byte of every file.
 
@@ -139,7 +139,7 @@ def _file_finding(manifest: Manifest, file: BoardFile, reading: Callable[[], str
     return Found(check=check, passed=True, detail=detail)
 
 
-def _read_file(source: Source, manifest: Manifest, file: BoardFile) -> str:
+def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile) -> str:
     content = bytearray()
     for piece in source.read(manifest, file, 0):
         content += piece

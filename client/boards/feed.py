@@ -11,7 +11,7 @@ import numpy as np
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import Patience
-from fedboard.client.boards.sources import Source, TellingSource
+from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey, SignedManifest
 from fedboard.common.board_service.packing import unpack
@@ -51,7 +51,7 @@ class BoardFeed:
 
     def __init__(
         self,
-        source: Source,
+        source: BoardSource,
         key: PinnedKey,
         cache: BoardCache,
         *,

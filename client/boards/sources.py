@@ -22,7 +22,7 @@ from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 
 
-class Source(Protocol):
+class BoardSource(Protocol):
     """What a reader asks. Every method raises ``FeedRefusedError`` with a code where nothing usable comes."""
 
     def manifest(self, version: int | None = None) -> SignedManifest:
@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class TellingSource(Source, Protocol):
+class TellingSource(BoardSource, Protocol):
     """A source that tells of new boards by itself."""
 
     def watch(self, known: int | None) -> Iterator[SignedManifest]:
@@ -47,7 +47,7 @@ class TellingSource(Source, Protocol):
         ...
 
 
-def open_source(place: str, *, authority: Path | None = None, seconds: float = 30.0) -> Source:
+def open_source(place: str, *, authority: Path | None = None, seconds: float = 30.0) -> BoardSource:
     """Open a source by the form of its name.
 
     Args:
@@ -185,4 +185,4 @@ def _file_failures() -> Iterator[None]:
         raise FeedRefusedError(FeedCode.NOT_FOUND) from error
 
 
-__all__ = ["FolderSource", "HttpSource", "Source", "TellingSource", "open_source"]
+__all__ = ["BoardSource", "FolderSource", "HttpSource", "TellingSource", "open_source"]

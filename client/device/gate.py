@@ -30,7 +30,7 @@ from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyEr
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -122,7 +122,7 @@ class DeviceGate:
             self._require_promise(board, requests, plan)
             return self._scale(question.run, (requests, *plan[board.version + 1 :]))
 
-    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         """The protocol that a step names, where the policy allows the run and what the protocol relies on.
 
         Raises:
@@ -132,7 +132,7 @@ class DeviceGate:
             self._require_run(step.run, step.protocol, private_noise=step.private_noise)
             return relied_on(step.protocol, step.parameters, self._policy, backend=backend)
 
-    def welcome(self, step: Step) -> None:
+    def welcome(self, step: StepMessage) -> None:
         """Hold the first step of a session against what was answered before; books nothing.
 
         Raises:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.personal import SCALE_STEPS, personal_release
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
@@ -27,7 +27,7 @@ _BETWEEN = ":"
 _ABOUT = "answered"
 _LONGEST_NAME = 200
 _LONGEST_PHRASE = 2000
-_MATRICES = (Source.ITEM_QUADRATIC, Source.QUADRATIC, Source.ITEM_PAIRS)
+_MATRICES = (SumSource.ITEM_QUADRATIC, SumSource.QUADRATIC, SumSource.ITEM_PAIRS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class AnsweredBoard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class GivenRelease:
     """One answer of this device. Private: it tells in which runs she took part."""
 
     run: str
@@ -136,7 +136,7 @@ class DeviceLedger:
             events = [{**event, _ABOUT: asdict(about)} for event in events]
         return _read(lambda: self._ledger.book_all(events))
 
-    def given(self) -> tuple[Given, ...]:
+    def given(self) -> tuple[GivenRelease, ...]:
         """Everything that she gave, oldest first."""
         return tuple(_given(event) for event in self._ledger.events())
 
@@ -242,7 +242,7 @@ def _own_event(run: str, request: Request, scale: float, adjacency: Adjacency) -
 
 def _problems(request: Request, adjacency: Adjacency) -> list[str]:
     """What is wrong with a request from a server that is not trusted, one phrase each."""
-    release, source = request.release, Source(request.source)
+    release, source = request.release, SumSource(request.source)
     if not isinstance(release, GaussianRelease):
         return ["it is not Gaussian"]
     stated = {field.name: getattr(release, field.name) for field in fields(release)}
@@ -252,7 +252,7 @@ def _problems(request: Request, adjacency: Adjacency) -> list[str]:
     problems = derived_problems(release.event())
     if release.adjacency != adjacency:
         problems.append(f"it is for adjacency {release.adjacency}, her limit for {adjacency}")
-    if release.same_sign and source is Source.ITEM_LINEAR:
+    if release.same_sign and source is SumSource.ITEM_LINEAR:
         problems.append("it counts on contributions that never cancel, and these do")
     if release.layout == "symmetric" and source not in _MATRICES:
         problems.append("its noise is that of matrices, which it does not ask for")
@@ -263,8 +263,8 @@ def _without_none(stated: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in stated.items() if value is not None}
 
 
-def _given(event: Event) -> Given:
-    return Given(
+def _given(event: Event) -> GivenRelease:
+    return GivenRelease(
         run=event["run"],
         release=event["release"],
         covers=event["covers"],
@@ -292,4 +292,4 @@ def _require_text(value: object, what: str, longest: int) -> None:
         )
 
 
-__all__ = ["AnsweredBoard", "DeviceLedger", "Given", "require_run_name"]
+__all__ = ["AnsweredBoard", "DeviceLedger", "GivenRelease", "require_run_name"]

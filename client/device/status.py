@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fedboard.client.boards.cache import CachedBoard
 from fedboard.client.device.config import DeviceConfig
-from fedboard.client.device.ledger import Given
+from fedboard.client.device.ledger import GivenRelease
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
@@ -54,7 +54,7 @@ def status_of(config: DeviceConfig) -> Status:
         InputError: a file is missing or damaged.
         PrivacyError: the ledger was tampered with.
     """
-    given: tuple[Given, ...] = ()
+    given: tuple[GivenRelease, ...] = ()
     spent, limit = 0.0, config.policy.limit()
     if config.ledger.exists():
         with config.open_ledger(read_only=True) as ledger:
@@ -71,8 +71,8 @@ def status_of(config: DeviceConfig) -> Status:
     )
 
 
-def _by_run(given: Sequence[Given], delta: float) -> tuple[GivenToRun, ...]:
-    runs: dict[str, list[Given]] = {}
+def _by_run(given: Sequence[GivenRelease], delta: float) -> tuple[GivenToRun, ...]:
+    runs: dict[str, list[GivenRelease]] = {}
     for entry in given:
         runs.setdefault(entry.run, []).append(entry)
     return tuple(

@@ -15,7 +15,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.flower_record import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 OpenDevice = Callable[[Context], AbstractContextManager[tuple[RatingSource, SessionGate]]]
@@ -107,11 +107,11 @@ class _HeardGate:
         with self._hearing():
             self._gate.repeat(question, requests)
 
-    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         with self._hearing():
             return self._gate.protocol_of(step, backend=backend)
 
-    def welcome(self, step: Step) -> None:
+    def welcome(self, step: StepMessage) -> None:
         with self._hearing():
             self._gate.welcome(step)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source, required
+from fedboard.common.contribution import Contribution, Request, SumSource, required
 from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
 from fedboard.common.per_user.clipping import check_rows
 from fedboard.common.privacy.accounting.exact import compose, mu_for
@@ -117,13 +117,13 @@ def scale_contribution(
     steps = _checked_steps(contribution, requests, scales)
     of_entry = np.repeat(steps, np.diff(contribution.indptr))
     asked = {request.source for request in requests}
-    counted = Source.ITEM_COUNT in asked
+    counted = SumSource.ITEM_COUNT in asked
     weights, vectors, responses = contribution.weights, contribution.vectors, contribution.responses
     if weights is not None and counted:
         weights = _times(weights, of_entry).astype(np.int16)
-    if responses is not None and not (counted and Source.ITEM_PAIRS not in asked):
+    if responses is not None and not (counted and SumSource.ITEM_PAIRS not in asked):
         responses = _times_root(responses, of_entry)
-    if vectors is not None and not (counted and Source.QUADRATIC not in asked):
+    if vectors is not None and not (counted and SumSource.QUADRATIC not in asked):
         vectors = _times_root(vectors, steps[:, None])
     return replace(
         contribution,
@@ -179,20 +179,20 @@ def squared_norms(contribution: Contribution, request: Request) -> _ObjectArray:
         InputError: an ingredient that the release needs is missing.
     """
     match request.source:
-        case Source.TOTAL:
+        case SumSource.TOTAL:
             rows = required(contribution.totals.get(request.name), request.name).astype(object)
             return _objects((rows * rows).sum(axis=1))
-        case Source.ITEM_COUNT:
+        case SumSource.ITEM_COUNT:
             return _row_sums(contribution, _weights(contribution))
-        case Source.ITEM_LINEAR:
+        case SumSource.ITEM_LINEAR:
             parts = _weights(contribution) * required(contribution.responses, "responses")
             return _objects(_row_sums(contribution, parts) * _vector_squares(contribution))
-        case Source.ITEM_QUADRATIC:
+        case SumSource.ITEM_QUADRATIC:
             weights = _row_sums(contribution, _weights(contribution))
             return _objects(weights * _vector_squares(contribution) ** 2)
-        case Source.QUADRATIC:
+        case SumSource.QUADRATIC:
             return _objects(_vector_squares(contribution) ** 2)
-        case Source.ITEM_PAIRS:
+        case SumSource.ITEM_PAIRS:
             responses = required(contribution.responses, "responses").astype(np.int64)
             return _objects(_row_sums(contribution, responses) ** 2)
 

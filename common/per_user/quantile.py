@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -207,7 +207,7 @@ def _request(name: str, width: int, noise_multiplier: float, adjacency: Adjacenc
         noise_multiplier=noise_multiplier,
         covers=covers,
     )
-    return Request(source=Source.TOTAL, release=release)
+    return Request(source=SumSource.TOTAL, release=release)
 
 
 def _one_hot(places: NDArray[np.integer] | NDArray[np.bool_], width: int) -> IntArray:

@@ -6,7 +6,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, IntArray
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.laplace import keeps_l1_bound
 from fedboard.common.questions.subject import ROW_BOUND
@@ -32,7 +32,7 @@ class Collection:
     def request(self) -> Request:
         """What the runtime asks the users."""
         # Runtimes and protocols read of a release its shape and what it enforces, not its noise.
-        return Request(source=Source.TOTAL, release=cast(GaussianRelease, self))
+        return Request(source=SumSource.TOTAL, release=cast(GaussianRelease, self))
 
 
 def whole_rows(weights: IntArray, *, n_users: int, width: int) -> IntArray:

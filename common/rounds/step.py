@@ -42,7 +42,7 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Step:
+class StepMessage:
     """The server's message to one client in one step of a session."""
 
     KIND: ClassVar[str] = "step"
@@ -99,7 +99,7 @@ class Step:
         return pack_frame(self.KIND, fields, {"message": np.frombuffer(self.message, dtype=np.uint8)})
 
     @classmethod
-    def from_bytes(cls, content: bytes | memoryview) -> "Step":
+    def from_bytes(cls, content: bytes | memoryview) -> "StepMessage":
         """Read a step.
 
         Raises:
@@ -185,4 +185,4 @@ def _only_bytes(frame: Frame, name: str) -> bytes:
     return found.tobytes()
 
 
-__all__ = ["SESSION_BYTES", "Step", "reply_frame", "reply_of"]
+__all__ = ["SESSION_BYTES", "StepMessage", "reply_frame", "reply_of"]

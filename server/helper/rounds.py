@@ -21,7 +21,7 @@ from fedboard.server.helper.record import AnsweredRounds
 _MOST_OPEN = 8
 """Rounds that are open at a time; an older one is forgotten, which loses it."""
 _ABOUT_LINES = 6
-"""Run, round, board, session, protocol and parameters, see ``Step.about``; a run's name has no line of its own."""
+"""Run, round, board, session, protocol, parameters (``StepMessage.about``); a run's name has no line of its own."""
 
 
 @dataclass(slots=True, kw_only=True)

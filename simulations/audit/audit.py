@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Source
+from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games
@@ -14,7 +14,7 @@ from fedboard.simulations.audit.attacks.forks import fork_test
 from fedboard.simulations.audit.attacks.fuzz import FuzzResult, sensitivity_fuzz
 from fedboard.simulations.audit.attacks.game import GameResult, canary_game, enough_canaries
 from fedboard.simulations.audit.attacks.noise_check import NoiseResult, noise_test
-from fedboard.simulations.audit.findings import Finding, Part
+from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
@@ -57,7 +57,7 @@ class AuditResult:
     games: tuple[GameResult, ...]
     """One for each seed; the first is what the audit reports."""
     board: tuple[BoardGame, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
     @property
     def game(self) -> GameResult:
@@ -135,7 +135,7 @@ def fuzz_stages(
     """
     few = cohort.rows(0, min(_STAGE_USERS, cohort.n_users))
     with Engine(subject.task, few, protocol=subject.protocol, pool=pool) as engine:
-        first: dict[tuple[Source, ...], Board] = {}
+        first: dict[tuple[SumSource, ...], Board] = {}
         for played in play(subject, engine, seed=plan.seed):
             last = played.before
             first.setdefault(tuple(request.source for request in played.requests), last)
@@ -150,7 +150,7 @@ def fuzz_stages(
     )
 
 
-def game_findings(games: list[GameResult], plan: Plan) -> tuple[Finding, ...]:
+def game_findings(games: list[GameResult], plan: Plan) -> tuple[AuditFinding, ...]:
     """What the canary games say: the whole board at the plan's confidence, single releases family-wise.
 
     A correct run is flagged with probability ``1 - confidence`` in each game, so of many games more must be
@@ -166,19 +166,19 @@ def game_findings(games: list[GameResult], plan: Plan) -> tuple[Finding, ...]:
     single = sorted({line.name for game in games for line in game.violated_releases})
     dropped = sum(game.rejected for game in games)
     return (
-        Finding(
+        AuditFinding(
             part=Part.CANARIES,
             check="the whole board keeps its claim",
             passed=violated <= allowed,
             detail=told,
         ),
-        Finding(
+        AuditFinding(
             part=Part.CANARIES,
             check="each release keeps its claim",
             passed=not single,
             detail=f"broken by {', '.join(single)}" if single else f"{len(first.releases)} releases",
         ),
-        Finding(
+        AuditFinding(
             part=Part.CANARIES,
             check="canaries at the bound are accepted",
             passed=dropped == 0,

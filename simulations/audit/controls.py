@@ -8,7 +8,7 @@ from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.attacks.noise_check import noise_test
 from fedboard.simulations.audit.audit import OnStep, Plan, fuzz_stages, play_game
 from fedboard.simulations.audit.broken.mutants import Mutant, mutants, null_subject
-from fedboard.simulations.audit.findings import Finding, Part
+from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
@@ -21,7 +21,7 @@ class Control:
     what: str
     broken: bool
     seed: int
-    caught: tuple[Finding, ...]
+    caught: tuple[AuditFinding, ...]
     """The checks that failed."""
     epsilon_lower_bound: float
     """Of the whole board, at the family-wise confidence."""
@@ -132,16 +132,18 @@ class _Examiner:
             game = play_game(empty, engine, self.plan, seed=seed)
         shown = [line for line in (game.whole, *game.releases) if line.strict > 0.0]
         findings = [
-            Finding(part=Part.CANARIES, check=line.name, passed=False, detail="shown where there is nothing")
+            AuditFinding(
+                part=Part.CANARIES, check=line.name, passed=False, detail="shown where there is nothing"
+            )
             for line in shown
         ]
         return _control("null", "releases hold noise and no data", False, seed, findings, game)
 
 
-def _strict(game: GameResult) -> list[Finding]:
+def _strict(game: GameResult) -> list[AuditFinding]:
     """Lines above their claim at the family-wise confidence."""
     return [
-        Finding(
+        AuditFinding(
             part=Part.CANARIES,
             check=f"{line.name} keeps its claim",
             passed=line.strict <= line.mu,
@@ -152,7 +154,7 @@ def _strict(game: GameResult) -> list[Finding]:
 
 
 def _control(
-    name: str, what: str, broken: bool, seed: int, findings: Sequence[Finding], game: GameResult
+    name: str, what: str, broken: bool, seed: int, findings: Sequence[AuditFinding], game: GameResult
 ) -> Control:
     return Control(
         name=name,

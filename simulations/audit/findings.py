@@ -18,7 +18,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AuditFinding:
     """One check and how it ended."""
 
     part: Part
@@ -27,4 +27,4 @@ class Finding:
     detail: str
 
 
-__all__ = ["Finding", "Part"]
+__all__ = ["AuditFinding", "Part"]

@@ -8,7 +8,7 @@ from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
 from fedboard.simulations.audit.attacks.game import GameResult, Line
 from fedboard.simulations.audit.audit import AuditResult, Plan
 from fedboard.simulations.audit.controls import Control, ControlsResult
-from fedboard.simulations.audit.findings import Finding
+from fedboard.simulations.audit.findings import AuditFinding
 
 
 def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _repeat(games: Iterable[GameResult]) -> dict[str, Any]:
     }
 
 
-def _findings(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+def _findings(findings: Iterable[AuditFinding]) -> list[dict[str, Any]]:
     return [{"part": str(f.part), "check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]
 
 

@@ -21,7 +21,7 @@ _ABOUT = (b"comparison of protocols, session %d" % number for number in count())
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class StepTimes:
     """What one step cost."""
 
     asks_contributions: bool
@@ -52,7 +52,7 @@ class ClientCosts:
         )
 
 
-def client_costs(steps: Sequence[Step]) -> ClientCosts:
+def client_costs(steps: Sequence[StepTimes]) -> ClientCosts:
     """Of one client that stays in all of these steps."""
     found = ClientCosts()
     for step in steps:
@@ -70,7 +70,7 @@ class Stopwatch:
     def __init__(self, server: ServerSession, seconds: float) -> None:
         """``seconds`` is what opening it took."""
         self._server, self.server_seconds = server, seconds
-        self.steps = [Step(asks_contributions=server.asks_contributions)]
+        self.steps = [StepTimes(asks_contributions=server.asks_contributions)]
 
     @property
     def asks_contributions(self) -> bool:
@@ -93,7 +93,7 @@ class Stopwatch:
         with self._timed():
             more = self._server.proceed()
         if more:
-            self.steps.append(Step(asks_contributions=self.asks_contributions))
+            self.steps.append(StepTimes(asks_contributions=self.asks_contributions))
         return more
 
     def sums(self) -> ExactSums:
@@ -143,7 +143,7 @@ class Measured:
     clients: int
     dropped: int
     server_seconds: float
-    steps: tuple[Step, ...]
+    steps: tuple[StepTimes, ...]
 
     @property
     def contribution_step(self) -> int:
@@ -203,7 +203,7 @@ def _begun(
 __all__ = [
     "ClientCosts",
     "Measured",
-    "Step",
+    "StepTimes",
     "Stopwatch",
     "TimedClient",
     "client_costs",

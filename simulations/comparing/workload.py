@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import Given
 from fedboard.common.task import Task
@@ -18,7 +18,7 @@ from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
 
-_PER_ITEM = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}
+_PER_ITEM = {SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Workload:
     def small(self) -> "Workload":
         """The same clients with a handful of numbers: the total counts of the first round of all."""
         first = self.task.first_board(self.board.catalogue)
-        totals = tuple(r for r in self.task.requests(first) if r.source is Source.TOTAL)
+        totals = tuple(r for r in self.task.requests(first) if r.source is SumSource.TOTAL)
         return replace(self, board=first, requests=totals, board_bytes=0)
 
 
@@ -102,7 +102,7 @@ def workload_of(
     for version in reversed(store.versions()):
         board = store.load(version)
         requests = task.requests(board)
-        if any(request.source is Source.ITEM_LINEAR for request in requests):
+        if any(request.source is SumSource.ITEM_LINEAR for request in requests):
             return Workload(
                 task=task,
                 board=board,

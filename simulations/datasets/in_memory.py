@@ -12,7 +12,7 @@ from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.loading import assemble
 from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.rules import Catalogue, check_range
+from fedboard.simulations.datasets.rules import ListedCatalogue, check_range
 
 
 def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more: Any) -> Ratings:
@@ -88,7 +88,7 @@ def ratings_of_columns(
     )
     listing = None
     if titles is not None:
-        listing = Catalogue(
+        listing = ListedCatalogue(
             titles={str(key): str(title) for key, title in titles.items()}, rated_only=catalogue == "rated"
         )
     return assemble(raw, name, scale, listing)

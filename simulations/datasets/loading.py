@@ -24,8 +24,8 @@ from fedboard.simulations.datasets.formats import (
 )
 from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.rules import Catalogue, check_range, check_values
-from fedboard.simulations.datasets.sources import DAT_FORMATS, MOVIELENS_CSV_FORMATS, Source, find_source
+from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
+from fedboard.simulations.datasets.sources import DAT_FORMATS, MOVIELENS_CSV_FORMATS, DataSource, find_source
 from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
 
 SYNTHETIC = "synthetic"
@@ -80,7 +80,7 @@ def load_ratings(
         return npz.read_npz(found.file.path, rating_range=scale, titles=listed)
     if find_spec("pyarrow") is None:
         raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
-    listing = None if listed is None else Catalogue(titles=listed, rated_only=catalogue == "rated")
+    listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
     return assemble(reader.read(found.file), found.name, scale, listing)
 
 
@@ -93,7 +93,7 @@ class _Reader:
     rating_range: tuple[float, float] | None
 
 
-def _reader(found: Source, mapping: ColumnMapping, titles: dict[str, str] | None) -> _Reader:
+def _reader(found: DataSource, mapping: ColumnMapping, titles: dict[str, str] | None) -> _Reader:
     name = found.formats[0]
     if found.formats == DAT_FORMATS:
         name = movielens_dat.which(found.file, found.place, titles)
@@ -113,7 +113,7 @@ def _reader(found: Source, mapping: ColumnMapping, titles: dict[str, str] | None
     )
 
 
-def _titles(found: Source, titles: str | Path | None, mapping: ColumnMapping) -> dict[str, str] | None:
+def _titles(found: DataSource, titles: str | Path | None, mapping: ColumnMapping) -> dict[str, str] | None:
     """Item id to title: of the named file, else of the file that the format brings."""
     if titles is not None:
         named = StoredFile(path=Path(titles))
@@ -131,7 +131,7 @@ def _titles(found: Source, titles: str | Path | None, mapping: ColumnMapping) ->
 
 
 def assemble(
-    raw: RawColumns, name: str, rating_range: tuple[float, float], catalogue: Catalogue | None
+    raw: RawColumns, name: str, rating_range: tuple[float, float], catalogue: ListedCatalogue | None
 ) -> Ratings:
     """Check and sort the columns of a file or a table.
 

@@ -26,7 +26,7 @@ class ListedItems:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
+class ListedCatalogue:
     """The items there are, by a public list."""
 
     titles: dict[str, str]
@@ -104,4 +104,4 @@ def check_values(
     )
 
 
-__all__ = ["Catalogue", "ListedItems", "check_range", "check_values"]
+__all__ = ["ListedCatalogue", "ListedItems", "check_range", "check_values"]

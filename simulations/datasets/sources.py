@@ -40,7 +40,7 @@ _BY_SUFFIX = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class DataSource:
     """A file of ratings, its format and its neighbours."""
 
     file: StoredFile
@@ -58,7 +58,7 @@ class Source:
         return path.stem if path.suffix.lower() == ".zip" else path.name
 
 
-def find_source(path: Path, format_name: str | None, *, mapped: bool) -> Source:
+def find_source(path: Path, format_name: str | None, *, mapped: bool) -> DataSource:
     """Find the ratings file at a path and its format.
 
     Args:
@@ -79,15 +79,15 @@ def find_source(path: Path, format_name: str | None, *, mapped: bool) -> Source:
         return _within(archive(path), format_name)
     file = StoredFile(path=path)
     formats = (format_name,) if format_name is not None else _recognise(file, mapped=mapped)
-    return Source(file=file, formats=formats, place=folder(path.resolve().parent))
+    return DataSource(file=file, formats=formats, place=folder(path.resolve().parent))
 
 
-def _within(place: Place, format_name: str | None) -> Source:
+def _within(place: Place, format_name: str | None) -> DataSource:
     """The MovieLens ratings file in a folder or archive."""
     for base_name, formats in _RATINGS_FILES.items():
         file = place.find(base_name)
         if file is not None and (format_name is None or format_name in formats):
-            return Source(file=file, formats=(format_name,) if format_name else formats, place=place)
+            return DataSource(file=file, formats=(format_name,) if format_name else formats, place=place)
     raise InputError(
         f"{place.path} holds none of {', '.join(_RATINGS_FILES)}"
         f"{f' in format {format_name}' if format_name else ''}; give the path of the ratings file itself."
@@ -115,4 +115,4 @@ def _recognise(file: StoredFile, *, mapped: bool) -> tuple[str, ...]:
     return (by_suffix,)
 
 
-__all__ = ["DAT_FORMATS", "FORMATS", "MOVIELENS_CSV_FORMATS", "Source", "find_source"]
+__all__ = ["DAT_FORMATS", "FORMATS", "MOVIELENS_CSV_FORMATS", "DataSource", "find_source"]

@@ -13,7 +13,7 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, Float32Array, IntArray, ShortArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
 from fedboard.common.privacy.releases.gaussian import BookedRelease
@@ -182,14 +182,14 @@ def shapes_of_rows(requests: Sequence[Request], population: SharedCohort) -> Sha
     short = np.dtype(np.int16).str
     shapes: Shapes = {}
     for request in requests:
-        if request.source is Source.TOTAL:
+        if request.source is SumSource.TOTAL:
             shape = (n_users, request.release.width)
             shapes[f"total/{request.name}"] = (shape, np.dtype(np.int64).str)
-        elif request.source is Source.ITEM_COUNT:
+        elif request.source is SumSource.ITEM_COUNT:
             shapes["weights"] = ((n_entries,), short)
-        elif request.source is Source.ITEM_PAIRS:
+        elif request.source is SumSource.ITEM_PAIRS:
             shapes["responses"] = ((n_entries,), short)
-        elif request.source is Source.ITEM_LINEAR:
+        elif request.source is SumSource.ITEM_LINEAR:
             shapes["weights"] = shapes["responses"] = ((n_entries,), short)
             shapes["vectors"] = ((n_users, request.release.width), short)
     return shapes

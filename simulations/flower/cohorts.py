@@ -18,7 +18,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
@@ -90,11 +90,11 @@ class StoredCohort:
         scales = self.place / "scales.npy"
         return np.asarray(np.load(scales), dtype=np.float64) if scales.exists() else 1.0
 
-    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         """Whatever the simulation states."""
         return stated_protocol(step.protocol, step.parameters, backend=backend)
 
-    def welcome(self, step: Step) -> None:
+    def welcome(self, step: StepMessage) -> None:
         """A simulated user takes part in everything."""
 
     def commit(

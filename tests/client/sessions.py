@@ -7,7 +7,7 @@ from typing import Any
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
-from fedboard.common.rounds.step import Step, reply_of
+from fedboard.common.rounds.step import StepMessage, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed
 from tests.client.asking import KEY, signed
@@ -17,7 +17,7 @@ Reply = Callable[[bytes, bytes | None], bytes]
 LIMIT = 1 << 24
 
 
-def a_step(board: Board, rules: AggregationProtocol, **changes: Any) -> Step:
+def a_step(board: Board, rules: AggregationProtocol, **changes: Any) -> StepMessage:
     """The usual step about a board, with something in it changed."""
     usual: dict[str, Any] = {
         "run": "movies",
@@ -31,16 +31,16 @@ def a_step(board: Board, rules: AggregationProtocol, **changes: Any) -> Step:
         "reply_key": KEY.public,
         "message": b"",
     }
-    return Step(**{**usual, **changes})
+    return StepMessage(**{**usual, **changes})
 
 
-def opened(content: bytes, step: Step) -> bytes:
+def opened(content: bytes, step: StepMessage) -> bytes:
     """The protocol's reply."""
     frame = KEY.open(content, about=step.sealed_about) if is_sealed(content) else content
     return reply_of(frame, limit=LIMIT)
 
 
-def code_of(content: bytes, step: Step) -> Refusal | None:
+def code_of(content: bytes, step: StepMessage) -> Refusal | None:
     """The code of a refusal; None where it is an answer."""
     try:
         opened(content, step)
@@ -71,7 +71,7 @@ class Session:
             n_items=self.board.catalogue.n_items,
         )
 
-    def step(self, message: bytes) -> Step:
+    def step(self, message: bytes) -> StepMessage:
         """The step that is on."""
         return a_step(self.board, self.protocol, number=self.number, message=message, **self.changes)
 
@@ -80,7 +80,7 @@ class Session:
         """The board, where the step asks for contributions."""
         return bytes(self.board.to_bytes()) if self.server.asks_contributions else None
 
-    def message_to(self, name: str) -> Step:
+    def message_to(self, name: str) -> StepMessage:
         """What a device is sent in the step that is on."""
         return self.step(self.server.outgoing()[name])
 

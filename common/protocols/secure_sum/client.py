@@ -18,7 +18,7 @@ from fedboard.common.protocols.secure_sum.masking.masks import pair_mask, self_m
 from fedboard.common.protocols.secure_sum.masking.neighbours import Neighbourhood
 from fedboard.common.protocols.secure_sum.masking.secret_shares import NO_SHARE, SHARE_BYTES, split
 from fedboard.common.protocols.secure_sum.messages import (
-    Step,
+    MaskingStep,
     Wanted,
     arrays_of,
     read_count,
@@ -115,33 +115,33 @@ class SecureSumClient:
             raise InputError("this is not the state of a secure sum's client") from None
         return self
 
-    def _reply(self, step: Step, frame: Frame, given: Given | None) -> bytes:
+    def _reply(self, step: MaskingStep, frame: Frame, given: Given | None) -> bytes:
         match step:
-            case Step.KEYS:
+            case MaskingStep.KEYS:
                 return self._keys(frame)
-            case Step.SHARES:
+            case MaskingStep.SHARES:
                 return self._shares(frame)
-            case Step.MASKED:
+            case MaskingStep.MASKED:
                 return self._masked(frame, given)
-            case Step.UNMASK:
+            case MaskingStep.UNMASK:
                 return self._unmask(frame)
 
     def _keys(self, frame: Frame) -> bytes:
         memory = self._memory
         memory.session = read_session(frame, self.about)
         content = memory.secrets.advertised(memory.session).content
-        return reply(Step.KEYS, memory.session, np.frombuffer(content, dtype=np.uint8))
+        return reply(MaskingStep.KEYS, memory.session, np.frombuffer(content, dtype=np.uint8))
 
     def _shares(self, frame: Frame) -> bytes:
         memory = self._memory
         clients = self._count(frame)
         around = self.rules.neighbourhood(clients)
-        (rows,) = arrays_of(frame, shapes_to_client(Step.SHARES, around.size))
+        (rows,) = arrays_of(frame, shapes_to_client(MaskingStep.SHARES, around.size))
         neighbours = [Advertised(row.tobytes()) for row in rows]
         self._require_neighbours(neighbours)
         boxes = self._boxes(neighbours, around)
         memory.clients, memory.neighbours = clients, [neighbour.content for neighbour in neighbours]
-        return reply(Step.SHARES, memory.session, boxes)
+        return reply(MaskingStep.SHARES, memory.session, boxes)
 
     def _require_neighbours(self, neighbours: list[Advertised]) -> None:
         """In order, each once, and not the client itself; that also fixes the numbers of the shares."""
@@ -166,7 +166,7 @@ class SecureSumClient:
             raise RefusedError(Refusal.MALFORMED)
         memory = self._memory
         clients, size = self._count(frame), len(memory.neighbours)
-        flags, boxes = arrays_of(frame, shapes_to_client(Step.MASKED, size))
+        flags, boxes = arrays_of(frame, shapes_to_client(MaskingStep.MASKED, size))
         if flags.max(initial=0) > 1:
             raise RefusedError(Refusal.MALFORMED)
         there = [bool(flag) for flag in flags]
@@ -175,7 +175,7 @@ class SecureSumClient:
         vector = self.carried.numbers(given, self.noise)
         self._mask(vector, there)
         memory.there, memory.held = there, held
-        return reply(Step.MASKED, memory.session, vector)
+        return reply(MaskingStep.MASKED, memory.session, vector)
 
     def _opened(self, boxes: NDArray[np.uint8], there: list[bool]) -> list[tuple[bytes, bytes]]:
         memory, own, pair = self._memory, self._identity, self._memory.secrets.share_pair()
@@ -204,7 +204,7 @@ class SecureSumClient:
     def _unmask(self, frame: Frame) -> bytes:
         memory = self._memory
         clients = self._count(frame)
-        (wanted,) = arrays_of(frame, shapes_to_client(Step.UNMASK, len(memory.neighbours)))
+        (wanted,) = arrays_of(frame, shapes_to_client(MaskingStep.UNMASK, len(memory.neighbours)))
         if wanted.max(initial=0) > max(Wanted) or [bool(kind) for kind in wanted] != memory.there:
             raise RefusedError(Refusal.MALFORMED)
         self._require_enough(int(np.count_nonzero(wanted == Wanted.SELF_SEED)), clients)
@@ -212,7 +212,7 @@ class SecureSumClient:
             {Wanted.NOTHING: NO_SHARE, Wanted.SELF_SEED: held[0], Wanted.MASK_SEED: held[1]}[Wanted(kind)]
             for kind, held in zip(wanted.tolist(), memory.held, strict=True)
         ]
-        return reply(Step.UNMASK, memory.session, table(shares, SHARE_BYTES))
+        return reply(MaskingStep.UNMASK, memory.session, table(shares, SHARE_BYTES))
 
     def _count(self, frame: Frame) -> int:
         """How many clients the server says are left: never fewer than the rules ask, never more than before."""

@@ -37,7 +37,7 @@ Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 """What arrays a message has: dtype and shape by name."""
 
 
-class Step(IntEnum):
+class MaskingStep(IntEnum):
     """The steps, in their order."""
 
     KEYS = 0
@@ -81,29 +81,29 @@ def session_of(about: bytes, nonce: bytes) -> bytes:
     return hashlib.sha256(b"fedboard secure sum 1" + nonce + about).digest()
 
 
-def step_of(message: bytes) -> tuple[Step, Frame]:
+def step_of(message: bytes) -> tuple[MaskingStep, Frame]:
     """Which step a server's message asks for.
 
     Raises:
         RefusedError: it is no message of this protocol.
     """
-    kinds = tuple(_asking(step) for step in Step)
+    kinds = tuple(_asking(step) for step in MaskingStep)
     frame = unpack_frame(message, kinds=kinds, limit=_MOST_TO_A_CLIENT)
-    return Step(kinds.index(frame.kind)), frame
+    return MaskingStep(kinds.index(frame.kind)), frame
 
 
-def ask(step: Step, session: bytes, arrays: Mapping[str, NDArray[Any]], **fields: int | str) -> bytes:
+def ask(step: MaskingStep, session: bytes, arrays: Mapping[str, NDArray[Any]], **fields: int | str) -> bytes:
     """A message to a client."""
     return pack_frame(_asking(step), {"session": session.hex(), **fields}, arrays)
 
 
-def reply(step: Step, session: bytes, array: NDArray[Any]) -> bytes:
+def reply(step: MaskingStep, session: bytes, array: NDArray[Any]) -> bytes:
     """A message from a client."""
     return pack_frame(_replying(step), {"session": session.hex()}, {"content": array})
 
 
 def read_reply(
-    content: bytes, step: Step, session: bytes, dtype: str, shape: tuple[int, ...]
+    content: bytes, step: MaskingStep, session: bytes, dtype: str, shape: tuple[int, ...]
 ) -> NDArray[Any]:
     """The one array of a client's reply.
 
@@ -133,7 +133,7 @@ def read_session(frame: Frame, about: bytes) -> bytes:
     Raises:
         RefusedError: it is about others.
     """
-    arrays_of(frame, shapes_to_client(Step.KEYS, 0))
+    arrays_of(frame, shapes_to_client(MaskingStep.KEYS, 0))
     fields = frame.read(_FirstFields)
     try:
         nonce = bytes.fromhex(fields.nonce)
@@ -183,40 +183,40 @@ def table(rows: list[bytes], width: int) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), width)
 
 
-def shapes_to_client(step: Step, size: int) -> Shapes:
+def shapes_to_client(step: MaskingStep, size: int) -> Shapes:
     """What a message to a client with so many neighbours holds."""
-    shapes: dict[Step, Shapes] = {
-        Step.KEYS: {},
-        Step.SHARES: {"neighbours": ("u1", (size, ADVERTISED_BYTES))},
-        Step.MASKED: {"there": ("u1", (size,)), "boxes": ("u1", (size, BOX_BYTES))},
-        Step.UNMASK: {"wanted": ("u1", (size,))},
+    shapes: dict[MaskingStep, Shapes] = {
+        MaskingStep.KEYS: {},
+        MaskingStep.SHARES: {"neighbours": ("u1", (size, ADVERTISED_BYTES))},
+        MaskingStep.MASKED: {"there": ("u1", (size,)), "boxes": ("u1", (size, BOX_BYTES))},
+        MaskingStep.UNMASK: {"wanted": ("u1", (size,))},
     }
     return shapes[step]
 
 
-def shape_from_client(step: Step, size: int, numbers: int) -> tuple[str, tuple[int, ...]]:
+def shape_from_client(step: MaskingStep, size: int, numbers: int) -> tuple[str, tuple[int, ...]]:
     """Dtype and shape of what a client with so many neighbours replies."""
-    shapes: dict[Step, tuple[str, tuple[int, ...]]] = {
-        Step.KEYS: ("u1", (ADVERTISED_BYTES,)),
-        Step.SHARES: ("u1", (size, BOX_BYTES)),
-        Step.MASKED: ("u4", (numbers,)),
-        Step.UNMASK: ("u1", (size, SHARE_BYTES)),
+    shapes: dict[MaskingStep, tuple[str, tuple[int, ...]]] = {
+        MaskingStep.KEYS: ("u1", (ADVERTISED_BYTES,)),
+        MaskingStep.SHARES: ("u1", (size, BOX_BYTES)),
+        MaskingStep.MASKED: ("u4", (numbers,)),
+        MaskingStep.UNMASK: ("u1", (size, SHARE_BYTES)),
     }
     return shapes[step]
 
 
-def _asking(step: Step) -> str:
+def _asking(step: MaskingStep) -> str:
     return f"secure-sum {step.name.lower()}"
 
 
-def _replying(step: Step) -> str:
+def _replying(step: MaskingStep) -> str:
     return f"secure-sum {step.name.lower()} reply"
 
 
 __all__ = [
     "MOST_CLIENTS",
     "NONCE_BYTES",
-    "Step",
+    "MaskingStep",
     "Wanted",
     "arrays_of",
     "ask",

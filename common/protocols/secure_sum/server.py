@@ -15,7 +15,7 @@ from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_B
 from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES
 from fedboard.common.protocols.secure_sum.messages import (
     NONCE_BYTES,
-    Step,
+    MaskingStep,
     Wanted,
     ask,
     read_reply,
@@ -45,7 +45,7 @@ class SecureSumServer:
     carried: Carried
     packing: Packing
     _nonce: bytes = field(default_factory=lambda: os.urandom(NONCE_BYTES))
-    _step: Step = Step.KEYS
+    _step: MaskingStep = MaskingStep.KEYS
     _over: bool = False
     _replied: set[str] = field(default_factory=set)
     """Who replied to this step."""
@@ -68,14 +68,14 @@ class SecureSumServer:
     @property
     def asks_contributions(self) -> bool:
         """Only where inputs are masked."""
-        return self._step is Step.MASKED and not self._over
+        return self._step is MaskingStep.MASKED and not self._over
 
     def outgoing(self) -> Mapping[str, bytes]:
         """The step's message to each client that is still there, made when it is looked up."""
         if self._over:
             return {}
-        if self._step is Step.KEYS:
-            first = ask(Step.KEYS, self._session, {}, nonce=self._nonce.hex())
+        if self._step is MaskingStep.KEYS:
+            first = ask(MaskingStep.KEYS, self._session, {}, nonce=self._nonce.hex())
             return dict.fromkeys(self._number, first)
         return Messages(dict(self._number), self._message)
 
@@ -103,16 +103,16 @@ class SecureSumServer:
                 honest clients can have made them. ``given`` once clients may have masked their inputs.
         """
         match self._step:
-            case Step.KEYS:
+            case MaskingStep.KEYS:
                 self._join()
-            case Step.SHARES:
+            case MaskingStep.SHARES:
                 self._gather()
-            case Step.MASKED:
+            case MaskingStep.MASKED:
                 self._close()
-            case Step.UNMASK:
+            case MaskingStep.UNMASK:
                 self._finish()
                 return False
-        self._step, self._replied = Step(self._step + 1), set()
+        self._step, self._replied = MaskingStep(self._step + 1), set()
         return True
 
     def sums(self) -> ExactSums:
@@ -143,13 +143,13 @@ class SecureSumServer:
 
     def _put(self, client: str, content: NDArray[np.uint8]) -> None:
         match self._step:
-            case Step.KEYS:
+            case MaskingStep.KEYS:
                 self._put_keys(client, Advertised(content.tobytes()))
-            case Step.SHARES:
+            case MaskingStep.SHARES:
                 self._boxes[self._number[client]] = content.copy()
-            case Step.MASKED:
+            case MaskingStep.MASKED:
                 self._total += content
-            case Step.UNMASK:
+            case MaskingStep.UNMASK:
                 self._shares.shares[self._number[client]] = content.copy()
 
     def _put_keys(self, client: str, keys: Advertised) -> None:
@@ -163,12 +163,12 @@ class SecureSumServer:
     def _message(self, client: str) -> bytes:
         number, graph = self._number[client], self._members
         joined = graph.joined[number]
-        if self._step is Step.SHARES:
+        if self._step is MaskingStep.SHARES:
             rows = [graph.advertised[other].content for other in joined.tolist()]
             arrays = {"neighbours": table(rows, ADVERTISED_BYTES)}
             return ask(self._step, self._session, arrays, clients=len(graph.names))
         there, stayed = self._shares.there, self._shares.stayed
-        if self._step is Step.MASKED:
+        if self._step is MaskingStep.MASKED:
             arrays = {"there": there[joined].astype(np.uint8), "boxes": self._boxes_for(number)}
             return ask(self._step, self._session, arrays, clients=int(there.sum()))
         wanted = np.where(stayed[joined], Wanted.SELF_SEED, Wanted.MASK_SEED) * there[joined]

@@ -9,14 +9,14 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.arrays import BoolArray, IntArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source, required
+from fedboard.common.contribution import Contribution, Request, SumSource, required
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.item_index import ItemIndex, index_by_item
 
 _ROWS_AT_ONCE = 8192
 _ENTRIES_AT_ONCE = 1 << 18
-_Statistics = dict[Source, IntArray]
+_Statistics = dict[SumSource, IntArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +54,17 @@ class FactoredSums:
 
     def _rows(self, request: Request, statistics: _Statistics, start: int, stop: int) -> IntArray:
         match request.source:
-            case Source.TOTAL:
+            case SumSource.TOTAL:
                 rows = self.contribution.totals[request.name]
                 total: IntArray = rows.sum(axis=0, dtype=np.int64)[None, :]
                 return total[start:stop]
-            case Source.QUADRATIC:
+            case SumSource.QUADRATIC:
                 return self._quadratic()[None, :][start:stop]
-            case Source.ITEM_PAIRS:
+            case SumSource.ITEM_PAIRS:
                 return self._pairs()[None, :][start:stop]
-            case Source.ITEM_COUNT:
+            case SumSource.ITEM_COUNT:
                 return self._counts(start, stop)
-            case Source.ITEM_LINEAR | Source.ITEM_QUADRATIC:
+            case SumSource.ITEM_LINEAR | SumSource.ITEM_QUADRATIC:
                 return statistics[request.source]
 
     def _counts(self, start: int, stop: int) -> IntArray:
@@ -89,7 +89,7 @@ class FactoredSums:
         return counts[:, None]
 
     def _statistics(self, requests: Sequence[Request], start: int, stop: int) -> _Statistics:
-        asked = {request.source for request in requests} & {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}
+        asked = {request.source for request in requests} & {SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC}
         if not asked:
             return {}
         rows = self.contribution
@@ -102,11 +102,11 @@ class FactoredSums:
             required(rows.responses, "responses"),
             start=start,
             stop=stop,
-            quadratic=Source.ITEM_QUADRATIC in asked,
+            quadratic=SumSource.ITEM_QUADRATIC in asked,
             backend=self.backend,
         )
-        found: _Statistics = {Source.ITEM_LINEAR: linear}
-        return found if quadratic is None else {**found, Source.ITEM_QUADRATIC: quadratic}
+        found: _Statistics = {SumSource.ITEM_LINEAR: linear}
+        return found if quadratic is None else {**found, SumSource.ITEM_QUADRATIC: quadratic}
 
     def _pairs(self) -> IntArray:
         """All pairs of items, packed: for small catalogues, since a matrix of all of them is formed."""

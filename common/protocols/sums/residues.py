@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -23,7 +23,7 @@ _HALF = 1 << RESIDUE_BITS - 1
 _LEAST_UNITS = 1 << 6
 """Units of a bound that must be left: truncation takes up to one unit of every number of every user."""
 _LARGEST_DRAW = 12.0
-_MATRICES = (Source.QUADRATIC, Source.ITEM_QUADRATIC, Source.ITEM_PAIRS)
+_MATRICES = (SumSource.QUADRATIC, SumSource.ITEM_QUADRATIC, SumSource.ITEM_PAIRS)
 _NO_NOISE: Mapping[str, float] = MappingProxyType({})
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import (
     LINEAR_BOUND,
@@ -19,10 +19,10 @@ from fedboard.common.per_user.clipping import (
 )
 from fedboard.common.protocols.sums.stacking import only_rows
 
-_OF_WEIGHTS = {Source.ITEM_COUNT, Source.ITEM_LINEAR, Source.ITEM_QUADRATIC}
-_OF_RESPONSES = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC, Source.ITEM_PAIRS}
-_OF_VECTORS = {Source.ITEM_LINEAR, Source.ITEM_QUADRATIC, Source.QUADRATIC}
-_OF_ITEMS = _OF_WEIGHTS | {Source.ITEM_PAIRS}
+_OF_WEIGHTS = {SumSource.ITEM_COUNT, SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC}
+_OF_RESPONSES = {SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC, SumSource.ITEM_PAIRS}
+_OF_VECTORS = {SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC, SumSource.QUADRATIC}
+_OF_ITEMS = _OF_WEIGHTS | {SumSource.ITEM_PAIRS}
 """Which sums need which arrays; see ``FactoredSums``."""
 
 
@@ -32,7 +32,7 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
     if any(rows != contribution.n_items for rows in per_item):
         return False
     of_pairs = contribution.n_items * (contribution.n_items + 1) // 2
-    if any(r.release.width != of_pairs for r in requests if r.source is Source.ITEM_PAIRS):
+    if any(r.release.width != of_pairs for r in requests if r.source is SumSource.ITEM_PAIRS):
         return False
     if per_item and contribution.weights is None:
         return False
@@ -41,7 +41,7 @@ def _fits(contribution: Contribution, requests: Sequence[Request]) -> bool:
     if any(r.source in _OF_VECTORS and not _has_rank_of(contribution, r) for r in requests):
         return False
     for request in requests:
-        if request.source is Source.TOTAL:
+        if request.source is SumSource.TOTAL:
             rows = contribution.totals.get(request.name)
             shape = (contribution.n_users, request.release.width)
             if rows is None or rows.dtype != np.int64 or rows.shape != shape:
@@ -59,15 +59,15 @@ def _has_rank_of(contribution: Contribution, request: Request) -> bool:
     if vectors is None or vectors.ndim != 2 or len(vectors) != contribution.n_users:
         return False
     rank = vectors.shape[1]
-    needed = rank if request.source is Source.ITEM_LINEAR else rank * (rank + 1) // 2
+    needed = rank if request.source is SumSource.ITEM_LINEAR else rank * (rank + 1) // 2
     return bool(request.release.width == needed)
 
 
 _IMPLIED = {
-    Source.ITEM_COUNT: WEIGHT_ONE,
-    Source.ITEM_QUADRATIC: QUADRATIC_BOUND,
-    Source.QUADRATIC: VECTOR_BOUND**2,
-    Source.ITEM_PAIRS: RESPONSE_BOUND**2,
+    SumSource.ITEM_COUNT: WEIGHT_ONE,
+    SumSource.ITEM_QUADRATIC: QUADRATIC_BOUND,
+    SumSource.QUADRATIC: VECTOR_BOUND**2,
+    SumSource.ITEM_PAIRS: RESPONSE_BOUND**2,
 }
 """What the checks of weights and vectors imply for each source; the others are compared with their own bound."""
 
@@ -83,7 +83,7 @@ def _require_enforced(requests: Sequence[Request]) -> None:
 
 def _joint_bound(requests: Sequence[Request]) -> int | None:
     """The bound on a user's whole ``w r v``, where a release declares less than its factors' bounds imply."""
-    bounds = [r.release.l2_bound for r in requests if r.source is Source.ITEM_LINEAR]
+    bounds = [r.release.l2_bound for r in requests if r.source is SumSource.ITEM_LINEAR]
     return min((bound for bound in bounds if bound < LINEAR_BOUND), default=None)
 
 
@@ -104,10 +104,10 @@ def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) 
         weights=contribution.weights,
         responses=contribution.responses,
         joint_bound=_joint_bound(requests),
-        unit_responses=any(r.source is Source.ITEM_PAIRS for r in requests),
+        unit_responses=any(r.source is SumSource.ITEM_PAIRS for r in requests),
     )
     for request in requests:
-        if request.source is Source.TOTAL:
+        if request.source is SumSource.TOTAL:
             keep &= request.release.keeps_bound(contribution.totals[request.name])
     return keep
 
@@ -141,7 +141,7 @@ def asked_rows(contribution: Contribution, requests: Sequence[Request]) -> Contr
 
 def _asked(contribution: Contribution, requests: Sequence[Request]) -> Contribution:
     sources = {request.source for request in requests}
-    totals = {r.name: contribution.totals[r.name] for r in requests if r.source is Source.TOTAL}
+    totals = {r.name: contribution.totals[r.name] for r in requests if r.source is SumSource.TOTAL}
     vectors = contribution.vectors if sources & _OF_VECTORS else None
     if not sources & _OF_ITEMS:
         nothing = np.zeros_like(contribution.indptr)

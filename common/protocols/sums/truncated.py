@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.sums.item_index import index_by_item
@@ -107,7 +107,7 @@ def _checked(
 def _truncated_sum(rows: Contribution, request: Request, shift: int) -> IntArray:
     if request.source.per_item:
         return _truncated_item_sum(rows, request, shift)
-    if request.source is Source.ITEM_PAIRS:
+    if request.source is SumSource.ITEM_PAIRS:
         return _truncated_pair_sum(rows, request, shift)
     total = np.zeros((1, request.release.width), dtype=np.int64)
     for _, part in _user_products(rows, request, shift):
@@ -142,10 +142,10 @@ def _entry_products(
 ) -> IntArray:
     """``w``, ``w r v`` or ``w v v^T`` of these entries; int64, shape (n, width)."""
     weights = _of(rows.weights)[entries].astype(np.int64)[:, np.newaxis]
-    if request.source is Source.ITEM_COUNT:
+    if request.source is SumSource.ITEM_COUNT:
         return weights
     vectors = _of(rows.vectors)[users].astype(np.int64)
-    if request.source is Source.ITEM_LINEAR:
+    if request.source is SumSource.ITEM_LINEAR:
         products: IntArray = vectors * (weights * _of(rows.responses)[entries][:, np.newaxis])
         return products
     return _squares(vectors) * weights
@@ -156,9 +156,9 @@ def _user_products(rows: Contribution, request: Request, shift: int) -> Iterator
     step = max(1, _NUMBERS_PER_BLOCK // request.release.width)
     for first in range(0, max(1, rows.n_users), step):  # one empty block where there is nobody
         part = slice(first, min(first + step, rows.n_users))
-        if request.source is Source.TOTAL:
+        if request.source is SumSource.TOTAL:
             values = rows.totals[request.name][part]
-        elif request.source is Source.QUADRATIC:
+        elif request.source is SumSource.QUADRATIC:
             values = _squares(_of(rows.vectors)[part].astype(np.int64))
         else:
             values = np.zeros((part.stop - first, request.release.width), dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray, ResidueArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.common.protocols.sums.residues import Packing
@@ -43,7 +43,7 @@ class Layout:
             InputError: sums over pairs of items, or of different catalogues.
         """
         for request in self.packing.requests:
-            if request.source is Source.ITEM_PAIRS:
+            if request.source is SumSource.ITEM_PAIRS:
                 raise InputError(
                     f"release {request.name!r} sums over pairs of items, and a user's pairs are no few blocks of "
                     "numbers; use protocol 'trusted' or 'secure-sum'"

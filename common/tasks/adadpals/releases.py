@@ -1,6 +1,6 @@
 """The releases of AdaDPALS: what each sum covers, its grid, its sensitivity. SPEC of one run, data-free."""
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.adadpals.config import (
     AdaDpalsConfig,
@@ -35,7 +35,7 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
     gamma, label = clip_norm, settings.label_bound
     quadratic = calibrated_request(
         settings,
-        Source.ITEM_QUADRATIC,
+        SumSource.ITEM_QUADRATIC,
         f"round-{t}/quadratic",
         rows=n_items,
         width=settings.packed,
@@ -47,7 +47,7 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
     )
     linear = calibrated_request(
         settings,
-        Source.ITEM_LINEAR,
+        SumSource.ITEM_LINEAR,
         f"round-{t}/linear",
         rows=n_items,
         width=settings.rank,
@@ -65,7 +65,7 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
 def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
     return calibrated_request(
         settings,
-        Source.QUADRATIC,
+        SumSource.QUADRATIC,
         f"round-{t}/gram",
         width=settings.packed,
         layout="symmetric",

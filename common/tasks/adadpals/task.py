@@ -21,7 +21,7 @@ from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.per_user.weights import entry_weights, item_weights
@@ -111,7 +111,7 @@ class AdaDpals:
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
-        if requests[0].source in (Source.TOTAL, Source.ITEM_COUNT):
+        if requests[0].source in (SumSource.TOTAL, SumSource.ITEM_COUNT):
             return self._contribute_preparation(cohort, requests)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
 
@@ -153,8 +153,8 @@ class AdaDpals:
         names = {request.source: request.name for request in self.requests(board)}
         clip_norm = clip_norm_of(board, self.settings)
         solver = _ItemSolver(
-            quadratic=names[Source.ITEM_QUADRATIC],
-            linear=names[Source.ITEM_LINEAR],
+            quadratic=names[SumSource.ITEM_QUADRATIC],
+            linear=names[SumSource.ITEM_LINEAR],
             ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
             scale=board.arrays["item_scale"],
             gram=self._item_gram(names, released),
@@ -225,10 +225,10 @@ class AdaDpals:
             return None
         return max(float(released.array("users")[0, 0]), 1.0)
 
-    def _item_gram(self, names: Mapping[Source, str], released: ReleasedSums) -> FloatArray | None:
-        if Source.QUADRATIC not in names:
+    def _item_gram(self, names: Mapping[SumSource, str], released: ReleasedSums) -> FloatArray | None:
+        if SumSource.QUADRATIC not in names:
             return None
-        gram = unpack_symmetric(released.array(names[Source.QUADRATIC]), rank=self.settings.rank)[0]
+        gram = unpack_symmetric(released.array(names[SumSource.QUADRATIC]), rank=self.settings.rank)[0]
         values, vectors = np.linalg.eigh(gram)
         weight = self.settings.item_unobserved_weight
         projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T

@@ -2,7 +2,7 @@
 
 import math
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import LINEAR_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.adadpals import releases as adadpals_requests
 from fedboard.common.tasks.adadpals.config import Feedback, needs_population
@@ -26,7 +26,7 @@ def gradient_step(settings: AdaDpsgdConfig, t: int, *, n_items: int) -> tuple[Re
     step = settings.vector_bound * settings.response_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     gradient = calibrated_request(
         settings,
-        Source.ITEM_LINEAR,
+        SumSource.ITEM_LINEAR,
         gradient_name(t),
         rows=n_items,
         width=settings.rank,
@@ -43,7 +43,7 @@ def gradient_step(settings: AdaDpsgdConfig, t: int, *, n_items: int) -> tuple[Re
 def _gram(settings: AdaDpsgdConfig, t: int) -> Request:
     return calibrated_request(
         settings,
-        Source.QUADRATIC,
+        SumSource.QUADRATIC,
         gram_name(t),
         width=settings.model.packed,
         layout="symmetric",

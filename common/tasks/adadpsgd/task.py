@@ -20,7 +20,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import VECTOR_BOUND, clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals.config import Feedback
@@ -84,7 +84,7 @@ class AdaDpsgd:
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
-        if requests[0].source is not Source.ITEM_LINEAR:
+        if requests[0].source is not SumSource.ITEM_LINEAR:
             return self._model.contribute(cohort, board, requests)
         settings = self.settings
         vectors = clip_vectors(self.fit_local(cohort, _at_last_solve(board)), settings.vector_bound)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals.config import needs_population
@@ -66,10 +66,10 @@ def weight_sums(
 
 
 def after_step(
-    board: Board, released: ReleasedSums, requests: Mapping[Source, Request], settings: AdaDpsgdConfig
+    board: Board, released: ReleasedSums, requests: Mapping[SumSource, Request], settings: AdaDpsgdConfig
 ) -> Board:
     """One step of every item, projected on the ball of radius C."""
-    gradient, start = requests[Source.ITEM_LINEAR], board.arrays["item_factors"].astype(np.float64)
+    gradient, start = requests[SumSource.ITEM_LINEAR], board.arrays["item_factors"].astype(np.float64)
     gram = _gram_now(board, released, requests, settings)
     beside = _Beside.of(board, gram, settings)
     sums = released.map_items((gradient.name,), _Passed(gradient.name), width=settings.rank)
@@ -140,13 +140,13 @@ def _rates(board: Board, gradient: Request, curvature: FloatArray, settings: Ada
 
 
 def _gram_now(
-    board: Board, released: ReleasedSums, requests: Mapping[Source, Request], settings: AdaDpsgdConfig
+    board: Board, released: ReleasedSums, requests: Mapping[SumSource, Request], settings: AdaDpsgdConfig
 ) -> FloatArray | None:
     """G, released now or at the last solve; None for explicit feedback, or where that round was lost."""
-    if Source.QUADRATIC not in requests:
+    if SumSource.QUADRATIC not in requests:
         kept = board.arrays.get("gram")
         return None if kept is None else np.asarray(kept, dtype=np.float64)
-    packed = released.array(requests[Source.QUADRATIC].name)
+    packed = released.array(requests[SumSource.QUADRATIC].name)
     values, vectors = np.linalg.eigh(unpack_symmetric(packed, rank=settings.rank)[0])
     projected: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return projected

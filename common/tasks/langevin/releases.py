@@ -3,7 +3,7 @@
 import math
 
 from fedboard.common.checks import require
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.langevin.config import LangevinConfig
 from fedboard.common.tasks.shared.releases import calibrated_request, counts_request, mean_requests
@@ -35,7 +35,7 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
     unit = largest / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     request = calibrated_request(
         settings,
-        Source.ITEM_LINEAR,
+        SumSource.ITEM_LINEAR,
         f"step-{t}",
         rows=n_items,
         width=settings.width,

@@ -14,7 +14,7 @@ INITIALISATION = "initialisation"
 """Name of the first release."""
 
 
-class Answer(StrEnum):
+class AlternationTarget(StrEnum):
     """What users correlate with their features in an alternation."""
 
     RESIDUAL = "residual"
@@ -39,7 +39,7 @@ class RepresentationConfig:
     rank: int = 2
     """k: length of the personal vectors v_j."""
     loss: LossName = LossName.SQUARED
-    answer: Answer = Answer.RESIDUAL
+    answer: AlternationTarget = AlternationTarget.RESIDUAL
     step_bounds: tuple[float, ...] = (0.05, 0.01, 0.003)
     """rho of each alternation; their number is that of the rounds T. A user is scaled down where
     ``|b_j| > rho |W_j|``, as if her own step were longer than rho. A representation has columns of norm 1, so rho
@@ -80,7 +80,7 @@ class RepresentationConfig:
         for name in ("example_bound", "response_bound", "vector_bound"):
             value = getattr(self, name)
             require(value is None or _positive(value), name, "none or a finite number > 0", value)
-        logistic = self.loss is LossName.LOGISTIC and self.answer is Answer.RESPONSE
+        logistic = self.loss is LossName.LOGISTIC and self.answer is AlternationTarget.RESPONSE
         require(not logistic, "answer", "'residual' for the logistic loss", str(self.answer))
 
     @property
@@ -155,7 +155,7 @@ def _positive(value: float) -> bool:
 
 __all__ = [
     "INITIALISATION",
-    "Answer",
+    "AlternationTarget",
     "Pairs",
     "RepresentationConfig",
     "RepresentationShares",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.tasks.representation.statistics import GRID
@@ -43,7 +43,7 @@ def unit_total(name: str, width: int, settings: Noised, *, covers: str, scale: f
         noise_multiplier=settings.noise_multipliers.get(name, 0.0),
         covers=f"{covers}, each user's sum scaled to norm 1",
     )
-    return Request(source=Source.TOTAL, release=release)
+    return Request(source=SumSource.TOTAL, release=release)
 
 
 __all__ = ["Noised", "unit_total"]

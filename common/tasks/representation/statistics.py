@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import PrivacyError
-from fedboard.common.tasks.representation.config import Answer, Pairs, RepresentationConfig
+from fedboard.common.tasks.representation.config import AlternationTarget, Pairs, RepresentationConfig
 from fedboard.common.tasks.representation.examples import PaddedExamples
 from fedboard.common.tasks.representation.local import bounded, fit_vectors, scores_of
 from fedboard.common.tasks.representation.losses import LOSSES
@@ -43,7 +43,7 @@ def alternation_rows(
     first, second = _halves(examples, split=settings.split_examples)
     vectors = bounded(fit_vectors(examples, representation, settings, of=first), settings)
     scores = scores_of(examples, representation, vectors)
-    if settings.answer is Answer.RESPONSE:
+    if settings.answer is AlternationTarget.RESPONSE:
         answers = _clipped(examples.labels, settings)
     else:
         answers = loss.residual(scores, examples.labels)

@@ -14,7 +14,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.representation.config import (
     INITIALISATION,
-    Answer,
+    AlternationTarget,
     RepresentationConfig,
     curvature_name,
     gradient_name,
@@ -109,7 +109,7 @@ class Representation:
             dimension=dimension,
             noise_stddev=curvature.release.noise_stddev * curvature.release.grid_step,
         )
-        if self.settings.answer is Answer.RESIDUAL:
+        if self.settings.answer is AlternationTarget.RESIDUAL:
             step = representation_of(board) + step
         return board.successor(representation=orthonormal(step))
 

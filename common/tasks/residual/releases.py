@@ -2,7 +2,7 @@
 
 import math
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import QUADRATIC_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.residual.config import (
@@ -60,7 +60,7 @@ def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]
     """Weighted counts, once for all rounds, and with biases the residuals along the constant coordinate alone."""
     weighted = calibrated_request(
         settings,
-        Source.ITEM_COUNT,
+        SumSource.ITEM_COUNT,
         "weighted-counts",
         rows=n_items,
         grid_step=1.0 / WEIGHT_ONE,
@@ -98,7 +98,7 @@ def spectral_start(settings: ResidualConfig, *, n_items: int) -> tuple[Request, 
     require_catalogue(settings, n_items=n_items)
     request = calibrated_request(
         settings,
-        Source.ITEM_PAIRS,
+        SumSource.ITEM_PAIRS,
         "pairs",
         width=n_items * (n_items + 1) // 2,
         layout="symmetric",
@@ -137,7 +137,7 @@ def _moments(
     step = bound * settings.residual_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     linear = calibrated_request(
         settings,
-        Source.ITEM_LINEAR,
+        SumSource.ITEM_LINEAR,
         f"{prefix}/linear",
         rows=n_items,
         width=width,
@@ -148,7 +148,7 @@ def _moments(
     )
     moment = calibrated_request(
         settings,
-        Source.QUADRATIC,
+        SumSource.QUADRATIC,
         f"{prefix}/moment",
         width=width * (width + 1) // 2,
         layout="symmetric",
@@ -163,7 +163,7 @@ def _moments(
 def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
     return calibrated_request(
         settings,
-        Source.ITEM_QUADRATIC,
+        SumSource.ITEM_QUADRATIC,
         f"round-{t}/curvature",
         rows=n_items,
         width=settings.width * (settings.width + 1) // 2,

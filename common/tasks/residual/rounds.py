@@ -9,7 +9,7 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels.shared.packed import pack_symmetric, unpack_symmetric
 from fedboard.common.per_user.clipping import VECTOR_BOUND
 from fedboard.common.per_user.weights import WeightScheme, item_weights
@@ -29,7 +29,7 @@ from fedboard.common.tasks.shared.adaptive_clipping import next_clip_norm
 from fedboard.common.tasks.shared.preparation import head_of, released_mean
 from fedboard.common.tasks.shared.releases import counts_request
 
-Requests = Mapping[Source, Request]
+Requests = Mapping[SumSource, Request]
 
 
 def after_preparation(board: Board, released: ReleasedSums, settings: ResidualConfig) -> Board:
@@ -53,7 +53,7 @@ def after_biases(
     features: FloatArray | None,
 ) -> Board:
     """Weighted counts and, with explicit feedback, item biases."""
-    request, rows = requests[Source.ITEM_COUNT], _learnt(board)
+    request, rows = requests[SumSource.ITEM_COUNT], _learnt(board)
     weighted = np.ones(board.catalogue.n_items)
     weighted[rows] = credible_weighted_counts(
         released.array(request.name)[rows, 0],
@@ -129,7 +129,7 @@ def _evidence(
     weighted: FloatArray,
 ) -> ReleasedRound:
     """The releases of a round, for the items that are learnt."""
-    linear, moment, rows = requests[Source.ITEM_LINEAR], requests[Source.QUADRATIC], _learnt(board)
+    linear, moment, rows = requests[SumSource.ITEM_LINEAR], requests[SumSource.QUADRATIC], _learnt(board)
     packed = released.array(moment.name)[0]
     sums = released.map_items((linear.name,), _Passed(linear.name), width=linear.release.width)
     population = float(board.arrays["population"][0])
@@ -157,8 +157,8 @@ def _with_curvature(
 ) -> ReleasedRound:
     """Evidence with a matrix per item, where one was released now or before."""
     width = evidence.linear.shape[1]
-    if Source.ITEM_QUADRATIC in requests:
-        request = requests[Source.ITEM_QUADRATIC]
+    if SumSource.ITEM_QUADRATIC in requests:
+        request = requests[SumSource.ITEM_QUADRATIC]
         noisy = unpack_symmetric(released.array(request.name)[_learnt(board)], rank=width)
         stddev = real_stddev(request) * released.noise_ratio
         return replace(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.clipping import WEIGHT_ONE
 from fedboard.common.privacy.releases.gaussian import Adjacency, GaussianRelease
@@ -51,7 +51,7 @@ def mean_requests(settings: PreparationSettings) -> tuple[Request, Request]:
     """Both sums of the private mean."""
     total = calibrated_request(
         settings,
-        Source.TOTAL,
+        SumSource.TOTAL,
         "mean/sum",
         grid_step=settings.mean_cap * settings.half_range / MEAN_BOUND,
         l2_bound=MEAN_BOUND,
@@ -60,7 +60,7 @@ def mean_requests(settings: PreparationSettings) -> tuple[Request, Request]:
     )
     number = calibrated_request(
         settings,
-        Source.TOTAL,
+        SumSource.TOTAL,
         "mean/number",
         grid_step=settings.mean_cap / MEAN_BOUND,
         l2_bound=MEAN_BOUND,
@@ -74,7 +74,7 @@ def counts_request(settings: PreparationSettings, *, n_items: int) -> Request:
     """The private item counts."""
     return calibrated_request(
         settings,
-        Source.ITEM_COUNT,
+        SumSource.ITEM_COUNT,
         "counts",
         rows=n_items,
         grid_step=math.sqrt(settings.count_cap) / WEIGHT_ONE,
@@ -88,7 +88,7 @@ def users_request(settings: CalibratedSettings) -> Request:
     """The private number of users."""
     return calibrated_request(
         settings,
-        Source.TOTAL,
+        SumSource.TOTAL,
         "users",
         grid_step=1.0 / ONE_USER,
         l2_bound=ONE_USER,
@@ -97,7 +97,7 @@ def users_request(settings: CalibratedSettings) -> Request:
     )
 
 
-def calibrated_request(settings: CalibratedSettings, source: Source, name: str, **release: Any) -> Request:
+def calibrated_request(settings: CalibratedSettings, source: SumSource, name: str, **release: Any) -> Request:
     """A request whose release has the run's adjacency and the noise that calibration gave to its name.
 
     Args:

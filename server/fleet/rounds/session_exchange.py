@@ -12,7 +12,7 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.protocol import AggregationProtocol, ServerSession
 from fedboard.common.rounds.flower_record import STEP, record_of
-from fedboard.common.rounds.step import SESSION_BYTES, Step, reply_of
+from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
@@ -136,8 +136,8 @@ class Carrier:
         asking.run(dict(asked), seconds=self.roster.job.seconds_of_step)
         return time.monotonic() - began
 
-    def _step(self, number: int, message: bytes) -> Step:
-        return Step(
+    def _step(self, number: int, message: bytes) -> StepMessage:
+        return StepMessage(
             run=self.run,
             round=self.board.version,
             board_digest=self.board.digest,

@@ -16,7 +16,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.accounting.exact import compose_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import Task
-from fedboard.simulations.audit.findings import Finding, Part
+from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.measures.bounds import split_bound
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import Subject
@@ -42,7 +42,7 @@ class BoardGame:
     """At 1 % false positives."""
     roc: FloatArray
     """float64, shape (2, n_points): rates of false and true positives."""
-    finding: Finding
+    finding: AuditFinding
 
     @property
     def auc_at_most(self) -> float:
@@ -171,7 +171,7 @@ def _game(
         ),
         true_positives=float(np.mean(inside > cut)),
         roc=np.stack([false_rates, true_rates]),
-        finding=Finding(
+        finding=AuditFinding(
             part=Part.BOARD,
             check=f"{name} game within the bound",
             passed=shown <= mu,

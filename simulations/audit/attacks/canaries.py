@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.privacy.events import symmetric_rank
 
 _ITEMS_EACH = 4
 """A power of four, so that equal weights 1 / sqrt k lie on the grid and reach the bound exactly."""
-_WITH_RESPONSES = {Source.ITEM_LINEAR, Source.ITEM_PAIRS}
+_WITH_RESPONSES = {SumSource.ITEM_LINEAR, SumSource.ITEM_PAIRS}
 
 
 def canary_rows(
@@ -35,7 +35,7 @@ def canary_rows(
     """
     sources = {request.source for request in requests}
     per_item = any(source.per_item for source in sources)
-    size = min(_ITEMS_EACH, n_items) if per_item or Source.ITEM_PAIRS in sources else 0
+    size = min(_ITEMS_EACH, n_items) if per_item or SumSource.ITEM_PAIRS in sources else 0
     vector_norm, weight_norm, response = _norms(requests, size)
     items = random_supports(n_canaries, size, n_items, rng)
     signs = rng.choice(np.array([-1, 1], dtype=np.int16), items.size)
@@ -49,7 +49,7 @@ def canary_rows(
         else None,
         vectors=None if rank is None else _directions(n_canaries, rank, vector_norm, rng),
         responses=signs * np.int16(response) if sources & _WITH_RESPONSES else None,
-        totals={r.name: _total_rows(r, n_canaries, rng) for r in requests if r.source is Source.TOTAL},
+        totals={r.name: _total_rows(r, n_canaries, rng) for r in requests if r.source is SumSource.TOTAL},
     )
 
 
@@ -67,26 +67,26 @@ def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generat
 def _norms(requests: Sequence[Request], n_items_each: int) -> tuple[int, int, int]:
     """The largest norms of vector, weights and one response that keep every bound, grid units."""
     bound = {request.source: request.release.l2_bound for request in requests}
-    vector = min(VECTOR_BOUND, math.isqrt(bound.get(Source.QUADRATIC, VECTOR_BOUND**2)))
+    vector = min(VECTOR_BOUND, math.isqrt(bound.get(SumSource.QUADRATIC, VECTOR_BOUND**2)))
     weight = min(
         WEIGHT_ONE,
-        bound.get(Source.ITEM_COUNT, WEIGHT_ONE),
-        bound.get(Source.ITEM_QUADRATIC, WEIGHT_ONE * vector**2) // vector**2,
+        bound.get(SumSource.ITEM_COUNT, WEIGHT_ONE),
+        bound.get(SumSource.ITEM_QUADRATIC, WEIGHT_ONE * vector**2) // vector**2,
     )
     largest = RESPONSE_BOUND
-    if Source.ITEM_LINEAR in bound:
-        largest = min(largest, bound[Source.ITEM_LINEAR] // (weight * vector))
-    if Source.ITEM_PAIRS in bound:
-        largest = min(largest, math.isqrt(bound[Source.ITEM_PAIRS] // n_items_each))
+    if SumSource.ITEM_LINEAR in bound:
+        largest = min(largest, bound[SumSource.ITEM_LINEAR] // (weight * vector))
+    if SumSource.ITEM_PAIRS in bound:
+        largest = min(largest, math.isqrt(bound[SumSource.ITEM_PAIRS] // n_items_each))
     return vector, weight, largest
 
 
 def _rank(requests: Sequence[Request]) -> int | None:
     """Length of a user's vector, or None where no request needs one."""
     for request in requests:
-        if request.source is Source.ITEM_LINEAR:
+        if request.source is SumSource.ITEM_LINEAR:
             return request.release.width
-        if request.source in (Source.ITEM_QUADRATIC, Source.QUADRATIC):
+        if request.source in (SumSource.ITEM_QUADRATIC, SumSource.QUADRATIC):
             return symmetric_rank(request.release.width)
     return None
 

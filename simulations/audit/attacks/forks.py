@@ -8,12 +8,12 @@ import numpy as np
 from fedboard.common.arrays import BitArray
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.simulations.audit.findings import Finding, Part
+from fedboard.simulations.audit.findings import AuditFinding, Part
 
 _WORDS, _CHILDREN = 512, 3
 
 
-def fork_test(noise: NoiseSource) -> Finding:
+def fork_test(noise: NoiseSource) -> AuditFinding:
     """Draw in this process and in forked copies of it, for a release of the same name.
 
     Random 64-bit words of a few streams are all distinct but for a chance of 10^-13; a generator whose state was
@@ -24,7 +24,7 @@ def fork_test(noise: NoiseSource) -> Finding:
     words = np.concatenate(drawn)
     repeated = words.size - np.unique(words).size
     detail = f"{repeated} of {words.size} words repeated in {_CHILDREN} forked processes and their parent"
-    return Finding(
+    return AuditFinding(
         part=Part.NOISE, check="forked processes draw noise of their own", passed=not repeated, detail=detail
     )
 

@@ -17,7 +17,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, TrustedMessage
 from fedboard.simulations.audit.attacks.hostile import HostileUser, hostile_messages, hostile_users
-from fedboard.simulations.audit.findings import Finding, Part
+from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.measures.whitening import diagonal_places
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
@@ -46,7 +46,7 @@ class FuzzResult:
     n_tried: int
     n_refused: int
     """Clients whose device sent nothing, and messages that the aggregator dropped."""
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
 
 def sensitivity_fuzz(
@@ -162,7 +162,7 @@ class _Tally:
     def result(self) -> FuzzResult:
         """The findings."""
         found = [
-            Finding(part=Part.SENSITIVITY, check=check, passed=False, detail=detail)
+            AuditFinding(part=Part.SENSITIVITY, check=check, passed=False, detail=detail)
             for check, (_, detail) in self.broken.items()
         ]
         if not found:
@@ -171,7 +171,7 @@ class _Tally:
                 f"{self.n_tried} clients, {self.n_refused} refused, largest change {largest:.6f} of its bound"
             )
             check = "one client moves each sum by at most its bound, and nobody else's part"
-            found = [Finding(part=Part.SENSITIVITY, check=check, passed=True, detail=detail)]
+            found = [AuditFinding(part=Part.SENSITIVITY, check=check, passed=True, detail=detail)]
         return FuzzResult(
             lines=tuple(self.worst.values()),
             n_tried=self.n_tried,

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, IndexArray, ShortArray
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND
 from fedboard.simulations.audit.attacks.canaries import canary_rows
 
@@ -131,7 +131,7 @@ def _wrong_items(row: Contribution) -> Iterator[tuple[str, Contribution]]:
 
 
 def _wrong_totals(row: Contribution, requests: Sequence[Request]) -> Iterator[tuple[str, Contribution]]:
-    for release in (r.release for r in requests if r.source is Source.TOTAL):
+    for release in (r.release for r in requests if r.source is SumSource.TOTAL):
         extremes = [release.l2_bound + 1, np.iinfo(np.int64).max, np.iinfo(np.int64).min, -release.l2_bound]
         for value in extremes:
             totals = {**row.totals, release.name: np.full((1, release.width), value, dtype=np.int64)}

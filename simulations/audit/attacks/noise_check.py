@@ -9,7 +9,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError
-from fedboard.simulations.audit.findings import Finding, Part
+from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.measures.scratch import Scratch
 from fedboard.simulations.audit.measures.statistics import relation_p, shape_p, spread_p
 from fedboard.simulations.audit.measures.whitening import unit_noise
@@ -44,7 +44,7 @@ class NoiseResult:
     lines: tuple[NoiseLine, ...]
     n_tests: int
     least_p: float
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
 
 def noise_test(subject: Subject, engine: Engine, *, seed: int, family_error: float = 1e-3) -> NoiseResult:
@@ -65,7 +65,7 @@ def noise_test(subject: Subject, engine: Engine, *, seed: int, family_error: flo
         for played in play(subject, engine, seed=seed, honest=False):
             seen.add(played)
     except PrivacyError as error:
-        broken = Finding(part=Part.NOISE, check="every row leaves once", passed=False, detail=str(error))
+        broken = AuditFinding(part=Part.NOISE, check="every row leaves once", passed=False, detail=str(error))
         return NoiseResult(lines=(), n_tests=1, least_p=0.0, findings=(broken,))
     with Scratch(subject, seed=seed + 1) as scratch:
         again = {request.name: _drawn_again(scratch, request) for request in seen.requests}
@@ -151,7 +151,9 @@ def _line(name: str, numbers: FloatArray, level: float) -> NoiseLine:
     )
 
 
-def _held(check: str, p_values: Mapping[str, float], lines: tuple[NoiseLine, ...], level: float) -> Finding:
+def _held(
+    check: str, p_values: Mapping[str, float], lines: tuple[NoiseLine, ...], level: float
+) -> AuditFinding:
     """One finding for all tests of a kind; names the most surprising."""
     ratios = {line.name: line.ratio for line in lines}
     surprising = [name for name, p in p_values.items() if p < level]
@@ -161,22 +163,22 @@ def _held(check: str, p_values: Mapping[str, float], lines: tuple[NoiseLine, ...
     )
     if surprising and worst in ratios:
         detail += f", noise {ratios[worst]:.3f} of what is booked"
-    return Finding(part=Part.NOISE, check=check, passed=not surprising, detail=f"{detail})")
+    return AuditFinding(part=Part.NOISE, check=check, passed=not surprising, detail=f"{detail})")
 
 
-def _twins(lines: tuple[NoiseLine, ...]) -> Finding:
+def _twins(lines: tuple[NoiseLine, ...]) -> AuditFinding:
     blind = [line.name for line in lines if not line.twins_noticed]
     detail = f"not noticed for {', '.join(blind)}" if blind else f"noticed for all {len(lines)} releases"
     check = "noise that is 10 % too small or too large would be noticed"
-    return Finding(part=Part.NOISE, check=check, passed=not blind, detail=detail)
+    return AuditFinding(part=Part.NOISE, check=check, passed=not blind, detail=detail)
 
 
-def _paid(seen: _Seen) -> Finding:
+def _paid(seen: _Seen) -> AuditFinding:
     detail = f"{len(seen.noise)} releases left, {seen.n_booked} were booked"
     if seen.unpaid:
         detail = f"not paid for: {', '.join(seen.unpaid)}"
     check = "everything that left was booked"
-    return Finding(part=Part.NOISE, check=check, passed=not seen.unpaid, detail=detail)
+    return AuditFinding(part=Part.NOISE, check=check, passed=not seen.unpaid, detail=detail)
 
 
 __all__ = ["TWINS", "NoiseLine", "NoiseResult", "noise_test"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import LINEAR_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.privacy.releases.gaussian import BookedRelease
@@ -95,7 +95,7 @@ def labels_unclipped(sent: Contribution, requests: Sequence[Request]) -> Contrib
         return sent
     clipped = np.abs(sent.responses) >= RESPONSE_BOUND
     joint = min(
-        (r.release.l2_bound for r in requests if r.source is Source.ITEM_LINEAR), default=LINEAR_BOUND
+        (r.release.l2_bound for r in requests if r.source is SumSource.ITEM_LINEAR), default=LINEAR_BOUND
     )
     if joint < LINEAR_BOUND:
         clipped |= np.repeat(_linear_norms(sent) >= _AT_BOUND * joint, np.diff(sent.indptr))
@@ -173,7 +173,7 @@ def _as_kind(booked: BookedRelease, *, kind: type[BookedRelease], only: str | No
 def _counted_twice(subject: Subject) -> Subject:
     """The first counts of the plan; the first release at all where nothing is counted."""
     planned = [request for requests in subject.task.plan() for request in requests]
-    counts = [request.name for request in planned if request.source is Source.ITEM_COUNT]
+    counts = [request.name for request in planned if request.source is SumSource.ITEM_COUNT]
     return _publishing(subject, kind=_Twice, only=(counts or [planned[0].name])[0])
 
 

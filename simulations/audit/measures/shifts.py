@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.events import symmetric_rank
 
@@ -12,7 +12,7 @@ from fedboard.common.privacy.events import symmetric_rank
 def shifts(request: Request, rows: Contribution, deviations: FloatArray) -> csr_array:
     """What each row adds to a release, number by number, divided by the noise deviation of that number.
 
-    Written out from the definition of ``Source``, apart from the kernels that sum: a test holds the two against
+    Written out from the definition of ``SumSource``, apart from the kernels that sum: a test holds the two against
     each other to the last bit.
 
     Args:
@@ -24,7 +24,7 @@ def shifts(request: Request, rows: Contribution, deviations: FloatArray) -> csr_
         float64, shape (n_rows, release.rows * width); the norm of a row is its part of mu.
     """
     width = request.release.width
-    if request.source is Source.ITEM_PAIRS:
+    if request.source is SumSource.ITEM_PAIRS:
         return _pair_shifts(request, rows, deviations)
     if not request.source.per_item:
         values = _rows_of_totals(request, rows) / deviations
@@ -50,7 +50,7 @@ def _pair_shifts(request: Request, rows: Contribution, deviations: FloatArray) -
 
 
 def _rows_of_totals(request: Request, rows: Contribution) -> FloatArray:
-    if request.source is Source.TOTAL:
+    if request.source is SumSource.TOTAL:
         return rows.totals[request.name].astype(np.float64)
     return _packed_squares(_vectors(rows)).astype(np.float64)
 
@@ -60,10 +60,10 @@ def _entry_values(request: Request, rows: Contribution) -> FloatArray:
     if rows.weights is None:
         raise InputError("these requests need weights, and the contribution has none")
     weights = rows.weights.astype(np.float64)[:, None]
-    if request.source is Source.ITEM_COUNT:
+    if request.source is SumSource.ITEM_COUNT:
         return weights
     owners = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
-    if request.source is Source.ITEM_QUADRATIC:
+    if request.source is SumSource.ITEM_QUADRATIC:
         return weights * _packed_squares(_vectors(rows))[owners]
     if rows.responses is None:
         raise InputError("these requests need responses, and the contribution has none")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.numbering import Numbered, first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.ratings import Ratings, Triples
-from fedboard.simulations.datasets.rules import Catalogue, check_values
+from fedboard.simulations.datasets.rules import ListedCatalogue, check_values
 
 FORMAT = "npz"
 RATING_RANGE = (1.0, 5.0)
@@ -41,7 +41,7 @@ def read_npz(path: Path, *, rating_range: tuple[float, float], titles: dict[str,
     if test is not None:
         _require_disjoint(path, train, test, item_ids.size)
     item_codes = Numbered(codes=np.arange(item_ids.size, dtype=np.int32), ids=item_ids)
-    catalogue = None if titles is None else Catalogue(titles=titles, rated_only=True)
+    catalogue = None if titles is None else ListedCatalogue(titles=titles, rated_only=True)
     listed = None if catalogue is None else catalogue.apply(item_codes, lambda row: f"{path}, item_id {row}")
     return Ratings(
         users=train.users,

@@ -18,7 +18,12 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.tasks.representation.config import Answer, Pairs, RepresentationConfig, calibrated
+from fedboard.common.tasks.representation.config import (
+    AlternationTarget,
+    Pairs,
+    RepresentationConfig,
+    calibrated,
+)
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of
 from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
@@ -78,7 +83,9 @@ class Figure2:
     def tasks(self) -> Mapping[str, RepresentationConfig]:
         """What is run privately: ours, and variants that are closer to the algorithms as printed."""
         ours = RepresentationConfig(rank=self.source.rank, adjacency=self.adjacency)
-        by_labels = replace(ours, answer=Answer.RESPONSE, pairs=Pairs.DISJOINT, step_bounds=(1.0, 1.0))
+        by_labels = replace(
+            ours, answer=AlternationTarget.RESPONSE, pairs=Pairs.DISJOINT, step_bounds=(1.0, 1.0)
+        )
         return {
             "private": ours,
             "disjoint-cohorts": replace(ours, cohorts=ours.rounds),

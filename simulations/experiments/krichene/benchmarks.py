@@ -45,7 +45,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class BenchmarkAnswer:
     """What the runs of one method at one epsilon gave, over the seeds."""
 
     mean: float
@@ -133,7 +133,9 @@ class Benchmark:
             "overrides": "tuned presets per epsilon",
         }
 
-    def ask(self, methods: Sequence[Method], epsilons: Sequence[float]) -> dict[str, dict[str, Answer]]:
+    def ask(
+        self, methods: Sequence[Method], epsilons: Sequence[float]
+    ) -> dict[str, dict[str, BenchmarkAnswer]]:
         """Run every method at every epsilon with every seed, unless it has run in this setting before.
 
         Returns:
@@ -148,12 +150,12 @@ class Benchmark:
             for epsilon in epsilons
         }
         finals = dict(self._run([cell for cells in wanted.values() for cell in cells]))
-        found: dict[str, dict[str, Answer]] = {}
+        found: dict[str, dict[str, BenchmarkAnswer]] = {}
         for (label, epsilon), cells in wanted.items():
             found.setdefault(label, {})[f"{epsilon:g}"] = self._answer([finals[cell.name] for cell in cells])
         return found
 
-    def ask_als(self) -> Answer:
+    def ask_als(self) -> BenchmarkAnswer:
         """The same of ALS without privacy, once."""
         cell = Cell(
             name=f"{self.feedback}-{ALS}", config=msgspec.structs.replace(self.config, algorithm=ALS, seed=0)
@@ -188,11 +190,11 @@ class Benchmark:
             self.setting.on_progress(phase, done, len(cells))
             yield outcome.cell.name, outcome.final
 
-    def _answer(self, finals: Sequence[Mapping[str, Any]]) -> Answer:
+    def _answer(self, finals: Sequence[Mapping[str, Any]]) -> BenchmarkAnswer:
         values = [float(final["metrics"][self.metric]) for final in finals]
         name = "recall" if self.feedback is Feedback.IMPLICIT else self.metric
         slices = zip(*(final["sliced"][name] for final in finals), strict=True)
-        return Answer(
+        return BenchmarkAnswer(
             mean=float(np.mean(values)),
             deviation=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
             sliced=tuple(None if None in bucket else float(np.mean(bucket)) for bucket in slices),
@@ -213,8 +215,8 @@ __all__ = [
     "METRICS",
     "NEAREST",
     "STATISTICS",
-    "Answer",
     "Benchmark",
+    "BenchmarkAnswer",
     "Method",
     "data_of",
     "with_exponent",

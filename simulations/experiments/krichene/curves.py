@@ -9,8 +9,8 @@ from fedboard.simulations.experiments.krichene.benchmarks import (
     ALS_LINE,
     GRADIENTS,
     STATISTICS,
-    Answer,
     Benchmark,
+    BenchmarkAnswer,
     Method,
     with_exponent,
 )
@@ -19,7 +19,7 @@ from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_te
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 EPSILONS = (1.0, 5.0, 20.0)
-Answers = Mapping[str, Mapping[str, Answer]]
+Answers = Mapping[str, Mapping[str, BenchmarkAnswer]]
 
 
 def trade_off(

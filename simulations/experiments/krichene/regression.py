@@ -19,7 +19,7 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.arrays import FloatArray, ShortArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import (
     LINEAR_BOUND,
     QUADRATIC_BOUND,
@@ -142,9 +142,14 @@ def solve_statistics(problem: Regressions, solver: Solver, scratch: Path) -> Flo
     z = math.sqrt(2.0) / run.mu
     requests = (
         _request(
-            Source.ITEM_QUADRATIC, names[0], problem, z, 1.0 / QUADRATIC_BOUND, width=rank * (rank + 1) // 2
+            SumSource.ITEM_QUADRATIC,
+            names[0],
+            problem,
+            z,
+            1.0 / QUADRATIC_BOUND,
+            width=rank * (rank + 1) // 2,
         ),
-        _request(Source.ITEM_LINEAR, names[1], problem, z, 1.0 / LINEAR_BOUND, width=rank),
+        _request(SumSource.ITEM_LINEAR, names[1], problem, z, 1.0 / LINEAR_BOUND, width=rank),
     )
     labels = clip_responses(problem.train.ratings, 1.0)
     with _ledger(scratch, solver) as ledger:
@@ -185,7 +190,7 @@ def descent_request(name: str, problem: Regressions, solver: Solver, noise_multi
     unit = _LARGEST_RESPONSE / LINEAR_BOUND
     bound = min(math.floor(solver.gradient_clip / unit), LINEAR_BOUND)
     width = problem.features.shape[1]
-    return _request(Source.ITEM_LINEAR, name, problem, noise_multiplier, unit, width=width, l2_bound=bound)
+    return _request(SumSource.ITEM_LINEAR, name, problem, noise_multiplier, unit, width=width, l2_bound=bound)
 
 
 def step_count(problem: Regressions, solver: Solver) -> int:
@@ -241,7 +246,7 @@ class _Run:
 
 
 def _request(
-    source: Source,
+    source: SumSource,
     name: str,
     problem: Regressions,
     z: float,
@@ -250,7 +255,7 @@ def _request(
     width: int,
     l2_bound: int = LINEAR_BOUND,
 ) -> Request:
-    quadratic = source is Source.ITEM_QUADRATIC
+    quadratic = source is SumSource.ITEM_QUADRATIC
     return Request(
         source=source,
         release=GaussianRelease(

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.client.device.ledger import DeviceLedger, Given
-from fedboard.common.contribution import Request, Source
+from fedboard.client.device.ledger import DeviceLedger, GivenRelease
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.per_user.personal import (
     SCALE_STEPS,
@@ -72,7 +72,7 @@ def test_what_she_gave_is_listed_with_her_own_part(tmp_path: Path) -> None:
         device.admit("movies", [request], scale=0.25)
 
         (given,) = device.given()
-    assert given == Given(
+    assert given == GivenRelease(
         run="movies",
         release=request.name,
         covers=request.release.covers,
@@ -171,7 +171,7 @@ def test_one_bad_request_spoils_the_round(tmp_path: Path) -> None:
         ({"covers": None}, "covers"),
         ({"covers": "\ud800"}, "covers"),
         ({"source": "everything"}, "cannot be read"),
-        ({"source": Source.ITEM_LINEAR, "same_sign": True}, "never cancel"),
+        ({"source": SumSource.ITEM_LINEAR, "same_sign": True}, "never cancel"),
         ({"layout": "symmetric"}, "noise is that of matrices"),
     ],
 )

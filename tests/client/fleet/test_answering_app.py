@@ -12,7 +12,7 @@ from fedboard.client.fleet import client_app
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.rounds.flower_record import ROUND, STEP, frame_of, record_of
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.simulations.flower.local_grid import LocalGrid
 from tests.client import sessions
@@ -148,7 +148,7 @@ def test_a_record_without_a_question_opens_nothing() -> None:
     ],
 )
 def test_a_step_that_is_refused_is_a_code_and_heard_once(
-    device: Wayward, content: Step | None, code: Refusal
+    device: Wayward, content: StepMessage | None, code: Refusal
 ) -> None:
     found: list[Refusal] = []
     app = make_client_app(opened_by(fine, fine, device), refused=found.append)

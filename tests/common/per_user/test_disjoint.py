@@ -9,7 +9,7 @@ import pytest
 
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.common.certificate import certify
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.per_user.disjoint import DisjointCohorts
 from fedboard.common.privacy.accounting.exact import compose, compose_events, epsilon_by_library, epsilon_of
@@ -163,7 +163,7 @@ def test_a_ledger_books_cohorts_side_by_side_up_to_its_budget_and_no_further(tmp
 
 def test_a_device_counts_what_it_answers_in_full_whatever_cohorts_a_server_names(tmp_path: Path) -> None:
     limit = Budget(epsilon=100.0, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
-    requests = [Request(source=Source.TOTAL, release=release(f"r{k}", cohort=k)) for k in range(3)]
+    requests = [Request(source=SumSource.TOTAL, release=release(f"r{k}", cohort=k)) for k in range(3)]
 
     with closing(DeviceLedger.create(tmp_path / "device.sqlite", limit)) as own:
         own.admit("a run", requests)

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.participation import (
     Attendance,
@@ -40,7 +40,7 @@ def a_request(**changes: object) -> Request:
         noise_multiplier=2.0,
         covers="made up",
     )
-    return Request(source=Source.ITEM_COUNT, release=replace(release, **changes))
+    return Request(source=SumSource.ITEM_COUNT, release=replace(release, **changes))
 
 
 def an_attendance(participation: Participation) -> Attendance:

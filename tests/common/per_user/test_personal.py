@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import RESPONSE_BOUND
 from fedboard.common.per_user.personal import (
@@ -61,17 +61,17 @@ def slow_squared_norm(rows: Contribution, request: Request, user: int) -> int:
     responses = [] if rows.responses is None else [int(r) for r in rows.responses[place]]
     vector = [] if rows.vectors is None else [int(v) for v in rows.vectors[user]]
     match request.source:
-        case Source.TOTAL:
+        case SumSource.TOTAL:
             stack = [int(x) for x in rows.totals[request.name][user]]
-        case Source.ITEM_COUNT:
+        case SumSource.ITEM_COUNT:
             stack = weights
-        case Source.ITEM_LINEAR:
+        case SumSource.ITEM_LINEAR:
             stack = [w * r * v for w, r in zip(weights, responses, strict=True) for v in vector]
-        case Source.ITEM_QUADRATIC:
+        case SumSource.ITEM_QUADRATIC:
             stack = [w * a * b for w in weights for a in vector for b in vector]
-        case Source.QUADRATIC:
+        case SumSource.QUADRATIC:
             stack = [a * b for a in vector for b in vector]
-        case Source.ITEM_PAIRS:
+        case SumSource.ITEM_PAIRS:
             stack = [a * b for a in responses for b in responses]
     return sum(x * x for x in stack)
 
@@ -122,7 +122,7 @@ def test_a_round_that_asks_for_everything_at_once_keeps_every_bound() -> None:
     """Counts and item statistics share the weights, so neither may be scaled as if it were alone."""
     task = TASKS["implicit"]
     cohort, ((_, first), (board, second)) = cohort_of(task), rounds_of(task)
-    requests = (*second, *(request for request in first if request.source is Source.ITEM_COUNT))
+    requests = (*second, *(request for request in first if request.source is SumSource.ITEM_COUNT))
     scales = random_scales(cohort.n_users)
     whole = task.contribute(cohort, board, second)
 
@@ -137,7 +137,7 @@ def test_pairs_of_responses_shrink_like_everything_else() -> None:
     task = TASKS["explicit"]
     cohort, (board, requests) = cohort_of(task), rounds_of(task)[1]
     bound = RESPONSE_BOUND**2
-    pairs = Request(source=Source.ITEM_PAIRS, release=replace(requests[0].release, l2_bound=bound))
+    pairs = Request(source=SumSource.ITEM_PAIRS, release=replace(requests[0].release, l2_bound=bound))
     rows = task.contribute(cohort, board, requests)
     own = np.maximum(np.repeat(cohort.counts, cohort.counts), 1)
     rows = replace(rows, responses=np.trunc(RESPONSE_BOUND / np.sqrt(own)).astype(np.int16))
@@ -281,7 +281,7 @@ def test_there_is_one_scale_for_each_user() -> None:
 
 def test_large_totals_shrink_without_overflow() -> None:
     request = TASKS["explicit"].plan()[0][0]
-    large = Request(source=Source.TOTAL, release=replace(request.release, l2_bound=1 << 61))
+    large = Request(source=SumSource.TOTAL, release=replace(request.release, l2_bound=1 << 61))
     rows = Contribution(
         n_items=1,
         indptr=np.zeros(3, dtype=np.int64),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.step import SESSION_BYTES, Step, reply_frame, reply_of
+from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_frame, reply_of
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope, ReplyKey
@@ -17,7 +17,7 @@ from tests.common.tasks.conftest import a_prepared_board, a_task
 
 BOARD = a_prepared_board(a_task())
 KEY = ReplyKey()
-STEP = Step(
+STEP = StepMessage(
     run="movies",
     round=BOARD.version,
     board_digest=BOARD.digest,
@@ -45,17 +45,17 @@ MESSAGE = {"message": np.zeros(3, dtype=np.uint8)}
 
 def code_of(content: bytes) -> Refusal:
     with pytest.raises(RefusedError) as refused:
-        Step.from_bytes(content)
+        StepMessage.from_bytes(content)
     return refused.value.code
 
 
 def test_a_step_comes_out_as_it_went_in() -> None:
-    read = Step.from_bytes(STEP.to_bytes())
+    read = StepMessage.from_bytes(STEP.to_bytes())
 
     assert read == STEP
     assert read.about == STEP.about
     assert read.sealed_about == STEP.sealed_about
-    assert Step.from_bytes(replace(STEP, message=b"").to_bytes()).message == b""
+    assert StepMessage.from_bytes(replace(STEP, message=b"").to_bytes()).message == b""
 
 
 def test_the_order_of_parameters_does_not_matter() -> None:
@@ -103,7 +103,7 @@ def test_a_reply_to_one_step_is_none_to_another() -> None:
     ids=str,
 )
 def test_a_field_that_is_none_is_refused(change: dict[str, Any], code: Refusal) -> None:
-    Step.from_bytes(pack_frame("step", FIELDS, MESSAGE))
+    StepMessage.from_bytes(pack_frame("step", FIELDS, MESSAGE))
     assert code_of(pack_frame("step", {**FIELDS, **change}, MESSAGE)) is code
 
 
@@ -129,7 +129,7 @@ def test_it_carries_the_protocols_bytes_and_nothing_else(arrays: dict[str, Any])
 
 
 def test_a_step_that_is_too_large_or_another_message_is_refused() -> None:
-    assert code_of(bytes(Step.MAX_BYTES + 1)) is Refusal.TOO_LARGE
+    assert code_of(bytes(StepMessage.MAX_BYTES + 1)) is Refusal.TOO_LARGE
     assert code_of(pack_frame("question", FIELDS, MESSAGE)) is Refusal.MALFORMED
 
 
@@ -137,7 +137,7 @@ def test_a_step_that_is_too_large_or_another_message_is_refused() -> None:
 def test_no_bytes_make_it_do_anything_but_refuse(junk: bytes, cut: int) -> None:
     for content in (junk, STEP.to_bytes()[:cut], STEP.to_bytes() + junk + b"x"):
         with pytest.raises(RefusedError):
-            Step.from_bytes(content)
+            StepMessage.from_bytes(content)
 
 
 def test_with_the_board_beside_it_it_is_a_question() -> None:
@@ -157,7 +157,7 @@ def test_with_the_board_beside_it_it_is_a_question() -> None:
     ],
     ids=["empty", "cut", "round", "digest"],
 )
-def test_a_board_that_is_not_the_steps_is_refused(step: Step, board: bytes, code: Refusal) -> None:
+def test_a_board_that_is_not_the_steps_is_refused(step: StepMessage, board: bytes, code: Refusal) -> None:
     with pytest.raises(RefusedError) as refused:
         step.question(board)
     assert refused.value.code is code

@@ -23,7 +23,7 @@ from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMes
 from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.flower_record import HELLO, frame_of, record_of
 from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import PRIVATE_NAME
 from fedboard.server.fleet.plan.job import Job
@@ -63,10 +63,10 @@ class Phone:
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
         return 1.0
 
-    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         return protocol_from(step.protocol, step.parameters, backend=backend)
 
-    def welcome(self, step: Step) -> None: ...
+    def welcome(self, step: StepMessage) -> None: ...
 
     def commit(
         self, question: Question, requests: Sequence[Request], scale: object, answer: bytes | None

@@ -11,7 +11,7 @@ from fedboard.client.device.policy import Policy
 from fedboard.client.device.protocol_policy import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.plan.job import HelperServer
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.tls import make_authority, make_server_certificate
@@ -52,7 +52,7 @@ class Pinning(Phone):
 
     identity = ""
 
-    def protocol_of(self, step: Step, *, backend: str) -> AggregationProtocol:
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         policy = Policy(epsilon=9.0, helper=self.identity)
         return relied_on(step.protocol, step.parameters, policy, backend=backend)
 

@@ -9,7 +9,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.rules import TwoServerRules
-from fedboard.common.rounds.step import Step
+from fedboard.common.rounds.step import StepMessage
 from fedboard.server.helper.rounds import HelperRounds
 from tests.common.tasks.conftest import N_USERS
 
@@ -20,7 +20,7 @@ def protocol_for(clients: int) -> TwoServer:
 
 def about_of(board: Board, *, run: str = "a run", session: str = "01", clients: int = 2) -> bytes:
     """What a fleet's round is about."""
-    return Step(
+    return StepMessage(
         run=run,
         round=board.version,
         board_digest=board.digest,

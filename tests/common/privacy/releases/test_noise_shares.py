@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from fedboard.common.certificate import certify
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.participation import Attendance, FixedSizeCohort
 from fedboard.common.privacy.events import digest, event_problems
@@ -225,7 +225,7 @@ def test_noise_is_never_left_out_or_counted_twice(make_release, ledger, source, 
 
 @pytest.mark.parametrize("shares", [0, 3, 4])
 def test_a_runtime_hands_on_how_many_shares_its_sums_hold(make_release, ledger, shares):
-    request = Request(source=Source.ITEM_COUNT, release=make_release())
+    request = Request(source=SumSource.ITEM_COUNT, release=make_release())
     sums = DenseSums(sums={"items-1": np.zeros((200, 10), dtype=np.int64)}, noise_shares=shares)
     booked = {"items-1": request.release.book(ledger, PRIVATE)}
     released = NoisedSums(sums=sums, requests=[request], booked=booked)
@@ -240,7 +240,7 @@ def test_a_runtime_hands_on_how_many_shares_its_sums_hold(make_release, ledger, 
 
 
 def test_sums_with_and_without_shares_are_not_added_up(make_release):
-    request = Request(source=Source.ITEM_COUNT, release=make_release())
+    request = Request(source=SumSource.ITEM_COUNT, release=make_release())
     exact = DenseSums(sums={"items-1": np.ones((200, 10), dtype=np.int64)})
     shared = replace(exact, noise_shares=2)
 

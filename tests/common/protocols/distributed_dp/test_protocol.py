@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -79,7 +79,7 @@ def nothing_to_give(release: GaussianRelease = RELEASE) -> Given:
         items=np.zeros(0, dtype=np.int32),
         totals={release.name: np.zeros((1, release.width), dtype=np.int64)},
     )
-    return Given(contribution=rows, requests=(Request(source=Source.TOTAL, release=release),))
+    return Given(contribution=rows, requests=(Request(source=SumSource.TOTAL, release=release),))
 
 
 def lost_ones(*numbers: int, step: int = MASKED) -> Lost:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
@@ -36,7 +36,7 @@ RELEASE = GaussianRelease(
     noise_multiplier=4.0,
     covers="a total",
 )
-REQUESTS = (Request(source=Source.TOTAL, release=RELEASE),)
+REQUESTS = (Request(source=SumSource.TOTAL, release=RELEASE),)
 
 
 def gives(n_users: int, release: GaussianRelease = RELEASE, *, value: int = 0) -> Given:
@@ -49,7 +49,7 @@ def gives(n_users: int, release: GaussianRelease = RELEASE, *, value: int = 0) -
         items=np.zeros(0, dtype=np.int32),
         totals={release.name: totals},
     )
-    return Given(contribution=rows, requests=(Request(source=Source.TOTAL, release=release),))
+    return Given(contribution=rows, requests=(Request(source=SumSource.TOTAL, release=release),))
 
 
 def sums_of(*hosted: int, noise: NoiseSource | None = None, release: GaussianRelease = RELEASE) -> ExactSums:
@@ -183,7 +183,7 @@ def test_a_client_with_more_users_than_there_is_room_for_sends_nothing() -> None
 
 
 def test_a_lattice_that_is_too_coarse_is_refused() -> None:
-    coarse = Request(source=Source.TOTAL, release=replace(RELEASE, l2_bound=2, noise_multiplier=2.0))
+    coarse = Request(source=SumSource.TOTAL, release=replace(RELEASE, l2_bound=2, noise_multiplier=2.0))
 
     with pytest.raises(InputError, match="at least 5 are needed"):
         Local(most_users=2).packing([coarse])

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
-from fedboard.common.protocols.secure_sum.messages import Step, reply
+from fedboard.common.protocols.secure_sum.messages import MaskingStep, reply
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.wire.frame import pack_frame, unpack_frame
@@ -34,7 +34,7 @@ def a_request(width: int = 4) -> Request:
         noise_multiplier=1.0,
         covers="numbers",
     )
-    return Request(source=Source.TOTAL, release=release)
+    return Request(source=SumSource.TOTAL, release=release)
 
 
 def given(numbers: NDArray[np.int64]) -> Given:
@@ -61,8 +61,8 @@ class Summing:
     numbers: dict[str, NDArray[np.int64]]
     server: SecureSumServer
     clients: dict[str, SecureSumClient]
-    replies: dict[Step, dict[str, bytes]] = field(default_factory=dict)
-    messages: dict[Step, dict[str, bytes]] = field(default_factory=dict)
+    replies: dict[MaskingStep, dict[str, bytes]] = field(default_factory=dict)
+    messages: dict[MaskingStep, dict[str, bytes]] = field(default_factory=dict)
 
     @staticmethod
     def of(count: int, *, width: int = 4, about: bytes = ABOUT, **settings: Any) -> "Summing":
@@ -92,7 +92,7 @@ class Summing:
             self.server.take(name, content)
         return self.server.proceed()
 
-    def until(self, step: Step) -> "Summing":
+    def until(self, step: MaskingStep) -> "Summing":
         """Everybody replies to all steps before this one."""
         while self.server._step is not step:
             self.step()
@@ -122,14 +122,14 @@ def with_content(message: bytes, array: NDArray[Any], name: str = "content", **f
 
 
 def _read(message: bytes) -> Any:
-    said = [f"secure-sum {step.name.lower()}" for step in Step]
+    said = [f"secure-sum {step.name.lower()}" for step in MaskingStep]
     return unpack_frame(message, kinds=(*said, *(f"{kind} reply" for kind in said)), limit=1 << 30)
 
 
 __all__ = [
     "ABOUT",
     "BOUND",
-    "Step",
+    "MaskingStep",
     "Summing",
     "a_request",
     "content_of",

@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.secure_sum.masking.secret_shares import combine
-from fedboard.common.protocols.secure_sum.messages import Step, Wanted, ask
+from fedboard.common.protocols.secure_sum.messages import MaskingStep, Wanted, ask
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.secure_sum.masking.test_key_agreement import LOW_ORDER
 from tests.common.protocols.secure_sum.secure_sums import (
@@ -44,7 +44,7 @@ def test_the_server_refuses_keys_of_low_order(point: str, place: int) -> None:
     summing = Summing.of(3)
     keys = bytearray(content_of(summing.collect()["client-0"]).tobytes())
     keys[place : place + 32] = bytes.fromhex(point)
-    bad = with_content(summing.replies[Step.KEYS]["client-0"], np.frombuffer(keys, dtype=np.uint8))
+    bad = with_content(summing.replies[MaskingStep.KEYS]["client-0"], np.frombuffer(keys, dtype=np.uint8))
 
     assert refused(summing.server.take, "client-0", bad) is Refusal.MALFORMED
     finished(summing)
@@ -67,8 +67,8 @@ def test_the_server_refuses_somebody_elses_keys() -> None:
     finished(summing)
 
 
-@pytest.mark.parametrize("step", list(Step))
-def test_replies_that_are_cut_of_another_shape_or_of_another_session_are_refused(step: Step) -> None:
+@pytest.mark.parametrize("step", list(MaskingStep))
+def test_replies_that_are_cut_of_another_shape_or_of_another_session_are_refused(step: MaskingStep) -> None:
     summing, earlier = Summing.of(4).until(step), Summing.of(4).until(step)
     reply, replayed = summing.collect()["client-1"], earlier.collect()["client-1"]
     content = content_of(reply)
@@ -97,7 +97,7 @@ def test_a_reply_of_an_earlier_step_and_one_after_the_end_are_refused() -> None:
     while summing.step():
         pass
 
-    for step in Step:
+    for step in MaskingStep:
         assert (
             refused(summing.server.take, "client-0", summing.replies[step]["client-0"])
             is Refusal.UNKNOWN_NODE
@@ -105,7 +105,7 @@ def test_a_reply_of_an_earlier_step_and_one_after_the_end_are_refused() -> None:
 
 
 def test_wrong_shares_of_one_client_are_passed_over() -> None:
-    summing = Summing.of(12).until(Step.UNMASK)
+    summing = Summing.of(12).until(MaskingStep.UNMASK)
     replies = summing.collect()
     shares = content_of(replies["client-4"])
     replies["client-4"] = with_content(replies["client-4"], shares ^ 1)
@@ -118,7 +118,7 @@ def test_wrong_shares_of_one_client_are_passed_over() -> None:
 
 
 def test_too_many_wrong_shares_are_told_and_the_round_is_given_up() -> None:
-    summing = Summing.of(8).until(Step.UNMASK)
+    summing = Summing.of(8).until(MaskingStep.UNMASK)
     for name, reply in summing.collect().items():
         summing.server.take(name, with_content(reply, content_of(reply) ^ 1))
 
@@ -129,13 +129,13 @@ def test_too_many_wrong_shares_are_told_and_the_round_is_given_up() -> None:
 
 def test_a_client_that_hands_out_wrong_shares_spoils_the_round_only_if_it_is_needed() -> None:
     """Boxes that do not open: its neighbours go on without; its own mask cannot be taken away."""
-    for leaves, spoiled in ((Step.SHARES, False), (Step.UNMASK, True)):
-        summing = Summing.of(8).until(Step.SHARES)
+    for leaves, spoiled in ((MaskingStep.SHARES, False), (MaskingStep.UNMASK, True)):
+        summing = Summing.of(8).until(MaskingStep.SHARES)
         replies = summing.collect()
         boxes = content_of(replies["client-2"]).copy()
         boxes[:, 0] ^= 1
         for name, reply in replies.items():
-            if not (name == "client-2" and leaves is Step.SHARES):
+            if not (name == "client-2" and leaves is MaskingStep.SHARES):
                 summing.server.take(name, with_content(reply, boxes) if name == "client-2" else reply)
         summing.server.proceed()
         summing.step()
@@ -152,7 +152,7 @@ def test_a_client_that_hands_out_wrong_shares_spoils_the_round_only_if_it_is_nee
 def test_an_attempt_to_overflow_the_modulus_is_known_to_the_server_alone(
     added: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    summing = Summing.of(5).until(Step.MASKED)
+    summing = Summing.of(5).until(MaskingStep.MASKED)
     replies = summing.collect()
     masked = content_of(replies["client-0"]).copy()
     masked += np.uint32(added % (1 << 32))
@@ -177,7 +177,7 @@ def unmasking(summing: Summing, client: str, wanted: dict[str, Wanted], **change
     joined = graph.joined[graph.names.index(client)]
     kinds = np.array([wanted[graph.names[other]] for other in joined.tolist()], dtype=np.uint8)
     clients = 1 + sum(kind is Wanted.SELF_SEED for name, kind in wanted.items() if name != client)
-    return ask(Step.UNMASK, server._session, {"wanted": kinds}, **{"clients": clients, **changed})
+    return ask(MaskingStep.UNMASK, server._session, {"wanted": kinds}, **{"clients": clients, **changed})
 
 
 def everybody(summing: Summing, but: set[str]) -> dict[str, Wanted]:
@@ -185,7 +185,7 @@ def everybody(summing: Summing, but: set[str]) -> dict[str, Wanted]:
 
 
 def test_a_client_that_is_asked_twice_for_different_sets_answers_the_first() -> None:
-    summing = Summing.of(7, survivors=5).until(Step.UNMASK)
+    summing = Summing.of(7, survivors=5).until(MaskingStep.UNMASK)
     client = summing.clients["client-0"]
     first, second = (
         unmasking(summing, "client-0", everybody(summing, {name})) for name in ("client-1", "client-2")
@@ -199,15 +199,15 @@ def test_a_client_that_is_asked_twice_for_different_sets_answers_the_first() -> 
     assert refused(again.answer, second, None) is Refusal.OUT_OF_TURN
 
 
-@pytest.mark.parametrize("step", [Step.KEYS, Step.SHARES, Step.MASKED])
-def test_a_step_is_answered_once(step: Step) -> None:
+@pytest.mark.parametrize("step", [MaskingStep.KEYS, MaskingStep.SHARES, MaskingStep.MASKED])
+def test_a_step_is_answered_once(step: MaskingStep) -> None:
     summing, other = Summing.of(5).until(step), Summing.of(5)
     summing.collect()
     message = summing.messages[step]["client-0"]
     changed = dict(other.server.outgoing())["client-0"]
-    if step is Step.SHARES:
+    if step is MaskingStep.SHARES:
         changed = with_content(message, content_of(message, "neighbours"), "neighbours", clients=4)
-    if step is Step.MASKED:
+    if step is MaskingStep.MASKED:
         changed = with_content(message, content_of(message, "boxes") ^ 1, "boxes")
     client, replies = summing.clients["client-0"], summing.replies[step]
 
@@ -220,7 +220,7 @@ def test_steps_out_of_turn_are_refused() -> None:
     while whole.step():
         pass
     fresh = whole.protocol.join(ABOUT, SecureNoise())
-    for step in (Step.SHARES, Step.MASKED, Step.UNMASK):
+    for step in (MaskingStep.SHARES, MaskingStep.MASKED, MaskingStep.UNMASK):
         message = whole.messages[step]["client-0"]
         assert refused(fresh.answer, message, given(whole.numbers["client-0"])) is Refusal.OUT_OF_TURN
 
@@ -228,7 +228,7 @@ def test_steps_out_of_turn_are_refused() -> None:
 @pytest.mark.parametrize("count", [3, 8, 20])
 def test_two_sets_of_survivors_never_give_enough_shares_of_both_kinds(count: int) -> None:
     """A server that tells one half of the clients that somebody stayed and the other that she dropped out."""
-    summing = Summing.of(count, dropout=0.3).until(Step.UNMASK)
+    summing = Summing.of(count, dropout=0.3).until(MaskingStep.UNMASK)
     names, around = sorted(summing.numbers), summing.server._members.around
     victim, others = names[0], names[1:]
     kinds = {Wanted.SELF_SEED: 0, Wanted.MASK_SEED: 0}
@@ -248,7 +248,7 @@ def test_two_sets_of_survivors_never_give_enough_shares_of_both_kinds(count: int
 
 def test_whichever_halves_the_server_chooses_one_secret_of_the_victim_stays_secret() -> None:
     """All ways to split six neighbours; a threshold of half of them would give both secrets away."""
-    summing = Summing.of(7, survivors=5).until(Step.UNMASK)
+    summing = Summing.of(7, survivors=5).until(MaskingStep.UNMASK)
     names, graph = sorted(summing.numbers), summing.server._members
     victim = graph.names.index(names[0])
     held = {name: summing.clients[name]._memory.held for name in names[1:]}
@@ -276,7 +276,7 @@ def test_whichever_halves_the_server_chooses_one_secret_of_the_victim_stays_secr
 
 
 def test_sets_of_survivors_that_are_too_small_are_refused() -> None:
-    summing = Summing.of(10).until(Step.UNMASK)
+    summing = Summing.of(10).until(MaskingStep.UNMASK)
     client, names = summing.clients["client-0"], sorted(summing.numbers)
     few = everybody(summing, set(names[1:5]))
 
@@ -290,9 +290,9 @@ def test_sets_of_survivors_that_are_too_small_are_refused() -> None:
 
 
 def test_who_was_not_there_cannot_be_asked_about_and_who_was_must_be() -> None:
-    summing = Summing.of(10).until(Step.SHARES)
+    summing = Summing.of(10).until(MaskingStep.SHARES)
     summing.step(but={"client-9"})
-    summing.until(Step.UNMASK)
+    summing.until(MaskingStep.UNMASK)
     client = summing.clients["client-0"]
     right = everybody(summing, set()) | {"client-9": Wanted.NOTHING}
     for name, kind in (
@@ -308,10 +308,10 @@ def test_who_was_not_there_cannot_be_asked_about_and_who_was_must_be() -> None:
 
 
 def test_a_client_checks_its_neighbours() -> None:
-    summing = Summing.of(6, survivors=5).until(Step.SHARES)
+    summing = Summing.of(6, survivors=5).until(MaskingStep.SHARES)
     message = dict(summing.server.outgoing())["client-0"]
     rows = content_of(message, "neighbours")
-    own = np.frombuffer(content_of(summing.replies[Step.KEYS]["client-0"]), dtype=np.uint8)
+    own = np.frombuffer(content_of(summing.replies[MaskingStep.KEYS]["client-0"]), dtype=np.uint8)
     low = rows.copy()
     low[0, 32:64] = 0
     bad = {
@@ -336,7 +336,7 @@ def test_a_client_checks_its_neighbours() -> None:
 
 
 def test_nothing_is_masked_among_too_few_neighbours() -> None:
-    summing = Summing.of(10, survivors=3).until(Step.MASKED)
+    summing = Summing.of(10, survivors=3).until(MaskingStep.MASKED)
     message = dict(summing.server.outgoing())["client-0"]
     client, mine = summing.clients["client-0"], given(summing.numbers["client-0"])
     there = content_of(message, "there").copy()
@@ -350,9 +350,9 @@ def test_nothing_is_masked_among_too_few_neighbours() -> None:
 
 def test_a_message_of_an_old_session_is_refused_although_it_is_about_the_same_round() -> None:
     summing, old = Summing.of(4), Summing.of(4)
-    for step in Step:
+    for step in MaskingStep:
         old.step()
-        if step is not Step.KEYS:
+        if step is not MaskingStep.KEYS:
             message = old.messages[step]["client-0"]
             summing.until(step)
             mine = given(summing.numbers["client-0"])

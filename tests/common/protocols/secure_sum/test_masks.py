@@ -11,7 +11,7 @@ from scipy import stats
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
-from fedboard.common.protocols.secure_sum.messages import Step
+from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from tests.common.protocols.secure_sum.secure_sums import ABOUT, Summing, content_of, given
 
 WIDTH = 1 << 15
@@ -45,7 +45,7 @@ def masked(numbers: NDArray[np.int64], *, about: bytes = ABOUT, count: int = 3) 
     """What the server sees of clients that all give the same numbers."""
     summing = Summing.of(count, width=numbers.size, about=about)
     summing.numbers = dict.fromkeys(summing.numbers, numbers)
-    replies = summing.until(Step.MASKED).collect()
+    replies = summing.until(MaskingStep.MASKED).collect()
     return {name: content_of(reply).copy() for name, reply in replies.items()}
 
 
@@ -98,7 +98,7 @@ def test_control_poor_masks_are_told_from_uniform_ones(control: Callable[[], Wor
 
 def test_control_a_mask_that_serves_twice_shows_the_difference_of_the_numbers() -> None:
     """One state resumed twice, which whoever carries it must not do: the one way to reuse a mask."""
-    summing = Summing.of(3, width=WIDTH).until(Step.MASKED)
+    summing = Summing.of(3, width=WIDTH).until(MaskingStep.MASKED)
     message = dict(summing.server.outgoing())["client-0"]
     state = summing.clients["client-0"].to_bytes()
     sent = []
@@ -146,7 +146,7 @@ def answers_in_a_fork(session: SecureSumClient, message: bytes, numbers: NDArray
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_copy_of_a_session_says_nothing() -> None:
-    summing = Summing.of(3).until(Step.MASKED)
+    summing = Summing.of(3).until(MaskingStep.MASKED)
     message = dict(summing.server.outgoing())["client-0"]
     session = summing.clients["client-0"]
 

@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import NoiseAt
 from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
-from fedboard.common.protocols.secure_sum.messages import Step
+from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from tests.common.protocols.secure_sum.secure_sums import BOUND, Summing, a_request, given
 
@@ -22,7 +22,7 @@ def carried_through(summing: Summing, lost: list[set[str]]) -> set[str]:
     for step, leaving in enumerate(lost):
         gone |= leaving
         summing.step(but=gone)
-        if step == Step.MASKED:
+        if step == MaskingStep.MASKED:
             contributed = set(summing.numbers) - gone
     return contributed
 
@@ -87,7 +87,7 @@ def test_a_round_of_too_few_is_given_up_and_it_is_told_whether_it_is_paid_for(st
 
 
 def test_below_the_smallest_set_of_survivors_nobody_is_asked_for_a_share() -> None:
-    summing = Summing.of(10).until(Step.MASKED)
+    summing = Summing.of(10).until(MaskingStep.MASKED)
 
     with pytest.raises(TooFewAnswersError) as given_up:
         summing.step(but=set(sorted(summing.numbers)[:4]))
@@ -101,7 +101,7 @@ def test_clients_with_too_few_neighbours_left_are_not_asked_on() -> None:
     """Eight of twelve may go on; with three neighbours fewer than are needed nobody could be unmasked."""
     summing = Summing.of(12, survivors=5)
     names = sorted(summing.numbers)
-    summing.until(Step.SHARES)
+    summing.until(MaskingStep.SHARES)
 
     with pytest.raises(TooFewAnswersError) as given_up:
         summing.step(but=set(names[:6]))
@@ -110,7 +110,7 @@ def test_clients_with_too_few_neighbours_left_are_not_asked_on() -> None:
 
 
 def test_one_vector_is_held_however_many_clients_reply() -> None:
-    summing = Summing.of(6, width=1000).until(Step.MASKED)
+    summing = Summing.of(6, width=1000).until(MaskingStep.MASKED)
     total = summing.server._total
 
     summing.step()
@@ -138,8 +138,8 @@ def test_a_client_sends_four_bytes_a_number_and_what_its_neighbours_need() -> No
     while summing.step():
         pass
     k = 19
-    up = [len(summing.replies[step]["client-3"]) for step in Step]
-    down = [len(summing.messages[step]["client-3"]) for step in Step]
+    up = [len(summing.replies[step]["client-3"]) for step in MaskingStep]
+    down = [len(summing.messages[step]["client-3"]) for step in MaskingStep]
 
     for found, payload in zip(up, [96, 50 * k, 4 * 3000, 17 * k], strict=True):
         assert 0 <= found - payload < 300
@@ -197,7 +197,7 @@ def test_more_rows_than_there_is_room_for_are_not_sent() -> None:
     summing = Summing.of(4)
     protocol = SecureSum.from_parameters({**summing.protocol.parameters, "most_users": 1})
     summing.clients["client-0"] = protocol.join(b"run, round, board", SecureNoise())
-    summing.until(Step.MASKED)
+    summing.until(MaskingStep.MASKED)
     two = given(summing.numbers["client-0"])
     rows = two.contribution
     doubled = np.repeat(rows.totals["numbers"], 2, axis=0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.clipping import (
     LINEAR_BOUND,
@@ -141,14 +141,16 @@ def test_a_message_for_pairs_of_another_shape_is_dropped_whole(
 @pytest.mark.parametrize(
     ("board", "source"),
     [
-        (BIASES, Source.ITEM_COUNT),
-        (BIASES, Source.QUADRATIC),
-        (PAIRS, Source.ITEM_PAIRS),
-        (ALTERNATION, Source.QUADRATIC),
-        (ALTERNATION, Source.ITEM_QUADRATIC),
+        (BIASES, SumSource.ITEM_COUNT),
+        (BIASES, SumSource.QUADRATIC),
+        (PAIRS, SumSource.ITEM_PAIRS),
+        (ALTERNATION, SumSource.QUADRATIC),
+        (ALTERNATION, SumSource.ITEM_QUADRATIC),
     ],
 )
-def test_a_release_that_declares_less_than_anything_enforces_is_refused(board: Board, source: Source) -> None:
+def test_a_release_that_declares_less_than_anything_enforces_is_refused(
+    board: Board, source: SumSource
+) -> None:
     """Noise would be drawn for a bound that nobody is held to."""
     requests = [
         replace(r, release=replace(r.release, l2_bound=r.release.l2_bound - 1)) if r.source is source else r
@@ -169,7 +171,7 @@ def test_a_smaller_total_and_a_smaller_joint_bound_are_enforced_as_declared() ->
     squares = np.bincount(starts, products, minlength=rated.size)
     norms = np.sqrt(squares) * np.linalg.norm(sent.vectors.astype(float), axis=1)
     middle = int(np.median(norms[rated]))
-    for source, bound in ((Source.ITEM_LINEAR, middle), (Source.TOTAL, None)):
+    for source, bound in ((SumSource.ITEM_LINEAR, middle), (SumSource.TOTAL, None)):
         requests = [
             replace(r, release=replace(r.release, l2_bound=bound or r.release.l2_bound // 2))
             if r.source is source
@@ -178,7 +180,7 @@ def test_a_smaller_total_and_a_smaller_joint_bound_are_enforced_as_declared() ->
         ]
         kept = rows_within_bounds(sent, requests)
         # Everybody's row of the quantile has the same norm, but for who rated nothing and says nothing.
-        expected = norms <= middle if source is Source.ITEM_LINEAR else ~rated
+        expected = norms <= middle if source is SumSource.ITEM_LINEAR else ~rated
         np.testing.assert_array_equal(kept, expected)
 
 
@@ -247,7 +249,7 @@ def test_an_honest_run_is_never_dropped() -> None:
             np.testing.assert_array_equal(whole_sums(same, requests)[name], values)
 
 
-def asked(board: Board, source: Source) -> Request:
+def asked(board: Board, source: SumSource) -> Request:
     return next(r for r in TASK.requests(board) if r.source is source)
 
 
@@ -256,4 +258,4 @@ def test_the_bytes_of_pairs_are_items_and_responses_alone() -> None:
 
     assert isinstance(message, FactoredMessage)
     assert factored_bytes(message.contribution).sum() == population().n_ratings * (4 + 2)
-    assert asked(PAIRS, Source.ITEM_PAIRS).release.rows == 1
+    assert asked(PAIRS, SumSource.ITEM_PAIRS).release.rows == 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -16,7 +16,7 @@ from fedboard.common.protocols.sums.residues import Packing
 
 def a_request(
     name: str = "sums",
-    source: Source = Source.TOTAL,
+    source: SumSource = SumSource.TOTAL,
     *,
     rows: int = 1,
     width: int = 3,
@@ -115,14 +115,14 @@ def test_what_is_no_vector_of_the_packing_is_refused() -> None:
 
 
 def test_matrices_whose_sensitivity_relies_on_their_signs_are_not_coarsened() -> None:
-    request = a_request(source=Source.QUADRATIC)
+    request = a_request(source=SumSource.QUADRATIC)
     relying = replace(request.release, same_sign=True, adjacency=Adjacency.REPLACE)
     matrix = replace(request, release=relying)
 
     with pytest.raises(PrivacyError, match="positive semi-definite"):
         Packing.of([matrix], most_users=1 << 10)
     assert Packing.of([matrix], most_users=1 << 6).shifts["sums"] == 0
-    numbers = replace(matrix, source=Source.TOTAL)
+    numbers = replace(matrix, source=SumSource.TOTAL)
     assert Packing.of([numbers], most_users=1 << 10).shifts["sums"] == 4, "truncated numbers keep their sign"
     dearer = replace(matrix, release=replace(relying, same_sign=False))
     assert Packing.of([dearer], most_users=1 << 10).shifts["sums"] == 4

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.row_norms import keeps_l2_bound
@@ -55,7 +55,7 @@ def obvious(
 
 
 def test_the_boards_ask_for_every_kind_of_sum() -> None:
-    assert set(Source) == EVERY_SOURCE
+    assert set(SumSource) == EVERY_SOURCE
 
 
 @given(
@@ -161,7 +161,7 @@ def test_a_row_that_breaks_its_bound_is_not_summed() -> None:
 def test_a_matrix_that_relies_on_its_signs_is_not_truncated_on_the_client_either() -> None:
     rows, requests = rows_of(BOARDS[-2])
     relying = tuple(replace(r, release=replace(r.release, adjacency=Adjacency.REPLACE)) for r in requests)
-    moment = next(r.name for r in requests if r.source is Source.QUADRATIC)
+    moment = next(r.name for r in requests if r.source is SumSource.QUADRATIC)
 
     coarse_sums(rows, relying, {})
     with pytest.raises(PrivacyError, match="positive semi-definite"):

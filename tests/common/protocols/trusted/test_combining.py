@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
 from fedboard.simulations.audit.attacks.hostile import hostile_messages
@@ -37,9 +37,9 @@ N_GOOD = 8
 def requests_of(asked: int) -> tuple[Request, ...]:
     """What a board asks; the two last ones are parts of what a board asks."""
     if asked == TOTALS_ONLY:
-        return tuple(r for r in requests_of(0) if r.source is Source.TOTAL)
+        return tuple(r for r in requests_of(0) if r.source is SumSource.TOTAL)
     if asked == QUADRATIC_ONLY:
-        found = [r for k in EVERY for r in requests_of(k) if r.source is Source.QUADRATIC]
+        found = [r for k in EVERY for r in requests_of(k) if r.source is SumSource.QUADRATIC]
         return tuple(found[:1])
     task, board = ASKED[asked]
     return task.requests(board)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -145,7 +145,7 @@ def test_helper_and_leader_draw_different_noise_from_one_seed() -> None:
 
 def test_the_packing_has_room_for_the_helpers_noise() -> None:
     wide = a_release("r", rows=2, width=1, bound=1 << 20, noise_multiplier=400.0)
-    request = Request(source=Source.TOTAL, release=wide)
+    request = Request(source=SumSource.TOTAL, release=wide)
     packing = two_servers().packing([request])
     shift = packing.shifts["r"]
 
@@ -159,7 +159,7 @@ def test_the_packing_has_room_for_the_helpers_noise() -> None:
 
 def counting(n_items: int) -> tuple[Request, ...]:
     release = a_release("counts", rows=n_items, width=1, bound=1 << 14)
-    return (Request(source=Source.ITEM_COUNT, release=release),)
+    return (Request(source=SumSource.ITEM_COUNT, release=release),)
 
 
 def weighted(weights: list[int], n_items: int = 200) -> Contribution:
@@ -217,7 +217,7 @@ def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogu
 
 
 def test_sums_over_pairs_of_items_are_refused_in_one_sentence() -> None:
-    pairs = replace(counting(4)[0], source=Source.ITEM_PAIRS)
+    pairs = replace(counting(4)[0], source=SumSource.ITEM_PAIRS)
     with pytest.raises(InputError, match="pairs of items"):
         two_servers().rules.layout(ABOUT, (pairs,))
     other = replace(counting(100)[0], release=a_release("other", rows=100, width=1, bound=1 << 14))

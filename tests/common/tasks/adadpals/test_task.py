@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import check_rows
 from fedboard.common.per_user.weights import WeightScheme
@@ -247,7 +247,7 @@ def test_the_plan_lists_every_release_of_the_run() -> None:
     assert set(names) == set(task.settings.noise_multipliers)
     assert names[:2] == ["counts", "users"]
     sources = [request.source for request in task.plan()[1]]
-    assert sources == [Source.ITEM_QUADRATIC, Source.ITEM_LINEAR, Source.QUADRATIC]
+    assert sources == [SumSource.ITEM_QUADRATIC, SumSource.ITEM_LINEAR, SumSource.QUADRATIC]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import clip_responses
 from fedboard.common.per_user.personal import SCALE_STEPS, scale_contribution
@@ -278,7 +278,7 @@ def test_clipping_each_items_sum_instead_would_bound_nobodys_part() -> None:
 
 
 def largest_part(rows: Contribution, requests: tuple[Request, ...]) -> float:
-    (linear,) = (r for r in requests if r.source is Source.ITEM_LINEAR)
+    (linear,) = (r for r in requests if r.source is SumSource.ITEM_LINEAR)
     found = 0.0
     for j in range(rows.n_users):
         keep = np.arange(rows.n_users) == j

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.tasks.representation.config import Answer, Pairs, RepresentationConfig
+from fedboard.common.tasks.representation.config import AlternationTarget, Pairs, RepresentationConfig
 from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.local import fit_vectors
 from fedboard.common.tasks.representation.losses import LossName
@@ -23,7 +23,7 @@ from tests.common.tasks.representation.conftest import (
 
 VARIANTS = {
     "residual": SETTINGS,
-    "response": replace(SETTINGS, answer=Answer.RESPONSE, response_bound=2.0),
+    "response": replace(SETTINGS, answer=AlternationTarget.RESPONSE, response_bound=2.0),
     "logistic": replace(SETTINGS, loss=LossName.LOGISTIC, user_ridge=0.1),
     "bounded": replace(SETTINGS, example_bound=0.5, vector_bound=1.0),
     "split": replace(SETTINGS, split_examples=True),
@@ -96,7 +96,7 @@ def test_scaling_leaves_a_users_normal_equations_as_they_are() -> None:
     features = rng.standard_normal((20, DIMENSION)).astype(np.float32)
     labels = (features @ truth @ rng.standard_normal(RANK)).astype(np.float32)
     user = Examples(indptr=np.array([0, 20]), features=features, labels=labels)
-    settings = replace(SETTINGS, answer=Answer.RESPONSE, user_ridge=1e-9)
+    settings = replace(SETTINGS, answer=AlternationTarget.RESPONSE, user_ridge=1e-9)
 
     curvature, gradient = alternation_rows(user.padded(), truth, settings, step_bound=0.7)
 

@@ -9,7 +9,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.representation.config import (
-    Answer,
+    AlternationTarget,
     RepresentationConfig,
     RepresentationShares,
     calibrated,
@@ -74,7 +74,7 @@ def test_without_noise_nothing_can_be_asked() -> None:
         ({"cohorts": 2}, "cohorts"),
         ({"clip_norm": 0.0}, "clip_norm"),
         ({"example_bound": float("inf")}, "example_bound"),
-        ({"loss": LossName.LOGISTIC, "answer": Answer.RESPONSE}, "answer"),
+        ({"loss": LossName.LOGISTIC, "answer": AlternationTarget.RESPONSE}, "answer"),
     ],
 )
 def test_settings_out_of_range_are_named(wrong: dict[str, object], named: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, Source
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
@@ -148,7 +148,7 @@ def test_without_the_joint_clip_the_booked_bound_would_not_hold(stage: StageKind
 
 
 def largest_linear(rows: Contribution, requests: tuple[Request, ...]) -> float:
-    (linear,) = (r for r in requests if r.source is Source.ITEM_LINEAR)
+    (linear,) = (r for r in requests if r.source is SumSource.ITEM_LINEAR)
     found = 0.0
     for j in range(rows.n_users):
         keep = np.arange(rows.n_users) == j
@@ -245,7 +245,7 @@ def test_users_without_ratings_and_with_one_can_take_part(
         rows = task.contribute(nobody_and_one, board, requests)
         assert rows_within_bounds(rows, requests).all()
         for request in requests:
-            if request.source is Source.ITEM_LINEAR:
+            if request.source is SumSource.ITEM_LINEAR:
                 sums = FactoredSums.of(rows).block([request], 0, N_ITEMS)[request.name]
                 assert np.flatnonzero(sums.any(axis=1)).tolist() == [4]
         if rows.weights is not None and stage_of(board.version, task.settings).kind is StageKind.BIASES:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fedboard.common.board import Catalogue
-from fedboard.common.contribution import Source
+from fedboard.common.contribution import SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import LINEAR_BOUND
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
@@ -139,12 +139,12 @@ def test_the_declared_bound_is_the_clipping_norm_in_real_units() -> None:
         (alternation(task.settings, 2, n_items=5), 0.37),
         (alternation(task.settings, 2, n_items=5, clip_norm=0.11), 0.11),
     ):
-        (linear,) = (r for r in requests if r.source is Source.ITEM_LINEAR)
+        (linear,) = (r for r in requests if r.source is SumSource.ITEM_LINEAR)
         assert linear.release.l2_bound * linear.release.grid_step == pytest.approx(norm, rel=1e-6)
         assert linear.release.l2_bound * linear.release.grid_step <= norm
         assert linear.release.l2_bound < LINEAR_BOUND
         assert real_stddev(linear) == pytest.approx(norm * linear.release.noise_multiplier, rel=1e-6)
-        (moment,) = (r for r in requests if r.source is Source.QUADRATIC)
+        (moment,) = (r for r in requests if r.source is SumSource.QUADRATIC)
         bound = 0.8 if norm == 0.21 else 1.2
         assert moment.release.l2_bound * moment.release.grid_step == pytest.approx(bound**2)
 

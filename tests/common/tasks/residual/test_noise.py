@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Source
+from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -25,7 +25,7 @@ def test_the_private_quantile_counts_who_is_within_the_norm(cohort: Cohort) -> N
     board, unbounded = (
         replace(plain, arrays={**plain.arrays, "clip_norm": np.array([norm])}) for norm in (1.2, 4 * 1.3)
     )
-    (clip,) = (r for r in task.requests(board) if r.source is Source.TOTAL)
+    (clip,) = (r for r in task.requests(board) if r.source is SumSource.TOTAL)
 
     told = task.contribute(cohort, board, task.requests(board)).totals[clip.name]
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Source
+from fedboard.common.contribution import SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import VECTOR_BOUND
 from fedboard.common.per_user.quantile import PRESENCE_BOUND
@@ -66,9 +66,9 @@ def test_the_grid_follows_the_clipping_norm_of_the_board(cohort: Cohort) -> None
 
     before, after = ({r.source: r.release for r in task.requests(b)} for b in (board, moved))
 
-    assert after[Source.ITEM_QUADRATIC].grid_step == 16 * before[Source.ITEM_QUADRATIC].grid_step
-    assert after[Source.ITEM_LINEAR].grid_step == 4 * before[Source.ITEM_LINEAR].grid_step
-    assert after[Source.ITEM_LINEAR].l2_bound == before[Source.ITEM_LINEAR].l2_bound
+    assert after[SumSource.ITEM_QUADRATIC].grid_step == 16 * before[SumSource.ITEM_QUADRATIC].grid_step
+    assert after[SumSource.ITEM_LINEAR].grid_step == 4 * before[SumSource.ITEM_LINEAR].grid_step
+    assert after[SumSource.ITEM_LINEAR].l2_bound == before[SumSource.ITEM_LINEAR].l2_bound
     vectors = task.contribute(cohort, moved, task.requests(moved)).vectors
     assert vectors is not None
     expected = np.minimum(norms(task, cohort, moved), 2.0) / 2.0 * VECTOR_BOUND
@@ -80,7 +80,7 @@ def test_each_user_says_once_whether_she_is_within_and_one_without_ratings_nothi
     board = a_prepared_board(task)
     requests = task.requests(board)
     rows = task.contribute(cohort, board, requests).totals["round-1/clip"]
-    (release,) = (r.release for r in requests if r.source is Source.TOTAL)
+    (release,) = (r.release for r in requests if r.source is SumSource.TOTAL)
 
     lengths = np.linalg.norm(rows, axis=1)
     rated = cohort.counts > 0

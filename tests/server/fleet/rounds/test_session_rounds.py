@@ -18,7 +18,7 @@ from fedboard.common.per_user.participation import Attendance, PoissonParticipat
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.flower_record import HELLO, STEP, frames_of, record_of
-from fedboard.common.rounds.step import Step, reply_frame
+from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
 from fedboard.server.fleet.plan.protocols import protocol_of
@@ -48,11 +48,11 @@ SECURE: dict[str, Any] = {
     "quorum": 3,
     "step_seconds": 0.2,
 }
-Spoil = Callable[[Step, bytes], bytes]
+Spoil = Callable[[StepMessage, bytes], bytes]
 """What a node sends as it travels, from the step and what it would have sent."""
 
 
-def honest(step: Step, sent: bytes) -> bytes:
+def honest(step: StepMessage, sent: bytes) -> bytes:
     return sent
 
 
@@ -74,7 +74,10 @@ class Nodes:
         def answer_step(message: Message, context: Any) -> Message:
             found = frames_of(message.content)
             assert found is not None
-            number, step = int(context.node_config["partition-id"]), Step.from_bytes(ASKER.content(*found))
+            number, step = (
+                int(context.node_config["partition-id"]),
+                StepMessage.from_bytes(ASKER.content(*found)),
+            )
             self.asked.append((number, step.round, step.number))
             self.boards += found[1] is not None
             one = self.gate(number)
@@ -101,7 +104,7 @@ class SteppingGrid(StormyGrid):
                 continue
             found = frames_of(message.content)
             assert found is not None
-            step = Step.from_bytes(ASKER.content(*found))
+            step = StepMessage.from_bytes(ASKER.content(*found))
             if self._lost(message.metadata.dst_node_id - 1, step.round, step.number):
                 self._held.add(name)
         return ids
@@ -195,7 +198,7 @@ def test_who_drops_out_is_in_the_sum_only_if_her_masked_input_was_taken(
         )
 
 
-def unsealed(step: Step, sent: bytes) -> bytes:
+def unsealed(step: StepMessage, sent: bytes) -> bytes:
     return reply_frame(b"as it is")
 
 
@@ -203,7 +206,7 @@ def resealed(reply: bytes) -> Spoil:
     return lambda step, sent: Envelope.to(step.reply_key, about=step.sealed_about).seal(reply)
 
 
-def of_another_step(step: Step, sent: bytes) -> bytes:
+def of_another_step(step: StepMessage, sent: bytes) -> bytes:
     other = replace(step, number=step.number + 1)
     return Envelope.to(step.reply_key, about=other.sealed_about).seal(reply_frame(b"x"))
 
@@ -227,7 +230,7 @@ def test_a_reply_that_is_none_is_refused_alone(
 ) -> None:
     """Another one in each round."""
 
-    def spoil(step: Step, sent: bytes) -> bytes:
+    def spoil(step: StepMessage, sent: bytes) -> bytes:
         return SPOILT[first + step.round](step, sent) if step.number == at else sent
 
     lines = run(tmp_path / "run", Nodes(spoilt={3: spoil}))
@@ -321,7 +324,7 @@ class Once(Phone):
     given: set[tuple[int, int]] = field(default_factory=set)
     number: int = 0
 
-    def welcome(self, step: Step) -> None:
+    def welcome(self, step: StepMessage) -> None:
         if (self.number, step.round) in self.given:
             raise RefusedError(Refusal.ANSWERED_BEFORE)
 

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fedboard.common.contribution import Request, Source
+from fedboard.common.contribution import Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
 from fedboard.simulations.audit.attacks.canaries import canary_rows, random_supports
@@ -59,7 +59,7 @@ def test_what_a_canary_moves_is_what_the_kernels_sum_to_the_last_bit(kind: str, 
 def test_all_sources_are_covered(pool: WorkerPool) -> None:
     seen = {request.source for kind in KINDS for requests in rounds(kind, pool) for request in requests}
 
-    assert seen == set(Source)
+    assert seen == set(SumSource)
 
 
 @pytest.mark.parametrize(("size", "n_items"), [(4, 4), (4, 100), (1, 3), (0, 5)])
