@@ -138,6 +138,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError(
                 f"{drawn[0]} draws who takes part among rows, and form {self.form!r} sends none; use 'factored'"
             )
+        if drawn and self.probability is None and self.adjacency == Adjacency.ADD_REMOVE:
+            raise ValueError(
+                f"{drawn[0]} is not accounted under adjacency 'add-remove', where a user more takes the place of "
+                "another; use 'replace', or let everybody take part"
+            )
         if self.nodes is None:
             return
         if len(self.nodes) < self.expected_nodes:

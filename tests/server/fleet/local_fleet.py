@@ -16,6 +16,7 @@ from fedboard.client.answering.steps import SessionGate
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
@@ -36,6 +37,7 @@ from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, popul
 
 TASK = a_task()
 FIRST_BOARD = TASK.first_board(a_prepared_board(TASK).catalogue)
+FIRST_UNDER_REPLACE = a_task(adjacency=Adjacency.REPLACE).first_board(FIRST_BOARD.catalogue)
 N_NODES = 4
 Tamper = Callable[[Question, bytes], bytes | RecordDict]
 """What a node sends, sealed if it is bytes, from the question and its honest answer out of its envelope."""
@@ -179,11 +181,13 @@ class Fleet:
     def job(self) -> Job:
         self.folder.mkdir(exist_ok=True)
         first = self.folder / "first.board"
-        self.first_board.save(first)
+        counted = not {"size", "cohorts"}.isdisjoint(self.settings)  # accounted under replace alone
+        (FIRST_UNDER_REPLACE if counted else self.first_board).save(first)
         key = self.folder / PRIVATE_NAME
         if not key.exists():
             SERVER.write(self.folder)
         usual: dict[str, Any] = {
+            "adjacency": Adjacency.REPLACE if counted else Adjacency.ADD_REMOVE,
             "epsilon": 5.0,
             "delta": 1e-5,
             "noise": "seeded",

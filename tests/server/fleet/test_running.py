@@ -369,6 +369,7 @@ WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"epsilom": 1.0}, "epsilom"),
     ({"probability": 0.5, "size": 3}, "only one of probability, size and cohorts"),
     ({"form": "dense", "size": 20}, "'factored'"),
+    ({"size": 20, "adjacency": "add-remove"}, "a user more takes the place of another"),
 ]
 
 

@@ -191,7 +191,10 @@ def nothing_left(out: Path) -> bool:
             {"nodes": N_USERS + 1},
             rf"nodes must be in 1\.\.{N_USERS} \(the number of users\), got {N_USERS + 1}",
         ),
-        ({"wire": "dense", "privacy": {"participation": SAMPLED[0]}}, "wire 'factored'"),
+        (
+            {"wire": "dense", "privacy": {"participation": SAMPLED[0], "adjacency": "replace"}},
+            "wire 'factored'",
+        ),
     ],
     ids=["nodes", "wire"],
 )
