@@ -10,7 +10,6 @@ import pytest
 from fedboard.common.errors import FedboardError
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.simulations.flower import training
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 
@@ -51,7 +50,7 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
     run = {"protocol": "secure-sum", "clients": 3}  # sessions go on from one actor to the next
     config = a_config(settings=settings, runtime="flower", **run)
     save = Job.save
-    monkeypatch.setattr(training.Job, "save", lambda job, path: path.write_text("not a job"))
+    monkeypatch.setattr(Job, "save", lambda job, path: path.write_text("not a job"))
 
     with pytest.raises(
         FedboardError, match=r"the Flower simulation failed .*what it printed is in (.*)"
@@ -62,7 +61,7 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
     assert log == out / "flower.log"
     assert "job.json: JSON is malformed" in str(error.value)
     assert "Traceback" in log.read_text()
-    monkeypatch.setattr(training.Job, "save", save)
+    monkeypatch.setattr(Job, "save", save)
     simulate(config, out, resume=True)
 
     simulate(a_config(settings=settings, **run), tmp_path / "engine")
