@@ -69,7 +69,13 @@ if not TYPE_CHECKING:  # a checker knows every name, so that it finds a misspelt
             raise AttributeError(
                 f"module 'fedboard' has no attribute {name!r}; it offers {', '.join(__all__)}"
             )
-        found = getattr(import_module(_PLACES[name]), name)
+        try:
+            found = getattr(import_module(_PLACES[name]), name)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("fedboard"):
+                raise
+            wanted = f"fedboard.{name} needs {error.name}, which the base install leaves out"
+            raise ImportError(f"{wanted}: pip install 'fedboard[sim]'", name=error.name) from error
         globals()[name] = found
         return found
 

@@ -14,6 +14,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import fedboard
+
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -75,14 +77,12 @@ def main(out: Path) -> None:
 
 def simulate(out: Path, runtime: str, environment: dict[str, str]) -> str:
     """Train; the digest of the last board."""
-    fedboard = Path(sys.executable).parent / "fedboard"
+    program = Path(sys.executable).parent / "fedboard"
     options = ["--runtime", runtime, "--nodes", "4", "--epsilon", "5", "--no-baselines", "--out", str(out)]
     settings = ["--algorithm", "residual", "--set", "data.synthetic.n_users=2000"]
-    command = [fedboard, "simulate", *settings, *options]
+    command = [program, "simulate", *settings, *options]
     subprocess.run(command, env={**os.environ, **environment}, check=True)
-    from fedboard.server.publication import BoardStore
-
-    return BoardStore(out / "boards").latest().digest
+    return fedboard.load_board(out).digest
 
 
 if __name__ == "__main__":
