@@ -1,11 +1,10 @@
 """Certificates of versions before this one: what of them is proven still verifies, and the rest says why not.
 
-``format_3`` was written by the last version with that format, from made-up ratings and seeded noise: a run with
-full participation, a run with Poisson participation, and two questions that no plan fixed.
+The files are those of ``tests/earlier_formats``; their noise is seeded.
 """
 
 import json
-import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,25 @@ from fedboard.common.privacy.events import digest
 
 Command = Callable[..., Result]
 
-OLDER = Path(__file__).parent / "format_3"
+ARCHIVES = Path(__file__).parent.parent.parent / "earlier_formats"
+RUNS = ("residual", "residual-poisson")
 
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A copy: who opens a ledger may leave files beside it."""
-    return Path(shutil.copytree(OLDER, tmp_path / "format_3"))
+    """Runs with a plan, of full and of Poisson participation, and questions that no plan fixed."""
+    for name in ("runs.tar.xz", "questions.tar.xz"):
+        with tarfile.open(ARCHIVES / name) as packed:
+            packed.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def planned(older: Path) -> Path:
+    return older / "runs" / "residual"
+
+
+def last_board(run: Path) -> Path:
+    return max((run / "boards").glob("*.board"))
 
 
 def failed(fedboard: Command, target: Path) -> dict[str, str]:
@@ -41,60 +52,59 @@ def resealed(plain: dict[str, Any]) -> dict[str, Any]:
     return {**content, "digest": digest(content)}
 
 
-@pytest.mark.parametrize("run", ["planned", "sampled"])
+@pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_carried_out_its_plan_keeps_its_certificate(
     fedboard: Command, older: Path, run: str
 ) -> None:
-    plain = json.loads((older / run / "certificate.json").read_text())
+    plain = json.loads((older / "runs" / run / "certificate.json").read_text())
 
     assert (plain["format"], plain["planned"]) == (3, True)
-    assert failed(fedboard, older / run) == {}
-    assert fedboard("ledger", "verify", older / run).exit_code == 0
+    assert failed(fedboard, older / "runs" / run) == {}
+    assert fedboard("ledger", "verify", older / "runs" / run).exit_code == 0
 
 
 def test_the_last_board_of_such_a_run_shows_its_plan_itself(fedboard: Command, older: Path) -> None:
-    assert failed(fedboard, older / "planned" / "boards" / "board-0003.board") == {}
+    assert failed(fedboard, last_board(planned(older))) == {}
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_board_made_on_the_way_claimed_what_had_been_spent(
     fedboard: Command, older: Path, version: int
 ) -> None:
-    found = failed(fedboard, older / "planned" / "boards" / f"board-{version:04d}.board")
+    found = failed(fedboard, planned(older) / "boards" / f"board-{version:04d}.board")
 
     assert "what had been spent when it was made" in found["commitment"]
 
 
-@pytest.mark.parametrize("run", ["planned", "sampled"])
+@pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_was_stopped_on_the_way_does_not_verify(fedboard: Command, older: Path, run: str) -> None:
-    (older / run / "certificate.json").unlink()
-    last = max((older / run / "boards").glob("*.board"))
-    last.unlink()
+    (older / "runs" / run / "certificate.json").unlink()
+    last_board(older / "runs" / run).unlink()
 
-    assert "its whole plan costs epsilon" in failed(fedboard, older / run)["commitment"]
+    assert "its whole plan costs epsilon" in failed(fedboard, older / "runs" / run)["commitment"]
 
 
 def test_a_lone_certificate_does_not_show_that_it_claims_the_whole_plan(
     fedboard: Command, older: Path
 ) -> None:
-    found = failed(fedboard, older / "planned" / "certificate.json")
+    found = failed(fedboard, planned(older) / "certificate.json")
 
     assert list(found) == ["commitment"]
     assert "give the run directory, whose ledger holds the plan, or the board" in found["commitment"]
 
 
-@pytest.mark.parametrize("asked", ["asked-pure.json", "asked-gaussian.json"])
+@pytest.mark.parametrize("asked", ["pure-2", "gaussian-2"])
 def test_without_a_plan_it_claimed_what_was_spent_and_says_why_that_does_not_hold(
     fedboard: Command, older: Path, asked: str
 ) -> None:
-    found = failed(fedboard, older / asked)
-    told = fedboard("certificate", "verify", older / asked).stdout
+    found = failed(fedboard, older / "questions" / f"{asked}.json")
+    told = fedboard("certificate", "verify", older / "questions" / f"{asked}.json").stdout
 
     assert list(found) == ["commitment"]
     assert "Without a plan nobody is promised that" in told
     assert "Proven is the budget that the ledger enforced" in told
-    assert not Certificate.from_json((older / asked).read_text()).holds
-    refused = fedboard("account", "epsilon", older / asked)
+    assert not Certificate.from_json((older / "questions" / f"{asked}.json").read_text()).holds
+    refused = fedboard("account", "epsilon", older / "questions" / f"{asked}.json")
     assert refused.exit_code != 0
     assert "promised to nobody" in refused.stderr
 
@@ -102,18 +112,18 @@ def test_without_a_plan_it_claimed_what_was_spent_and_says_why_that_does_not_hol
 def test_a_certificate_that_does_not_say_whether_there_was_a_plan_does_not_verify(
     fedboard: Command, older: Path
 ) -> None:
-    plain = json.loads((older / "planned" / "certificate.json").read_text()) | {"format": 2}
+    plain = json.loads((planned(older) / "certificate.json").read_text()) | {"format": 2}
     del plain["planned"]
-    (older / "planned" / "certificate.json").write_text(json.dumps(resealed(plain)))
+    (planned(older) / "certificate.json").write_text(json.dumps(resealed(plain)))
 
-    assert "Without a plan nobody is promised that" in failed(fedboard, older / "planned")["commitment"]
+    assert "Without a plan nobody is promised that" in failed(fedboard, planned(older))["commitment"]
 
 
 @pytest.mark.parametrize("stated", [{"planned": True}, {"planned": False}])
 def test_a_certificate_of_today_cannot_be_written_back_into_an_older_format(
     older: Path, stated: dict[str, bool]
 ) -> None:
-    plain = json.loads((older / "asked-gaussian.json").read_text()) | stated
+    plain = json.loads((older / "questions" / "gaussian-2.json").read_text()) | stated
 
     for format_ in (3, 4):
         forged = Certificate.from_dict(resealed(plain | {"format": format_}))
@@ -121,7 +131,7 @@ def test_a_certificate_of_today_cannot_be_written_back_into_an_older_format(
 
 
 def test_an_edit_of_an_older_certificate_is_still_found(fedboard: Command, older: Path) -> None:
-    own = older / "planned" / "certificate.json"
+    own = planned(older) / "certificate.json"
     honest = json.loads(own.read_text())
     edits: dict[str, dict[str, Any]] = {
         "digest": {"dataset": "others"},
@@ -130,4 +140,4 @@ def test_an_edit_of_an_older_certificate_is_still_found(fedboard: Command, older
     }
     for check in ("digest", "statements", "epsilon"):
         own.write_text(json.dumps({**honest, **edits[check]}))
-        assert check in failed(fedboard, older / "planned")
+        assert check in failed(fedboard, planned(older))
