@@ -1,16 +1,13 @@
 """Certificates: what a board promises its users, with every number needed to recompute the promise."""
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.older_certificates import older_findings
-from fedboard.common.privacy.accounting.grouping import round_problems
 from fedboard.common.privacy.accounting.guarantee import (
     Composition,
     CurvePoint,
@@ -21,17 +18,22 @@ from fedboard.common.privacy.accounting.guarantee import (
 from fedboard.common.privacy.accounting.plan import Plan
 from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.commitment import PLAN, Commitment, Numbers, numbers_of
+from fedboard.common.privacy.claim_checks import (
+    claim_findings,
+    curve_findings,
+    release_findings,
+    same_numbers,
+)
+from fedboard.common.privacy.commitment import PLAN, Commitment, numbers_of
 from fedboard.common.privacy.events import (
     LIBRARY_TOLERANCE,
     RELATIVE_TOLERANCE,
     Event,
     canonical_json,
     digest,
-    event_problems,
 )
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
-from fedboard.common.privacy.releases.noise import noise_problems
+from fedboard.common.privacy.older_claims import older_findings
 from fedboard.common.privacy.releases.protection import protection_of
 from fedboard.common.privacy.shown import table_html
 
@@ -42,7 +44,6 @@ _OLDEST = 2
 """It does not even say whether there was a plan."""
 _SINCE = {"planned": _PLANNED, "commitment": _FORMAT}
 """Fields that not every format has, and the first that has them."""
-_Numbers: TypeAlias = Composition | Implied | CurvePoint
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
@@ -52,8 +53,8 @@ _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
 class Certificate:
     """Public statement that comes with a board; made by ``certify``, checked by ``verify``.
 
-    Guarantee: ``verify`` needs nothing but the certificate itself and the base install; where Laplace noise or
-    Poisson participation is among the releases, dp-accounting too.
+    Guarantee: ``verify`` needs nothing but the certificate itself and the base install; where the plan counts on
+    Poisson participation, dp-accounting too.
     Not guaranteed: that the releases listed are all that was published, or that the code ran as stated; that
     is what the assumptions and the trust sentences are about.
     """
@@ -151,7 +152,7 @@ class Certificate:
         Returns:
             One finding per check, passed or not. The certificate holds if all passed.
         """
-        findings = [*_claim_findings(self.claim), *_release_findings(self.releases, claim=self.claim)]
+        findings = [*claim_findings(self.claim), *release_findings(self.releases, claim=self.claim)]
         if self.format < _FORMAT or all(finding.passed for finding in findings):
             findings += _commitment_findings(self, plan)
         if all(finding.passed for finding in findings):
@@ -227,7 +228,7 @@ def certify(
     """
     releases = tuple(dict(event) for event in events)
     if claim is not None:
-        _require([*_claim_findings(claim), *_release_findings(releases, claim=claim)])
+        _require([*claim_findings(claim), *release_findings(releases, claim=claim)])
     problems = commitment.problems()
     if problems:
         raise PrivacyError(f"this cannot be certified: commitment: {'; '.join(problems)}")
@@ -265,41 +266,6 @@ def _require(findings: Iterable[Finding]) -> None:
         raise PrivacyError(f"this cannot be certified: {'; '.join(failed)}")
 
 
-def _claim_findings(claim: Guarantee) -> list[Finding]:
-    known = tuple(Adjacency)
-    checks = {
-        "claimed epsilon": (
-            0 <= claim.epsilon < math.inf,
-            f"must be a finite number >= 0, is {claim.epsilon}",
-        ),
-        "claimed delta": (0 < claim.delta < 1, f"must be in (0, 1), is {claim.delta}"),
-        "claimed adjacency": (
-            claim.adjacency in known,
-            f"must be one of {', '.join(known)}, is {claim.adjacency}",
-        ),
-        "claimed unit": (claim.unit == "user", f"must be user, is {claim.unit}"),
-    }
-    return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
-
-
-def _release_findings(releases: Sequence[Event], *, claim: Guarantee) -> list[Finding]:
-    findings = [_release_finding(event, claim=claim) for event in releases]
-    problems = round_problems(releases)
-    detail = "; ".join(problems) or "the releases of each round state the same participation"
-    return [*findings, Finding(check="rounds", passed=not problems, detail=detail)]
-
-
-def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
-    problems = event_problems(event)
-    if event.get("adjacency") != claim.adjacency:
-        problems.append(f"adjacency is {event.get('adjacency')!r}, the claim's is {claim.adjacency!r}")
-    problems += noise_problems(event)
-    detail = (
-        "; ".join(problems) or f"noise multiplier {event['noise_multiplier']!r} follows from bound and noise"
-    )
-    return Finding(check=f"release {event.get('name')!r}", passed=not problems, detail=detail)
-
-
 def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Finding]:
     """Whether what is claimed was fixed before the first release."""
     held, claim = certificate.commitment, certificate.claim
@@ -330,30 +296,12 @@ def _number_findings(certificate: Certificate) -> list[Finding]:
         else f"but without a plan only the budget is proven, which is {needed!r} at delta {claim.delta!r}"
     )
     covered = needed <= claim.epsilon * (1 + tolerance)
-    findings = _same_numbers("", certificate.composition, expected.composition, tolerance)
+    findings = same_numbers("", certificate.composition, expected.composition, tolerance)
     findings.append(Finding(check="claim", passed=covered, detail=detail))
-    findings += _same_numbers("", certificate.implied, expected.implied, tolerance)
+    findings += same_numbers("", certificate.implied, expected.implied, tolerance)
     if certificate.population is not None:
         findings += certificate.population.findings(certificate.releases, adjacency=claim.adjacency)
-    return [*findings, *_curve_findings(certificate, expected, tolerance)]
-
-
-def _curve_findings(certificate: Certificate, expected: Numbers, tolerance: float) -> list[Finding]:
-    complete = len(expected.curve) == len(certificate.curve)
-    findings = [Finding(check="curve", passed=complete, detail=f"{len(expected.curve)} points are required")]
-    for point, right in zip(certificate.curve, expected.curve, strict=False):
-        findings += _same_numbers(f"curve at {right.delta:g}: ", point, right, tolerance)
-    return findings
-
-
-def _same_numbers(where: str, stated: _Numbers, expected: _Numbers, tolerance: float) -> list[Finding]:
-    findings = []
-    for name, right in asdict(expected).items():
-        value = getattr(stated, name)
-        passed = math.isclose(value, right, rel_tol=tolerance)
-        detail = f"stated {value!r}, recomputed {right!r}"
-        findings.append(Finding(check=f"{where}{name}", passed=passed, detail=detail))
-    return findings
+    return [*findings, *curve_findings(certificate.curve, expected.curve, tolerance)]
 
 
 def _record_findings(certificate: Certificate) -> list[Finding]:

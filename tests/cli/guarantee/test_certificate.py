@@ -12,7 +12,7 @@ from click.testing import Result
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.board import Board
-from fedboard.common.certificate import certify
+from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
@@ -83,6 +83,28 @@ def test_what_does_not_hold_is_not_private_either_and_no_flag_accepts_it(
 
     assert result.exit_code == ExitCode.FAILED
     assert json.loads(result.stdout)["private"] is False
+
+
+@pytest.mark.parametrize("participation", ["full", "poisson:0.5"])
+def test_a_run_that_is_stopped_on_the_way_claims_its_whole_plan_and_verifies(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, participation: str
+) -> None:
+    run = tmp_path / "run"
+    flags = ("--noise", "secure", "--no-baselines", "--participation")
+    done = fedboard("simulate", *tiny, *flags, participation, "--out", run)
+    assert done.exit_code == 0, done.stderr
+    boards = sorted((run / "boards").glob("*.board"))
+    whole = Certificate.from_json((run / "certificate.json").read_bytes()).claim
+    (run / "certificate.json").unlink()
+
+    while len(boards) > 1:
+        boards.pop().unlink()
+        stopped = Certificate.from_dict(dict(Board.load(boards[-1]).certificate or {}))
+        verified = fedboard("certificate", "verify", run, "--json")
+        assert json.loads(verified.stdout)["failed"] == []
+        assert stopped.claim == whole
+        assert stopped.commitment is not None
+        assert len(stopped.releases) < len(stopped.commitment.plan or {})
 
 
 def test_one_seeded_release_among_secret_ones_makes_the_whole_a_simulation(

@@ -1,0 +1,77 @@
+"""Checks of what a certificate states, number by number: claim, releases, curve."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TypeAlias
+
+from fedboard.common.privacy.accounting.grouping import round_problems
+from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
+from fedboard.common.privacy.accounting.rating_level import Implied
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.events import Event, event_problems
+from fedboard.common.privacy.releases.noise import noise_problems
+
+_Numbers: TypeAlias = Composition | Implied | CurvePoint
+
+
+def claim_findings(claim: Guarantee) -> list[Finding]:
+    """Whether a claim, which may state anything, is a guarantee that this package knows."""
+    known = tuple(Adjacency)
+    checks = {
+        "claimed epsilon": (
+            0 <= claim.epsilon < math.inf,
+            f"must be a finite number >= 0, is {claim.epsilon}",
+        ),
+        "claimed delta": (0 < claim.delta < 1, f"must be in (0, 1), is {claim.delta}"),
+        "claimed adjacency": (
+            claim.adjacency in known,
+            f"must be one of {', '.join(known)}, is {claim.adjacency}",
+        ),
+        "claimed unit": (claim.unit == "user", f"must be user, is {claim.unit}"),
+    }
+    return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
+
+
+def release_findings(releases: Sequence[Event], *, claim: Guarantee) -> list[Finding]:
+    """Whether each release follows from its bound and noise, and is of the claim's adjacency."""
+    findings = [_release_finding(event, claim=claim) for event in releases]
+    problems = round_problems(releases)
+    detail = "; ".join(problems) or "the releases of each round state the same participation"
+    return [*findings, Finding(check="rounds", passed=not problems, detail=detail)]
+
+
+def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
+    problems = event_problems(event)
+    if event.get("adjacency") != claim.adjacency:
+        problems.append(f"adjacency is {event.get('adjacency')!r}, the claim's is {claim.adjacency!r}")
+    problems += noise_problems(event)
+    detail = (
+        "; ".join(problems) or f"noise multiplier {event['noise_multiplier']!r} follows from bound and noise"
+    )
+    return Finding(check=f"release {event.get('name')!r}", passed=not problems, detail=detail)
+
+
+def curve_findings(
+    stated: Sequence[CurvePoint], expected: Sequence[CurvePoint], tolerance: float
+) -> list[Finding]:
+    """Whether a curve has every point, and each as it is recomputed."""
+    complete = len(expected) == len(stated)
+    findings = [Finding(check="curve", passed=complete, detail=f"{len(expected)} points are required")]
+    for point, right in zip(stated, expected, strict=False):
+        findings += same_numbers(f"curve at {right.delta:g}: ", point, right, tolerance)
+    return findings
+
+
+def same_numbers(where: str, stated: _Numbers, expected: _Numbers, tolerance: float) -> list[Finding]:
+    """Whether each field is what is recomputed, to a relative tolerance."""
+    findings = []
+    for name, right in asdict(expected).items():
+        value = getattr(stated, name)
+        passed = math.isclose(value, right, rel_tol=tolerance)
+        detail = f"stated {value!r}, recomputed {right!r}"
+        findings.append(Finding(check=f"{where}{name}", passed=passed, detail=detail))
+    return findings
+
+
+__all__ = ["claim_findings", "curve_findings", "release_findings", "same_numbers"]
