@@ -14,11 +14,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedboard.common.certificate_dates import require_current
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import write_new
 
 _ALWAYS = ("localhost", "127.0.0.1")
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
+_NEW_SERVER = "make a new one with: fedboard keys server"
 _CLOCKS_APART = timedelta(days=1)
 
 
@@ -81,7 +83,7 @@ def require_pair(certificate: Path, key: Path) -> None:
     """Check that a server can use a certificate and its key.
 
     Raises:
-        InputError: one cannot be read, is none, or they do not belong together.
+        InputError: one cannot be read, is none, the certificate has expired, or they do not belong together.
     """
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
@@ -98,6 +100,13 @@ def require_pair(certificate: Path, key: Path) -> None:
         raise InputError(
             f"{certificate} and {key}: certificate and private key cannot both be read ({error.strerror})"
         ) from error
+    require_current(_first(certificate.read_bytes()), certificate, remedy=_NEW_SERVER)
+
+
+def _first(chain: bytes) -> bytes:
+    """The server's own certificate, which comes first in its chain."""
+    end = b"-----END CERTIFICATE-----"
+    return chain.partition(end)[0] + end + b"\n"
 
 
 def _builder(
@@ -160,6 +169,11 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
         raise InputError(f"{certificate} and {key}: not a certificate and its key in PEM form") from error
     if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != issuer.public_key():
         raise InputError(f"{key} is not the key of {certificate}")
+    require_current(
+        certificate.read_bytes(),
+        certificate,
+        remedy="make a new authority with: fedboard keys authority, and give it to every device",
+    )
     return issuer, private
 
 

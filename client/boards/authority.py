@@ -3,8 +3,11 @@
 import ssl
 from pathlib import Path
 
+from fedboard.common.certificate_dates import require_current
 from fedboard.common.errors import InputError
 
+OUT_OF_DATE = ("certificate has expired", "certificate is not yet valid")
+"""What OpenSSL and BoringSSL say of a certificate that would be trusted on another day."""
 _WANTED = "--authority and ca_certificate name the certificate of an authority in PEM form"
 
 
@@ -18,7 +21,7 @@ def read_authority(path: Path) -> str:
         Its text.
 
     Raises:
-        InputError: no certificate can be read there.
+        InputError: no certificate can be read there, or it has expired.
     """
     try:
         content = path.read_text(encoding="ascii")
@@ -27,7 +30,8 @@ def read_authority(path: Path) -> str:
         raise InputError(f"{path}: {_WANTED}; this file is none") from error
     except OSError as error:
         raise InputError(f"{path}: {_WANTED}; this file cannot be read ({error.strerror})") from error
+    require_current(content.encode("ascii"), path, remedy="ask whoever runs the server for its new authority")
     return content
 
 
-__all__ = ["read_authority"]
+__all__ = ["OUT_OF_DATE", "read_authority"]

@@ -19,7 +19,7 @@ from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection, is_as_stated
 
-_UNCHECKED = PASSING | {FeedCode.UNTRUSTED}
+_UNCHECKED = PASSING | {FeedCode.UNTRUSTED, FeedCode.EXPIRED}
 """What says nothing about the boards."""
 _Got = TypeVar("_Got")
 

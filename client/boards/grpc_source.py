@@ -6,7 +6,7 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.authority import read_authority
+from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
 from fedboard.common.board_service.manifest import BoardFile, Manifest, SignedManifest
@@ -109,8 +109,10 @@ def _grpc_failures() -> Iterator[None]:
 
 
 def _code(error: grpc.RpcError) -> FeedCode:
-    unavailable = error.code() is grpc.StatusCode.UNAVAILABLE
-    if unavailable and any(sign in (error.details() or "").lower() for sign in _NOT_VOUCHED_FOR):
+    details = (error.details() or "").lower() if error.code() is grpc.StatusCode.UNAVAILABLE else ""
+    if any(sign in details for sign in OUT_OF_DATE):
+        return FeedCode.EXPIRED
+    if any(sign in details for sign in _NOT_VOUCHED_FOR):
         return FeedCode.UNTRUSTED
     return _CODES.get(error.code(), FeedCode.UNREACHABLE)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from fedboard.client.boards.authority import read_authority
+from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.common.addresses import is_address, parse_address
 from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
 from fedboard.common.board_service.manifest import MAX_MANIFEST_BYTES, BoardFile, Manifest, SignedManifest
@@ -173,8 +173,14 @@ def _http_failures() -> Iterator[None]:
             raise FeedRefusedError(codes.get(error.code, FeedCode.UNREACHABLE)) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        untrusted = isinstance(reason, ssl.SSLCertVerificationError)
-        raise FeedRefusedError(FeedCode.UNTRUSTED if untrusted else FeedCode.UNREACHABLE) from error
+        raise FeedRefusedError(_why_unreached(reason)) from error
+
+
+def _why_unreached(reason: object) -> FeedCode:
+    if not isinstance(reason, ssl.SSLCertVerificationError):
+        return FeedCode.UNREACHABLE
+    out_of_date = reason.verify_message.rstrip(".") in OUT_OF_DATE
+    return FeedCode.EXPIRED if out_of_date else FeedCode.UNTRUSTED
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedboard.client.answering.asker import LARGEST_QUESTION
-from fedboard.client.boards.authority import read_authority
+from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
 from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
@@ -51,6 +51,8 @@ class Trouble(StrEnum):
 
     UNREACHABLE = "unreachable"
     """Nobody answers at the address, or somebody without a certificate of the authority."""
+    EXPIRED = "certificate-expired"
+    """The server's certificate has expired, or is not valid yet: of this machine's clock or of that one's."""
     NOT_ADMITTED = "not-admitted"
     """The key is not registered, or the clocks are minutes apart."""
     TAKEN = "taken"
@@ -179,7 +181,7 @@ class WarmNode:
                     if found is not trouble:
                         _log.warning("no work from %s: %s", self.settings.server, found)
                     admitted, trouble = admitted and found is not Trouble.NOT_ADMITTED, found
-                    self._drop_unless(found is Trouble.UNREACHABLE)
+                    self._drop_unless(found in (Trouble.UNREACHABLE, Trouble.EXPIRED))
                     stop.wait(wait * random.uniform(*_JITTER))
                     wait = min(2 * wait, _LONGEST_WAIT)
         return self.tally
@@ -278,7 +280,7 @@ def answered(app: ClientCallable, message: Message, context: Context) -> Message
 
 def _trouble(error: Exception, *, admitted: bool) -> Trouble:
     if isinstance(error, httpx.TransportError):
-        return Trouble.UNREACHABLE
+        return Trouble.EXPIRED if any(sign in str(error) for sign in OUT_OF_DATE) else Trouble.UNREACHABLE
     if not isinstance(error, httpx.HTTPStatusError):
         return Trouble.REFUSED
     match error.response.status_code:

@@ -10,6 +10,7 @@ class FeedCode(StrEnum):
 
     UNREACHABLE = "unreachable"
     UNTRUSTED = "untrusted"
+    EXPIRED = "expired"
     RATE_LIMITED = "rate-limited"
     NOT_FOUND = "not-found"
     MALFORMED = "malformed"
@@ -29,6 +30,10 @@ _SENTENCES = {
     FeedCode.UNTRUSTED: (
         "no authority that is trusted here vouches for the certificate of the board service; "
         "name its own with --authority, or as ca_certificate in [board] of device.toml"
+    ),
+    FeedCode.EXPIRED: (
+        "the TLS certificate of the board service has expired, or is not valid yet; whoever runs it makes a new "
+        "one (fedboard keys server), or the clock of this machine is wrong"
     ),
     FeedCode.RATE_LIMITED: "the board service is busy and asks to come back later",
     FeedCode.NOT_FOUND: "there is no such board, or not in this encoding",

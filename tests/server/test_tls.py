@@ -4,11 +4,14 @@ import socket
 import ssl
 import stat
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from fedboard.client.boards.authority import read_authority
 from fedboard.common.errors import InputError
+from fedboard.server import tls
 from fedboard.server.tls import make_authority, make_server_certificate
 
 
@@ -85,3 +88,55 @@ def test_a_certificate_needs_the_authority_and_its_own_key(tmp_path: Path) -> No
         make_server_certificate(
             **target, authority=tmp_path / "absent", authority_key=ours / "authority.key", names=()
         )
+
+
+def out_of_date(folder: Path, monkeypatch: pytest.MonkeyPatch, *, days: int, since: int) -> None:
+    """An authority and a server's certificate, both valid in another time."""
+    monkeypatch.setattr(tls, "_AUTHORITY_DAYS", days)
+    monkeypatch.setattr(tls, "_SERVER_DAYS", days)
+    monkeypatch.setattr(tls, "_CLOCKS_APART", timedelta(days=since))
+    tls.make_authority(folder / "ca.pem", folder / "ca.key", name="old")
+    with monkeypatch.context() as patched:
+        patched.setattr(tls, "require_current", lambda *_, **__: None)
+        tls.make_server_certificate(
+            folder / "server.pem",
+            folder / "server.key",
+            authority=folder / "ca.pem",
+            authority_key=folder / "ca.key",
+            names=(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("days", "since", "told"), [(-1, 5, r"expired on \d{4}-\d\d-\d\d"), (400, -3, "is not valid before")]
+)
+def test_a_certificate_that_is_out_of_date_is_said_to_be_so_at_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, since: int, told: str
+) -> None:
+    out_of_date(tmp_path, monkeypatch, days=days, since=since)
+
+    with pytest.raises(InputError, match=rf"server\.pem: this certificate {told}.*fedboard keys server"):
+        tls.require_pair(tmp_path / "server.pem", tmp_path / "server.key")
+    with pytest.raises(InputError, match=rf"ca\.pem: this certificate {told}"):
+        read_authority(tmp_path / "ca.pem")
+    with pytest.raises(InputError, match=rf"ca\.pem: this certificate {told}"):
+        tls.make_server_certificate(
+            tmp_path / "b.pem",
+            tmp_path / "b.key",
+            authority=tmp_path / "ca.pem",
+            authority_key=tmp_path / "ca.key",
+            names=(),
+        )
+
+
+def test_one_current_authority_among_old_ones_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out_of_date(tmp_path, monkeypatch, days=-1, since=5)
+    old = (tmp_path / "ca.pem").read_text()
+    monkeypatch.undo()
+    tls.make_authority(tmp_path / "new.pem", tmp_path / "new.key", name="new")
+    both = tmp_path / "both.pem"
+    both.write_text(old + (tmp_path / "new.pem").read_text())
+
+    assert read_authority(both) == both.read_text()

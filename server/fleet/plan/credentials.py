@@ -7,6 +7,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from fedboard.common.certificate_dates import require_current
 from fedboard.common.errors import InputError
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import SigningKey
@@ -25,7 +26,11 @@ def require_credentials(settings: FleetSettings) -> None:
     network = settings.network
     server = _server_side(network)
     authority = network.authority
-    _content("network.authority", authority, "authority")
+    require_current(
+        _content("network.authority", authority, "authority"),
+        authority,
+        remedy="make a new authority with: fedboard keys authority, and give it to every device",
+    )
     try:
         client = ssl.create_default_context(cafile=str(authority))
     except ssl.SSLError as error:
@@ -54,6 +59,7 @@ def _server_side(network: NetworkSection) -> ssl.SSLContext:
             f"network.certificate: {network.certificate} is no certificate in PEM form; "
             "it is the server.pem of fedboard keys server"
         ) from error
+    require_current(content, network.certificate, remedy="make a new one with: fedboard keys server")
     content = _content("network.key", network.key, "server")
     try:
         load_pem_private_key(content, password=None)

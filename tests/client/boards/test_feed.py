@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
+from fedboard.server import tls
+from fedboard.server.board_service import service
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.service import RunningService, ServiceSettings, start_board_service
@@ -546,6 +549,32 @@ def test_a_certificate_that_nobody_vouches_for_is_told_at_once(mirror, key, cach
             assert feed_of(source, key, cache).fetch().manifest.version == 4
 
     assert waits == []
+
+
+@pytest.mark.parametrize("kind", ["grpcs", "https"])
+@pytest.mark.parametrize(("days", "since"), [(-1, 5), (400, -3)], ids=["expired", "not yet valid"])
+def test_a_certificate_that_is_out_of_date_is_said_to_be_so(
+    tmp_path, mirror, key, cache, certificates, kind, days, since, monkeypatch
+):
+    """Of a service that was started while it was valid."""
+    folder = tmp_path / "out of date"
+    monkeypatch.setattr(tls, "_SERVER_DAYS", days)
+    monkeypatch.setattr(tls, "_CLOCKS_APART", timedelta(days=since))
+    make_server_certificate(
+        folder / "server.pem",
+        folder / "server.key",
+        authority=certificates / "ours.pem",
+        authority_key=certificates / "ours.key",
+        names=(),
+    )
+    monkeypatch.setattr(service, "require_pair", lambda certificate, key: None)
+    with (
+        over_tls(kind, mirror, folder) as place,
+        closing(open_source(place, authority=certificates / "ours.pem", seconds=5)) as source,
+    ):
+        assert code_of(feed_of(source, key, cache).fetch) is FeedCode.EXPIRED
+        with pytest.raises(FeedRefusedError, match="expired"):
+            list(check_source(source, key.public, max_bytes=1 << 30))
 
 
 @pytest.mark.parametrize("place", ["grpcs://127.0.0.1:1", "https://127.0.0.1:1"])

@@ -1,20 +1,26 @@
 """The warm node: what it takes from Flower is there, and what it says of a failure is a code."""
 
+import contextlib
 import importlib
 import logging
+import socket
+import ssl
 import threading
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 
+import httpx
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedboard.client.fleet.node import APP_FAILED, NodeSettings, Tally, WarmNode, answered
+from fedboard.client.fleet.node import APP_FAILED, NodeSettings, Tally, Trouble, WarmNode, _trouble, answered
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import make_node_key
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server import tls
 from fedboard.server.tls import make_authority
 
 TAKEN_FROM_FLOWER = (
@@ -188,3 +194,32 @@ def test_a_server_that_is_slow_is_asked_for_work_less_often(settings: NodeSettin
     assert node._pause(0.001) == settings.poll_seconds
     assert node._pause(1.0) == 4.0
     assert node._pause(1000.0) == 10.0  # and not for ever
+
+
+def test_a_server_whose_certificate_has_expired_is_not_merely_unreachable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_authority(tmp_path / "ca.pem", tmp_path / "ca.key", name="films")
+    monkeypatch.setattr(tls, "_SERVER_DAYS", -1)
+    monkeypatch.setattr(tls, "_CLOCKS_APART", timedelta(days=5))
+    pair = (tmp_path / "server.pem", tmp_path / "server.key")
+    tls.make_server_certificate(
+        *pair, authority=tmp_path / "ca.pem", authority_key=tmp_path / "ca.key", names=()
+    )
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(*pair)
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        greeting = threading.Thread(target=greet_once, args=(listening, shown))
+        greeting.start()
+        with pytest.raises(httpx.TransportError) as failed, httpx.Client(verify=trusted) as client:
+            client.get(f"https://127.0.0.1:{listening.getsockname()[1]}/")
+        greeting.join()
+
+    assert _trouble(failed.value, admitted=False) is Trouble.EXPIRED
+
+
+def greet_once(listening: socket.socket, shown: ssl.SSLContext) -> None:
+    with contextlib.suppress(OSError), listening.accept()[0] as accepted:
+        shown.wrap_socket(accepted, server_side=True).close()

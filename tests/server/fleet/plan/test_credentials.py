@@ -1,6 +1,7 @@
 """Certificate, key, authority and signing key are checked together, each mistake with a sentence of its own."""
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedboard.common.errors import InputError
+from fedboard.server import tls
 from fedboard.server.fleet.plan.credentials import require_credentials
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.deployed import Fleet
@@ -101,3 +103,22 @@ def test_a_signing_key_of_another_kind_is_refused(fleet: Fleet) -> None:
 
     assert told.startswith("board.signing_key: ")
     assert "boards are signed with Ed25519" in told
+
+
+def test_a_certificate_that_has_expired_is_said_to_be_so(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = fleet.settings.network
+    for place in (network.certificate, network.key):
+        place.unlink()
+    monkeypatch.setattr(tls, "_SERVER_DAYS", -1)
+    monkeypatch.setattr(tls, "_CLOCKS_APART", timedelta(days=5))
+    make_server_certificate(
+        network.certificate,
+        network.key,
+        authority=network.authority,
+        authority_key=network.authority.with_suffix(".key"),
+        names=(),
+    )
+
+    assert "this certificate expired on" in refusal(fleet)

@@ -1,0 +1,43 @@
+"""Whether X.509 certificates are valid today: "not trusted" alone sends people looking in the wrong place."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from fedboard.common.errors import InputError
+
+
+def require_current(content: bytes, place: Path, *, remedy: str, now: datetime | None = None) -> None:
+    """Refuse certificates of which none is valid today.
+
+    Args:
+        content: one or several in PEM form; what is none of the kind is not looked at here.
+        place: where they are from, for the message.
+        remedy: what to do.
+        now: None for the present.
+
+    Raises:
+        InputError: the last one has expired, or is not valid yet; says since or from when.
+    """
+    try:
+        found = x509.load_pem_x509_certificates(content)
+    except ValueError:
+        return
+    problem = _problem(found, now or datetime.now(UTC))
+    if problem is not None:
+        raise InputError(f"{place}: this certificate {problem}; {remedy}")
+
+
+def _problem(certificates: Sequence[x509.Certificate], now: datetime) -> str | None:
+    if any(held.not_valid_before_utc <= now <= held.not_valid_after_utc for held in certificates):
+        return None
+    ended = [held.not_valid_after_utc for held in certificates if held.not_valid_after_utc < now]
+    if ended:
+        return f"expired on {max(ended):%Y-%m-%d %H:%M} UTC"
+    begins = min(held.not_valid_before_utc for held in certificates)
+    return f"is not valid before {begins:%Y-%m-%d %H:%M} UTC; is the clock of this machine right?"
+
+
+__all__ = ["require_current"]
