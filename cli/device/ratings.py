@@ -93,16 +93,20 @@ def import_ratings(file: Path, device: Path, store: Path | None, place: Path | N
 @click.argument("rating", type=float, default=1.0)
 @_of_store
 def add(item: str, rating: float, device: Path, store: Path | None, place: Path | None) -> None:
-    """Add or change the rating of one ITEM, by id, or by title where there is a board.
+    """Add or change the rating of one ITEM, by id or by title.
 
-    For implicit feedback RATING may be left out.
+    A title that is typed before there is a board is kept, and found once there is one. For implicit feedback RATING
+    may be left out.
     """
     from fedboard.client.ratings.store import OwnRating
 
     board = _board(device, store, place)
     own = OwnRating(item=_item(item, board), rating=_on_range(rating, board))
     with _open(device, store) as opened:
-        new = opened.put([own])
+        kept = _kept_as(own.item, [entry.item for entry in opened.ratings()], board)
+        new = opened.put([own]) and kept == own.item
+        if kept != own.item:  # she rated it by its title before there was a board
+            opened.remove(kept)
     click.echo(f"{'added' if new else 'changed'}: {_named(own.item, board)}  {own.rating:g}")
 
 
@@ -113,8 +117,7 @@ def remove(item: str, device: Path, store: Path | None, place: Path | None) -> N
     """Delete the rating of one ITEM, and the answers made from it that are kept to be sent again."""
     board = _board(device, store, place)
     with _open(device, store) as opened:
-        known = {own.item for own in opened.ratings()}
-        found = item if item in known else _item(item, board)
+        found = _kept_as(item, [own.item for own in opened.ratings()], board)
         opened.remove(found)
     _forget_answers(device, store)
     click.echo(f"removed: {_named(found, board)}")
@@ -132,8 +135,8 @@ def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | 
     if as_json:
         click.echo(json.dumps({"ratings": [asdict(own) for own in found]}, ensure_ascii=False))
         return
-    titles = _titles(board)
-    rows = [(titles.get(own.item, ""), own.item, f"{own.rating:g}") for own in found]
+    about = _about([own.item for own in found], board)
+    rows = [(*about[own.item], f"{own.rating:g}") for own in found]
     click.echo(aligned(("title", "id", "rating"), rows, right=(2,)))
     left = "" if coverage is None else f"; the board can use {coverage.used} of them"
     click.echo(f"\n{len(found)} ratings{left}")
@@ -238,6 +241,30 @@ def _item(text: str, board: "Board | None") -> str:
     from fedboard.client.recommending.catalogue_search import ItemIndex
 
     return board.catalogue.item_ids[ItemIndex(board.catalogue).find_part(text)]
+
+
+def _kept_as(text: str, kept: list[str], board: "Board | None") -> str:
+    """How the store names the item that somebody means: as she wrote it then, by id or by title."""
+    if text in kept or board is None:
+        return text
+    from fedboard.client.ratings.placing import placed
+
+    ids, item_id = board.catalogue.item_ids, _item(text, board)
+    return next(
+        (item for item, number in placed(kept, board.catalogue).items() if ids[number] == item_id), item_id
+    )
+
+
+def _about(kept: list[str], board: "Board | None") -> dict[str, tuple[str, str]]:
+    """Title and id of each entry of the store, as far as the board knows them."""
+    if board is None:
+        return {item: ("", item) for item in kept}
+    from fedboard.client.ratings.placing import placed
+
+    ids, titles = board.catalogue.item_ids, _titles(board)
+    numbers = placed(kept, board.catalogue)
+    found = {item: ids[numbers[item]] if item in numbers else item for item in kept}
+    return {item: (titles.get(item_id, ""), item_id) for item, item_id in found.items()}
 
 
 def _on_range(rating: float, board: "Board | None") -> float:

@@ -1,6 +1,7 @@
 """One person's ratings in a file of her own: SQLite, readable by her account alone, erased when deleted.
 
-Ratings are kept by the publisher's item id, not by number, so that a new catalogue does not break them.
+Ratings are kept by the publisher's item id, not by number, so that a new catalogue does not break them. A title
+that was typed before there was a board is kept as it is, and found in the catalogue when one comes.
 
 Why these settings: with ``secure_delete`` what is deleted is overwritten with zeros in the file; with a rollback
 journal instead of a write-ahead log nothing old stays behind in a second file once a change is done. Not
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard.client.ratings.placing import placed as placed_items
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -219,10 +221,10 @@ class RatingStore:
 
     def _placed(self, board: Board) -> tuple[list[tuple[int, float]], Coverage]:
         """(Item number, rating) ascending, and what did not make it there."""
-        numbers = {item_id: number for number, item_id in enumerate(board.catalogue.item_ids)}
         low, high = rating_range_of(board) or (-math.inf, math.inf)
         implicit = math.isinf(high)
         own = self.ratings()
+        numbers = placed_items((rated.item for rated in own), board.catalogue)
         known = [(numbers[rated.item], rated.rating) for rated in own if rated.item in numbers]
         placed = sorted((number, 1.0 if implicit else r) for number, r in known if low <= r <= high)
         return placed, Coverage(

@@ -1,11 +1,13 @@
 """From what a person types to an item of the catalogue: by id, by title, by a part of the title."""
 
+import re
 from difflib import get_close_matches
 
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
 
 _MOST_NAMED = 5
+_YEAR = re.compile(r" \(\d{4}\)$")
 
 
 class ItemIndex:
@@ -16,8 +18,10 @@ class ItemIndex:
         self._catalogue = catalogue
         self._by_id = {item_id: number for number, item_id in enumerate(catalogue.item_ids)}
         self._by_title: dict[str, list[int]] = {}
+        self._without_year: dict[str, list[int]] = {}
         for number, title in enumerate(catalogue.titles or ()):
             self._by_title.setdefault(_plain(title), []).append(number)
+            self._without_year.setdefault(_YEAR.sub("", _plain(title)), []).append(number)
 
     def find(self, text: str) -> int:
         """The number of the item with this id or exactly this title; case does not matter in titles.
@@ -34,6 +38,15 @@ class ItemIndex:
         if found:
             raise InputError(f"{wanted!r} is the title of several items: {self._named(found)}; give the id")
         raise InputError(f"{wanted!r} is not in the board's catalogue{self._suggestion(wanted)}")
+
+    def titled(self, text: str) -> int | None:
+        """The number of the one item with this title, or with this title and a year behind it (``Heat (1995)``);
+        None where there is none, or several.
+        """
+        found = self._by_title.get(_plain(text), [])
+        if not found:
+            found = self._without_year.get(_plain(text), [])
+        return found[0] if len(found) == 1 else None
 
     def find_part(self, text: str) -> int:
         """Like ``find``, and where that finds nothing, the one item whose title contains the text.

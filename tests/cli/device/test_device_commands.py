@@ -219,3 +219,23 @@ def test_commands_name_what_is_missing(
     without = fedboard("recommend", "device.toml")
     assert without.exit_code == 2
     assert "this device has no board yet; get one with `fedboard board fetch`" in without.stderr
+
+
+def test_a_title_that_was_typed_before_any_board_is_listed_changed_and_removed_by_it(
+    fedboard: Command, device: Path, secret: Path
+) -> None:
+    board = newest(secret)
+    title = board.catalogue.titles[7]
+    other = board.catalogue.titles[9]
+    ok(fedboard("ratings", "add", title, "4"))
+    ok(fedboard("ratings", "add", other, "2"))
+    with_board(device, secret)
+
+    text = ok(fedboard("ratings", "list"))
+    assert f"{title}  {board.catalogue.item_ids[7]} " in text.replace("   ", "  ").replace("   ", "  ")
+    assert "the board can use 2 of them" in text
+    assert json.loads(ok(fedboard("recommend", "device.toml", "--json")))["recommendations"]
+    assert ok(fedboard("ratings", "add", title, "5")).startswith("changed: ")
+    assert listed(fedboard) == {board.catalogue.item_ids[7]: 5.0, other: 2.0}
+    ok(fedboard("ratings", "remove", board.catalogue.item_ids[9]))
+    assert listed(fedboard) == {board.catalogue.item_ids[7]: 5.0}

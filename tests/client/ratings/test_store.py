@@ -243,3 +243,29 @@ def test_a_store_that_is_cut_short_is_refused(store: RatingStore) -> None:
 
     with pytest.raises(StorageError):
         RatingStore.open(store.path).ratings()
+
+
+def test_titles_that_were_typed_before_any_board_are_found_when_one_comes(
+    store: RatingStore, make_board: Callable[..., Board]
+) -> None:
+    """By the full title in any case, with or without the year; what several items are called is on none."""
+    typed = {"heat (1995)": 5.0, "Alien": 4.0, "Ran (1985)": 3.0, "Ran": 3.0, "No Such Film": 2.0, "15": 1.0}
+    store.put([OwnRating(item=item, rating=rating) for item, rating in typed.items()])
+
+    own, coverage = store.cohort(make_board()), store.coverage(make_board())
+
+    assert dict(zip(own.items.tolist(), own.ratings.tolist(), strict=True)) == {0: 5.0, 4: 4.0, 5: 1.0}
+    assert (coverage.used, coverage.not_in_catalogue) == (3, 3)
+    assert store.cohort(make_board(titles=False)).items.tolist() == [5]
+
+
+def test_an_item_that_is_rated_by_id_and_by_title_counts_once_by_id(
+    store: RatingStore, make_board: Callable[..., Board]
+) -> None:
+    store.put(
+        [OwnRating(item=item, rating=r) for item, r in (("Heat", 1.0), ("HEAT (1995)", 2.0), ("10", 4.0))]
+    )
+
+    own = store.cohort(make_board())
+
+    assert (own.items.tolist(), own.ratings.tolist()) == ([0], [4.0])
