@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedboard.common.certificate_dates import require_current
 from fedboard.common.errors import InputError
 from fedboard.common.node_keys import write_new
+from fedboard.common.wire.certificate_dates import require_current
 
 _ALWAYS = ("localhost", "127.0.0.1")
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825

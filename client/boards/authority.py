@@ -3,8 +3,8 @@
 import ssl
 from pathlib import Path
 
-from fedboard.common.certificate_dates import require_current
 from fedboard.common.errors import InputError
+from fedboard.common.wire.certificate_dates import require_current
 
 OUT_OF_DATE = ("certificate has expired", "certificate is not yet valid")
 """What OpenSSL and BoringSSL say of a certificate that would be trusted on another day."""

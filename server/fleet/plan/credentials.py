@@ -7,8 +7,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fedboard.common.certificate_dates import require_current
 from fedboard.common.errors import InputError
+from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.fleet.plan.settings import FleetSettings, NetworkSection
