@@ -36,13 +36,14 @@ from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.older_claims import older_findings
 from fedboard.common.privacy.releases.protection import protection_of
 from fedboard.common.privacy.shown import table_html
+from fedboard.common.rounds_made import RoundsMade
 
 _FORMAT = 4
 _PLANNED = 3
 """An older format: it says whether there was a plan, but not which, and claims what had been spent by then."""
 _OLDEST = 2
 """It does not even say whether there was a plan."""
-_SINCE = {"planned": _PLANNED, "commitment": _FORMAT}
+_SINCE = {"planned": _PLANNED, "commitment": _FORMAT, "rounds": _FORMAT}
 """Fields that not every format has, and the first that has them."""
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
@@ -93,6 +94,8 @@ class Certificate:
     """What is claimed and why: the whole plan, or the budget that was kept to. None in older formats only."""
     population: PopulationTotal | None = None
     """What all runs on the same users cost together, where an account of them is kept."""
+    rounds: RoundsMade | None = None
+    """How many rounds were planned, made and lost by then; None where nobody counted."""
     format: int = _FORMAT
     """Version of this layout."""
     digest: str = ""
@@ -209,6 +212,7 @@ def certify(
     board_digest: str | None = None,
     ledger_head: str | None = None,
     population: PopulationTotal | None = None,
+    rounds: RoundsMade | None = None,
 ) -> Certificate:
     """Make the certificate of everything booked so far.
 
@@ -222,6 +226,7 @@ def certify(
         board_digest: digest of the board it belongs to.
         ledger_head: ``ledger.head``.
         population: ``ledger.population_total()``.
+        rounds: planned, made and lost.
 
     Raises:
         PrivacyError: the commitment does not support the claim, or does not allow the events.
@@ -252,6 +257,7 @@ def certify(
         planned=commitment.plan is not None,
         commitment=commitment,
         population=population,
+        rounds=rounds,
         statements=(),
     )
     certificate = replace(certificate, statements=_statements(certificate))
@@ -321,6 +327,10 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
             certificate.statements == _statements(certificate) or _says_nothing_proven(certificate),
             "must follow from the numbers",
         ),
+        "rounds made": (
+            certificate.rounds is None or certificate.rounds.consistent,
+            "made and lost must add to at most what was planned",
+        ),
         "digest": (unchanged, "must be the SHA-256 of all other fields"),
     }
     return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
@@ -348,6 +358,7 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
         *_composed(certificate),
         *implied_sentences(certificate.implied, claim.adjacency),
         *_of_population(certificate),
+        *(() if certificate.rounds is None else (certificate.rounds.sentence,)),
         f"Noise: {certificate.noise}." + ("" if _is_private(certificate) else _SIMULATED),
     )
 

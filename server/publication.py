@@ -8,6 +8,7 @@ from fedboard.common.certificate import Certificate, certify
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import Trust
+from fedboard.common.rounds_made import RoundsMade
 
 ASSUMPTIONS = (
     "The catalogue, the rating range and every hyper-parameter are public and were not chosen by looking at these "
@@ -59,7 +60,14 @@ class BoardStore:
         return self.load(versions[-1])
 
     def publish(
-        self, board: Board, ledger: Ledger, *, trust: Trust, dataset: str, assumptions: Sequence[str] = ()
+        self,
+        board: Board,
+        ledger: Ledger,
+        *,
+        trust: Trust,
+        dataset: str,
+        assumptions: Sequence[str] = (),
+        rounds: RoundsMade | None = None,
     ) -> Board:
         """Certify everything booked so far and write the board; durable on return.
 
@@ -69,11 +77,14 @@ class BoardStore:
             trust: who could see what.
             dataset: public description of the data.
             assumptions: what this run takes for granted beyond ``ASSUMPTIONS``; public facts only.
+            rounds: planned, made and lost by then.
 
         Raises:
             PrivacyError: the ledger does not support the budget's claim; nothing is written.
         """
-        certificate = certificate_for(board, ledger, trust=trust, dataset=dataset, assumptions=assumptions)
+        certificate = certificate_for(
+            board, ledger, trust=trust, dataset=dataset, assumptions=assumptions, rounds=rounds
+        )
         published = board.with_certificate(certificate.to_dict())
         published.save(self.path(board.version))
         return published
@@ -96,7 +107,13 @@ def require_same_history(board: Board, ledger: Ledger) -> None:
 
 
 def certificate_for(
-    board: Board, ledger: Ledger, *, trust: Trust, dataset: str, assumptions: Sequence[str] = ()
+    board: Board,
+    ledger: Ledger,
+    *,
+    trust: Trust,
+    dataset: str,
+    assumptions: Sequence[str] = (),
+    rounds: RoundsMade | None = None,
 ) -> Certificate:
     """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
     return certify(
@@ -108,6 +125,7 @@ def certificate_for(
         board_digest=board.digest,
         ledger_head=ledger.head,
         population=ledger.population_total(),
+        rounds=rounds,
     )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import FullParticipation, Participation
 from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
+from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.task import Task
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, book_lost, lost_round, run_round
@@ -68,7 +70,7 @@ class Training:
             PrivacyError: the ledger is not the one that paid for them.
         """
         if not self.store.versions():
-            return self._publish(first_board)
+            return self._publish(first_board, RoundsMade(planned=len(self.task.plan()), made=0, lost=0))
         board = self.store.latest()
         settings = json.loads(json.dumps(dict(self.task.config)))
         if board.config != settings or board.catalogue != first_board.catalogue:
@@ -89,7 +91,9 @@ class Training:
         while self.task.requests(board):
             began = time.monotonic()
             result = self._round(board)
-            board = self._publish(result.board)
+            before = Certificate.from_dict(dict(board.certificate or {})).rounds
+            rounds = None if before is None else before.after(lost=not result.requests)
+            board = self._publish(result.board, rounds)
             yield FinishedRound(
                 board=board,
                 releases=tuple(request.name for request in result.requests),
@@ -100,10 +104,15 @@ class Training:
             )
         self.ledger.finish()
 
-    def _publish(self, board: Board) -> Board:
+    def _publish(self, board: Board, rounds: RoundsMade | None) -> Board:
         self._require_booked(board)
         return self.store.publish(
-            board, self.ledger, trust=self.trust, dataset=self.dataset, assumptions=self.assumptions
+            board,
+            self.ledger,
+            trust=self.trust,
+            dataset=self.dataset,
+            assumptions=self.assumptions,
+            rounds=rounds,
         )
 
     def _require_booked(self, board: Board) -> None:
@@ -140,7 +149,7 @@ class Training:
                 raise  # nobody gave anything: whoever goes on begins this round
             first = (
                 board.version == 0
-            )  # nothing can be learnt without it, so whoever resumes asks again, if that is safe
+            )  # without it nothing is learnt: whoever resumes asks again, if that is safe
             if first and not lost.given:
                 raise
             book_lost(

@@ -421,3 +421,41 @@ def test_a_job_that_cannot_run_asks_nobody(tmp_path: Path, wrong: dict[str, Any]
     with grid.running(), pytest.raises(FedboardError, match=says):
         run_job(grid, fleet.job)
     assert grid.asked == [0] * N_NODES
+
+
+def test_certificates_count_the_rounds_that_were_planned_made_and_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    Fleet(folder, tampers=below_the_quorum_in(1), settings={"quorum": 3}).run()
+
+    store = BoardStore(folder / "boards")
+    certificates = [Certificate.from_dict(dict(store.load(n).certificate or {})) for n in store.versions()]
+    counted = [certificate.rounds for certificate in certificates if certificate.rounds is not None]
+    assert [(one.planned, one.made, one.lost) for one in counted] == [
+        (3, 0, 0),
+        (3, 1, 0),
+        (3, 1, 1),
+        (3, 2, 1),
+    ]
+    assert all(certificate.holds for certificate in certificates)
+    assert "Of 3 planned rounds 2 were made, 1 lost with their budget" in " ".join(
+        certificates[-1].statements
+    )
+
+
+def test_a_server_that_starts_again_goes_on_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    revive = killed_before_publishing(3, monkeypatch)
+    with pytest.raises(KilledError):
+        Fleet(folder, tampers=below_the_quorum_in(1), settings={"quorum": 3, "noise": "secure"}).run()
+    revive()
+
+    outcome = Fleet(folder, settings={"quorum": 3, "noise": "secure"}).run()
+
+    rounds = Certificate.from_dict(dict(outcome.board.certificate or {})).rounds
+    assert rounds is not None
+    assert (rounds.planned, rounds.made, rounds.lost) == (
+        3,
+        1,
+        2,
+    )  # one below its quorum, one with the server
