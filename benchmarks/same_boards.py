@@ -140,9 +140,8 @@ def board_of(cell: Cell, place: Path) -> Board:
             "algorithm": cell.algorithm,
             "rating_range": [low, high],
             "settings": SETTINGS[cell.algorithm],
-            "seed": 3,
         },
-        privacy={"epsilon": 5.0, "delta": 1e-5, "noise": "seeded"},
+        privacy={"epsilon": 5.0, "delta": 1e-5, "noise": "seeded", "seed": 3},
         rounds={"quorum": 2, "deadline_seconds": 120.0, "poll_seconds": 0.1},
     )
     with deployed(place, make_fleet(place, plan)) as fleet:
