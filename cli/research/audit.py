@@ -14,6 +14,8 @@ from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan
+    from fedboard.simulations.audit.entrance import Entrance
+    from fedboard.simulations.audit.subject import Subject
     from fedboard.simulations.config import SimulationConfig
 
 _SYNTHETIC = {"n_users": 4_000, "n_items": 3_000, "mean_ratings_per_user": 40}
@@ -106,6 +108,20 @@ def _base(flags: Mapping[str, Any], *, controls: bool) -> dict[str, Any]:
     return {"data": {"source": "synthetic", "synthetic": synthetic}}
 
 
+def _entered(config: "SimulationConfig") -> "Entrance":
+    from fedboard.simulations.audit.entrance import Entrance
+    from fedboard.simulations.problem import load_data
+
+    return Entrance(config, load_data(config.data))
+
+
+def _subject(config: "SimulationConfig", entrance: "Entrance", noise: str) -> "Subject":
+    """The parts of the run on the honest users' file."""
+    from fedboard.simulations.audit.subject import subject_of
+
+    return subject_of(config, entrance.problem(entrance.honest), noise=noise)
+
+
 def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[str, Any]:
     return {
         "algorithm": config.algorithm,
@@ -127,21 +143,15 @@ def _audit(
     from fedboard.simulations.audit.broken.mutants import mutant_named
     from fedboard.simulations.audit.figures import write_audit_figure
     from fedboard.simulations.audit.record import audit_record
-    from fedboard.simulations.audit.subject import subject_of
     from fedboard.simulations.engine import WorkerPool
-    from fedboard.simulations.problem import load_problem
 
-    problem = load_problem(config)
-    subject = subject_of(config, problem, noise=about["noise_source"])
-    if about["broken"] is not None:
-        subject = mutant_named(about["broken"]).break_it(subject)
-    with WorkerPool(config.run.workers) as pool:
-        result = run_audit(
-            subject, problem.train, plan, rating_range=problem.rating_range, pool=pool, on_step=on_step
-        )
-    record = audit_record(
-        result, plan, {**about, "users": problem.train.n_users, "items": problem.train.n_items}
-    )
+    with _entered(config) as entrance, WorkerPool(config.run.workers) as pool:
+        subject = _subject(config, entrance, about["noise_source"])
+        if about["broken"] is not None:
+            subject = mutant_named(about["broken"]).break_it(subject)
+        result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
+        users = entrance.honest.ids.size
+    record = audit_record(result, plan, {**about, "users": int(users), "items": subject.catalogue.n_items})
     place = out or fresh(RUNS / f"audit-{config.algorithm}-eps{config.privacy.epsilon:g}")
     pictures = write_audit_figure(result, place)
     (place / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -155,16 +165,11 @@ def _controls(
     from fedboard.cli.research.audit_text import controls_text
     from fedboard.simulations.audit.controls import run_controls
     from fedboard.simulations.audit.record import controls_record
-    from fedboard.simulations.audit.subject import subject_of
     from fedboard.simulations.engine import WorkerPool
-    from fedboard.simulations.problem import load_problem
 
-    problem = load_problem(config)
-    subject = subject_of(config, problem, noise=about["noise_source"])
-    with WorkerPool(config.run.workers) as pool:
-        result = run_controls(
-            subject, problem.train, plan, rating_range=problem.rating_range, pool=pool, on_step=on_step
-        )
+    with _entered(config) as entrance, WorkerPool(config.run.workers) as pool:
+        subject = _subject(config, entrance, about["noise_source"])
+        result = run_controls(subject, entrance, plan, pool=pool, on_step=on_step)
     return controls_record(result, about), controls_text(result), bool(result.missed + result.false_alarms)
 
 

@@ -8,6 +8,7 @@ import click
 
 _PHASES = {
     "noise": "noise of every release, no users",
+    "file": "one user more or less in the file",
     "sensitivity": "hostile clients, no noise",
     "canaries": "canary games",
     "board": "board-only games",

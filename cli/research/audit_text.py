@@ -42,7 +42,7 @@ def _releases(result: "AuditResult") -> str:
             f"{line.bound.sharp:.4f}",
             f"{line.bound.split:.4f}",
         )
-        for line in (*result.game.releases, result.game.whole)
+        for line in (*result.releases, *result.game.parties, result.game.whole)
     ]
     headers = ("release", "noise / booked", "change / bound", "mu claimed", "mu shown", "mu by counting")
     return aligned(headers, rows, right=(1, 2, 3, 4, 5))

@@ -1,7 +1,7 @@
 """All parts of the audit in one go, and what to make of them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from fedboard.common.board import Board
@@ -10,18 +10,27 @@ from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games
-from fedboard.simulations.audit.attacks.forks import fork_test
+from fedboard.simulations.audit.attacks.canaries import enough_canaries
+from fedboard.simulations.audit.attacks.course import course_test, same_course
+from fedboard.simulations.audit.attacks.file_game import FileGame, file_games
+from fedboard.simulations.audit.attacks.forks import fork_test, stream_test
 from fedboard.simulations.audit.attacks.fuzz import FuzzResult, sensitivity_fuzz
-from fedboard.simulations.audit.attacks.game import GameResult, canary_game, enough_canaries
+from fedboard.simulations.audit.attacks.game import Devices, GameResult, canary_game
 from fedboard.simulations.audit.attacks.noise_check import NoiseResult, noise_test
-from fedboard.simulations.audit.findings import AuditFinding, Part
+from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases, small_releases
+from fedboard.simulations.audit.entrance import Entrance
+from fedboard.simulations.audit.findings import AuditFinding
+from fedboard.simulations.audit.measures.bounds import Line
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.verdicts import game_findings
 from fedboard.simulations.engine import Engine, WorkerPool
 
 CONFIDENCE = 0.95
 FAMILY_ERROR = 1e-3
-_STAGE_USERS = 500
+_STAGE_USERS, _OWN_CANARIES = 500, 1_000
+_CARRIED = 100
+"""Numbers of small releases where each run takes sessions of another protocol."""
 
 OnStep: TypeAlias = Callable[[str, int, int], None]
 """(phase, steps done, steps in all)."""
@@ -37,6 +46,10 @@ class Plan:
     repeat: int = 1
     """Canary games, with a seed each."""
     random_users: int = 20
+    small_numbers: int = ENOUGH
+    """Numbers of each small release to look at, over as many runs as it takes."""
+    file_games: int = 100
+    """Games of one user more or less in a file."""
     confidence: float = CONFIDENCE
     family_error: float = FAMILY_ERROR
 
@@ -53,9 +66,12 @@ class AuditResult:
     """Everything that an audit found."""
 
     noise: NoiseResult
+    file: FileGame
     fuzz: FuzzResult
     games: tuple[GameResult, ...]
     """One for each seed; the first is what the audit reports."""
+    ratings: GameResult
+    """One whose canaries send what their devices make of their ratings."""
     board: tuple[BoardGame, ...]
     findings: tuple[AuditFinding, ...]
 
@@ -65,6 +81,12 @@ class AuditResult:
         return self.games[0]
 
     @property
+    def releases(self) -> tuple[Line, ...]:
+        """All releases: those that take many runs, then those of the first game."""
+        in_one_run = {line.name for line in self.game.releases}
+        return (*(line for line in self.noise.small if line.name not in in_one_run), *self.game.releases)
+
+    @property
     def violated(self) -> bool:
         """Whether any check failed."""
         return any(not finding.passed for finding in self.findings)
@@ -72,55 +94,110 @@ class AuditResult:
 
 def audit(
     subject: Subject,
-    cohort: Cohort,
+    entrance: Entrance,
     plan: Plan,
     *,
-    rating_range: tuple[float, float],
     pool: WorkerPool,
     on_step: OnStep | None = None,
 ) -> AuditResult:
-    """Noise test, sensitivity fuzz, canary games and board-only games on one subject.
+    """Every part on one subject, each from a file of ratings on.
 
     Args:
         subject: the parts of the run.
-        cohort: honest users. Private.
+        entrance: makes rows of files; its honest users are the run's.
         plan: how much.
-        rating_range: public.
         pool: where jobs run; with two workers or more the noise test sees several processes.
         on_step: told as steps are done.
     """
     tell = on_step or (lambda phase, done, total: None)
-    with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
-        tell("noise", 0, 1)
-        noise = noise_test(subject, engine, seed=plan.seed, family_error=plan.family_error)
-        tell("sensitivity", 0, 1)
-        fuzz = fuzz_stages(subject, cohort, plan, rating_range=rating_range, pool=pool)
-        games = []
-        for number in range(plan.repeat):
-            tell("canaries", number, plan.repeat)
-            games.append(play_game(subject, engine, plan, seed=plan.seed + number))
-        tell("board", 0, 1)
-    board = board_games(subject, cohort, pool=pool, seed=plan.seed, family_error=plan.family_error)
+    cohort = entrance.honest_rows(subject.read).cohort
+    tell("noise", 0, 1)
+    noise = noise_part(subject, cohort, plan, pool=pool)
+    tell("file", 0, 1)
+    files = file_games(
+        subject,
+        entrance,
+        n_games=plan.file_games,
+        seed=plan.seed,
+        pool=pool,
+        family_error=plan.family_error,
+    )
+    tell("sensitivity", 0, 1)
+    fuzz = fuzz_stages(subject, cohort, plan, rating_range=entrance.rating_range, pool=pool)
+    games, one_of_many = [], replace(plan, family_error=plan.family_error / plan.repeat)
+    for number in range(plan.repeat):
+        tell("canaries", number, plan.repeat)
+        games.append(play_game(subject, entrance, one_of_many, seed=plan.seed + number, pool=pool))
+    ratings = play_game(subject, entrance, plan, seed=plan.seed, pool=pool, devices=Devices.OWN)
+    tell("board", 0, 1)
+    board = board_games(subject, entrance, pool=pool, seed=plan.seed, family_error=plan.family_error)
     tell("board", 1, 1)
-    secure = coins_of(subject.noise(plan.seed))
-    forks = fork_test(secure if secure.private else SecureNoise())
     findings = (
+        *files.findings,
+        same_course({"nobody": noise.course, "everybody": ratings.course}),
+        course_test(subject, cohort, seed=plan.seed, pool=pool),
         *noise.findings,
-        forks,
+        *stream_findings(subject, plan),
         *fuzz.findings,
-        *game_findings(games, plan),
+        *game_findings(
+            games, ratings, noise.small, confidence=plan.confidence, family_error=plan.family_error
+        ),
         *(game.finding for game in board),
     )
-    return AuditResult(noise=noise, fuzz=fuzz, games=tuple(games), board=board, findings=findings)
+    return AuditResult(
+        noise=noise,
+        file=files,
+        fuzz=fuzz,
+        games=tuple(games),
+        ratings=ratings,
+        board=board,
+        findings=findings,
+    )
 
 
-def play_game(subject: Subject, engine: Engine, plan: Plan, *, seed: int) -> GameResult:
-    """One canary game by this plan."""
+def noise_part(subject: Subject, cohort: Cohort, plan: Plan, *, pool: WorkerPool) -> NoiseResult:
+    """The noise test by this plan, small releases over many runs."""
+
+    def small(names: Collection[str]) -> SmallReleases:
+        return small_releases(
+            subject,
+            cohort,
+            names,
+            seed=plan.seed,
+            pool=pool,
+            enough=plan.small_numbers if subject.sessions is None else min(plan.small_numbers, _CARRIED),
+            confidence=plan.confidence,
+            family_error=plan.family_error,
+        )
+
+    with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
+        return noise_test(subject, engine, small, seed=plan.seed, family_error=plan.family_error)
+
+
+def stream_findings(subject: Subject, plan: Plan) -> tuple[AuditFinding, ...]:
+    """Whether the streams of the run's source repeat anything; where it is seeded, forks are of the secure one."""
+    source = coins_of(subject.noise(plan.seed))
+    return stream_test(source), fork_test(source if source.private else SecureNoise())
+
+
+def play_game(
+    subject: Subject,
+    entrance: Entrance,
+    plan: Plan,
+    *,
+    seed: int,
+    pool: WorkerPool,
+    devices: Devices = Devices.HOSTILE,
+) -> GameResult:
+    """One canary game by this plan; canaries whose own devices answer are a thousand at most."""
+    wanted = plan.canaries_for(subject)
     return canary_game(
         subject,
-        engine,
+        entrance,
         seed=seed,
-        n_canaries=plan.canaries_for(subject),
+        n_canaries=wanted if devices is Devices.HOSTILE else min(wanted, _OWN_CANARIES),
+        pool=pool,
+        devices=devices,
         confidence=plan.confidence,
         family_error=plan.family_error,
     )
@@ -150,50 +227,6 @@ def fuzz_stages(
     )
 
 
-def game_findings(games: list[GameResult], plan: Plan) -> tuple[AuditFinding, ...]:
-    """What the canary games say: the whole board at the plan's confidence, single releases family-wise.
-
-    A correct run is flagged with probability ``1 - confidence`` in each game, so of many games more must be
-    violated than chance would explain.
-    """
-    first = games[0]
-    violated = sum(game.violated for game in games)
-    allowed = 0 if len(games) == 1 else _by_chance(len(games), 1.0 - plan.confidence, plan.family_error)
-    lower, claimed = first.epsilon_lower_bound, first.claimed
-    told = f"epsilon at least {lower:.4g} shown, {claimed:.4g} claimed"
-    if len(games) > 1:
-        told += f"; {violated} of {len(games)} games above the claim, up to {allowed} by chance"
-    single = sorted({line.name for game in games for line in game.violated_releases})
-    dropped = sum(game.rejected for game in games)
-    return (
-        AuditFinding(
-            part=Part.CANARIES,
-            check="the whole board keeps its claim",
-            passed=violated <= allowed,
-            detail=told,
-        ),
-        AuditFinding(
-            part=Part.CANARIES,
-            check="each release keeps its claim",
-            passed=not single,
-            detail=f"broken by {', '.join(single)}" if single else f"{len(first.releases)} releases",
-        ),
-        AuditFinding(
-            part=Part.CANARIES,
-            check="canaries at the bound are accepted",
-            passed=dropped == 0,
-            detail=f"{dropped} of {len(games) * first.n_canaries} dropped by the aggregator",
-        ),
-    )
-
-
-def _by_chance(n_games: int, probability: float, error: float) -> int:
-    """The number of violations that chance exceeds with at most this probability."""
-    from scipy.special import bdtrc
-
-    return next(number for number in range(n_games + 1) if bdtrc(number, n_games, probability) <= error)
-
-
 __all__ = [
     "CONFIDENCE",
     "FAMILY_ERROR",
@@ -201,6 +234,7 @@ __all__ = [
     "Plan",
     "audit",
     "fuzz_stages",
-    "game_findings",
+    "noise_part",
     "play_game",
+    "stream_findings",
 ]

@@ -3,14 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fedboard.common.cohort import Cohort
+from fedboard.simulations.audit.attacks.course import same_course
+from fedboard.simulations.audit.attacks.file_game import file_games
 from fedboard.simulations.audit.attacks.game import GameResult
-from fedboard.simulations.audit.attacks.noise_check import noise_test
-from fedboard.simulations.audit.audit import OnStep, Plan, fuzz_stages, play_game
+from fedboard.simulations.audit.audit import (
+    OnStep,
+    Plan,
+    fuzz_stages,
+    noise_part,
+    play_game,
+    stream_findings,
+)
+from fedboard.simulations.audit.broken.helpers import honest_helper, silent_helper
 from fedboard.simulations.audit.broken.mutants import Mutant, mutants, null_subject
+from fedboard.simulations.audit.entrance import Entrance
 from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.subject import Subject
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.audit.verdicts import explained_finding, single_finding, uniform_findings
+from fedboard.simulations.engine import WorkerPool
+
+_FILE_GAMES, _FEW_USERS, _SMALL_NUMBERS = 16, 60, 100
+"""Of each run: what is broken here needs no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +73,9 @@ class ControlsResult:
 
 def run_controls(
     subject: Subject,
-    cohort: Cohort,
+    entrance: Entrance,
     plan: Plan,
     *,
-    rating_range: tuple[float, float],
     pool: WorkerPool,
     on_step: OnStep | None = None,
 ) -> ControlsResult:
@@ -74,15 +86,14 @@ def run_controls(
 
     Args:
         subject: the correct run.
-        cohort: honest users. Private.
+        entrance: makes rows of files; its honest users are every run's.
         plan: how much.
-        rating_range: public.
         pool: where jobs run.
         on_step: told as runs are done.
     """
     seeds = range(plan.seed, plan.seed + plan.repeat)
     known = mutants()
-    total, done = len(known) + 2 * len(seeds), 0
+    total, done = len(known) + 2 + 2 * len(seeds), 0
     found: dict[str, list[Control]] = {"mutants": [], "correct": [], "null": []}
 
     def finished(kind: str, control: Control) -> None:
@@ -94,9 +105,12 @@ def run_controls(
 
     if on_step is not None:
         on_step("controls", 0, total)
-    examine = _Examiner(cohort=cohort, plan=plan, rating_range=rating_range, pool=pool)
+    quick = replace(plan, file_games=_FILE_GAMES, small_numbers=min(plan.small_numbers, _SMALL_NUMBERS))
+    examine = _Examiner(entrance=entrance, plan=quick, pool=pool)
     for mutant in known:
         finished("mutants", examine.mutant(subject, mutant))
+    finished("mutants", examine.two_servers(silent_helper(subject), broken=True))
+    finished("correct", examine.two_servers(honest_helper(subject), broken=False))
     for seed in seeds:
         finished("correct", examine.all_parts(subject, "correct", "nothing", broken=False, seed=seed))
         finished("null", examine.null(subject, seed))
@@ -105,9 +119,8 @@ def run_controls(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Examiner:
-    cohort: Cohort
+    entrance: Entrance
     plan: Plan
-    rating_range: tuple[float, float]
     pool: WorkerPool
 
     def mutant(self, subject: Subject, mutant: Mutant) -> Control:
@@ -116,20 +129,48 @@ class _Examiner:
         return self.all_parts(broken, mutant.name, mutant.what, broken=True, seed=self.plan.seed)
 
     def all_parts(self, subject: Subject, name: str, what: str, *, broken: bool, seed: int) -> Control:
-        """Noise, sensitivity and canaries."""
-        plan = replace(self.plan, seed=seed)
-        fuzz = fuzz_stages(subject, self.cohort, plan, rating_range=self.rating_range, pool=self.pool)
-        with Engine(subject.task, self.cohort, protocol=subject.protocol, pool=self.pool) as engine:
-            noise = noise_test(subject, engine, seed=seed, family_error=plan.family_error)
-            game = play_game(subject, engine, plan, seed=seed)
-        findings = [*noise.findings, *fuzz.findings, *_strict(game)]
+        """All but what the final board alone gives away."""
+        plan, entrance = replace(self.plan, seed=seed), self.entrance
+        cohort = entrance.honest_rows(subject.read).cohort
+        noise = noise_part(subject, cohort, plan, pool=self.pool)
+        files = file_games(
+            subject,
+            entrance,
+            n_games=plan.file_games,
+            seed=seed,
+            pool=self.pool,
+            family_error=plan.family_error,
+        )
+        fuzz = fuzz_stages(subject, cohort, plan, rating_range=entrance.rating_range, pool=self.pool)
+        game = play_game(subject, entrance, plan, seed=seed, pool=self.pool)
+        findings = [
+            *files.findings,
+            same_course({"nobody": noise.course, "everybody": game.course}),
+            *noise.findings,
+            *stream_findings(subject, plan),
+            *fuzz.findings,
+            *_strict(game),
+            single_finding([game], noise.small),
+            explained_finding([game]),
+        ]
         return _control(name, what, broken, seed, findings, game)
+
+    def two_servers(self, subject: Subject, *, broken: bool) -> Control:
+        """A run over two servers, among few users: its noise, and canaries that look at what each server holds."""
+        few = self.entrance.of_first(_FEW_USERS)
+        plan = replace(self.plan, canaries=_FEW_USERS)
+        noise = noise_part(subject, few.honest_rows(subject.read).cohort, plan, pool=self.pool)
+        game = play_game(subject, few, plan, seed=plan.seed, pool=self.pool)
+        uniform = uniform_findings([game], plan.family_error)
+        findings = [*noise.findings, *_strict(game), single_finding([game], noise.small), *uniform]
+        what = "the second server adds no noise to its total" if broken else "nothing"
+        name = "second server without noise" if broken else "correct, two servers"
+        return _control(name, what, broken, plan.seed, findings, game)
 
     def null(self, subject: Subject, seed: int) -> Control:
         """A run without data in its releases; the noise and sensitivity of the real one do not matter."""
         empty = null_subject(subject)
-        with Engine(empty.task, self.cohort, protocol=empty.protocol, pool=self.pool) as engine:
-            game = play_game(empty, engine, self.plan, seed=seed)
+        game = play_game(empty, self.entrance, self.plan, seed=seed, pool=self.pool)
         shown = [line for line in (game.whole, *game.releases) if line.strict > 0.0]
         findings = [
             AuditFinding(

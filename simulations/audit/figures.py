@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from fedboard.simulations.audit.attacks.board_games import FALSE_POSITIVES, BoardGame, highest_rate
-from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import AuditResult
 from fedboard.simulations.drawing.svg import (
     DASHES,
@@ -49,22 +48,22 @@ def write_audit_figure(result: AuditResult, out_dir: Path) -> list[Path]:
 
 def audit_figure(result: AuditResult) -> Figure:
     """Draw both panels; call under ``house_style``."""
-    lines = len(result.game.releases) + 1
+    lines = len(result.releases) + 1
     figure = new_figure(9.6, max(4.2, 1.4 + 0.22 * lines))
     bounds, rates = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
-    _draw_bounds(bounds, result.game)
+    _draw_bounds(bounds, result)
     _draw_rates(rates, result.board)
     return figure
 
 
-def _draw_bounds(axes: Axes, game: GameResult) -> None:
-    lines = (*game.releases, game.whole)
+def _draw_bounds(axes: Axes, result: AuditResult) -> None:
+    game, lines = result.game, (*result.releases, result.game.whole)
     rows = np.arange(len(lines))
     claimed = np.array([line.mu for line in lines])
     shown = np.array([line.bound.sharp for line in lines])
     axes.hlines(rows, np.minimum(shown, claimed), claimed, color=MUTED, linewidth=1.0)
     axes.plot(claimed, rows, MARKERS[0], color=SERIES[0], label="claimed")
-    broken = np.array([*(line in game.violated_releases for line in game.releases), game.violated])
+    broken = np.array([*(line.strict > line.mu for line in result.releases), game.violated])
     axes.plot(shown[~broken], rows[~broken], MARKERS[4], color=SERIES[2], label="shown, at least (95 %)")
     if broken.any():
         axes.plot(shown[broken], rows[broken], MARKERS[3], color=SERIES[1], label="shown, above the claim")

@@ -7,6 +7,10 @@ from enum import StrEnum
 class Part(StrEnum):
     """The parts of an audit that can find a violation."""
 
+    FILE = "file"
+    """What one user of the file changes before the first release, and what its releases show of her."""
+    COURSE = "course"
+    """Whether what happens, and when, depends on who is there."""
     NOISE = "noise"
     """The noise that is drawn against the noise that is booked."""
     SENSITIVITY = "sensitivity"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 from fedboard.common.arrays import IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
@@ -21,8 +23,8 @@ from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_to_sum
 from fedboard.common.protocols.sums.stacking import row_range
 from fedboard.common.protocols.trusted.protocol import FactoredMessage
 from fedboard.common.task import ReleasedSums
-from fedboard.server.round import run_round
 from fedboard.server.runtime import Gathered
+from fedboard.simulations.audit.held import Held
 from fedboard.simulations.audit.recording import Published, Recorder, RecordingSums
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.audit.subject import Subject
@@ -47,19 +49,35 @@ class PlayedRound:
     """By release name: what the ledger booked."""
     rejected: int
     """Planted rows that the aggregator dropped."""
+    unexplained: Mapping[str, int]
+    """By release name: how far, at most, the sums of those in the run's engine are from those that the adversary
+    expects of them, grid units; 0 where nobody's part depends on who else is there. Private."""
+    noise_ratio: float
+    """Deviation of the noise in what left over the booked one, as the task was told."""
+    held: Held
+    """What the parties of a protocol hold before anything is published."""
 
 
 def play(
-    subject: Subject, engine: Engine, *, seed: int, honest: bool = True, planted: Planted | None = None
+    subject: Subject,
+    engine: Engine,
+    *,
+    seed: int,
+    honest: bool = True,
+    planted: Planted | None = None,
+    known: Engine | None = None,
+    in_file: bool = False,
 ) -> Iterator[PlayedRound]:
     """Run all rounds with the real round loop, ledger, noise and aggregator.
 
     Args:
         subject: the parts.
-        engine: hosts the honest users, and the workers that publish.
+        engine: hosts everybody who is in the run's file, and the workers that publish.
         seed: of the noise, where it is seeded.
         honest: whether the engine's users take part; otherwise the fleet is empty but for what is planted.
         planted: rows of an adversary; they pass the aggregator's own check or are dropped by it.
+        known: hosts those whose ratings the adversary knows, as read without any other; None: all in ``engine``.
+        in_file: the planted rows are those of users in ``engine``, and are not added to it.
 
     Yields:
         Each round when it is finished.
@@ -73,8 +91,17 @@ def play(
         while subject.task.requests(board):
             blocks = Path(folder) / f"round-{board.version}"
             blocks.mkdir()
-            runtime = _Watched(subject, engine, Recorder(blocks), honest, planted, coins_of(noise))
-            result = run_round(subject.task, board, runtime=runtime, ledger=ledger, noise=noise)
+            runtime = _Watched(
+                subject,
+                engine,
+                Recorder(blocks),
+                planted=planted,
+                drawn=coins_of(noise),
+                with_fleet=honest,
+                known=known or engine,
+                in_file=in_file,
+            )
+            result = subject.round_loop(subject.task, board, runtime=runtime, ledger=ledger, noise=noise)
             yield runtime.seen(result.requests, before=board, after=result.board, ledger=ledger)
             board = result.board
 
@@ -87,51 +114,84 @@ class _Watched:
         subject: Subject,
         engine: Engine,
         recorder: Recorder,
-        honest: bool,
+        *,
         planted: Planted | None,
         drawn: NoiseSource,
+        with_fleet: bool,
+        known: Engine,
+        in_file: bool,
     ) -> None:
         self._subject, self._engine, self._recorder = subject, engine, recorder
-        self._with_fleet, self._planted, self._drawn = honest, planted, drawn
+        self._with_fleet, self._planted, self._drawn = with_fleet, planted, drawn
+        self._known, self._in_file = known, in_file
         self._honest: dict[str, IntArray] = {}
+        self._unexplained: dict[str, int] = {}
+        self._held, self._noise_ratio = Held(), 1.0
         self._rejected = 0
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
     ) -> Gathered:
-        """The honest users' sums and the planted rows', together."""
+        """The sums of everybody in the file and of the planted rows, together."""
         if self._subject.sessions is not None:
             return self._carried(self._subject.sessions, board, tuple(requests))
         protocol = self._subject.protocol
         members = [protocol.combine((), requests)]
         if self._with_fleet:
             members = [self._engine.gather(board, requests, attendance).sums]
-        self._honest = whole_sums(members[0], requests)
+        known = members[0]
+        if self._with_fleet and self._known is not self._engine:
+            known = self._known.gather(board, requests).sums
+        self._honest = whole_sums(known, requests)
         added = None if self._planted is None else self._planted(board, requests)
-        if added is not None:
-            members.append(protocol.combine([FactoredMessage(added)], requests))
-            self._rejected = members[-1].rejected_rows
+        mine = protocol.combine([] if added is None else [FactoredMessage(added)], requests)
+        self._compare(members[0], mine, requests)
+        if added is not None and not self._in_file:
+            members.append(mine)
+            self._rejected = mine.rejected_rows
         return Gathered(sums=DenseSums.total_of(members, requests))
+
+    def _compare(self, inside: ExactSums, mine: ExactSums, requests: Sequence[Request]) -> None:
+        """Whether those in the engine give what they give by themselves, to the last bit."""
+        theirs = whole_sums(mine, requests) if self._in_file else {}
+        for name, sums in whole_sums(inside, requests).items():
+            expected = self._honest[name] + theirs.get(name, 0)
+            self._unexplained[name] = int(np.abs(sums - expected).max(initial=0))
 
     def _carried(self, sessions: Sessions, board: Board, requests: tuple[Request, ...]) -> Gathered:
         """The same through a session of another protocol."""
-        held = self._engine.rows(board, requests).sums
-        honest = asked_rows(held.rows.contribution(held.population), requests)
-        rows = [honest if self._with_fleet else row_range(honest, 0, 0)]
+        everybody = self._asked(self._engine, board, requests)
+        honest = everybody if self._known is self._engine else self._asked(self._known, board, requests)
+        rows, own = [everybody], None
         added = None if self._planted is None else self._planted(board, requests)
         if added is not None:
-            kept = rows_to_sum(added, requests)  # a client of an honest device sends nothing else
-            self._rejected = added.n_users - (0 if kept is None else kept.n_users)
-            rows += [] if kept is None else [kept]
-        self._honest = sessions.known(rows, rows[0], board, requests, self._drawn)
-        return Gathered(sums=sessions.carry(rows, board, requests, self._drawn))
+            own = rows_to_sum(added, requests)  # a client of an honest device sends nothing else
+            self._rejected = added.n_users - (0 if own is None else own.n_users)
+        combine = self._subject.protocol.combine
+        exact = combine([FactoredMessage(honest)], requests)
+        self._honest = whole_sums(exact, requests)
+        inside = combine([FactoredMessage(everybody)], requests)
+        self._compare(inside, combine([] if own is None else [FactoredMessage(own)], requests), requests)
+        if own is not None and not self._in_file:
+            rows.append(own)
+        self._held = Held()
+        sums = sessions.carry(rows, board, requests, self._drawn, held=self._held)
+        self._honest = sessions.known(rows, honest, board, requests, self._drawn, held=self._held)
+        return Gathered(sums=sums)
+
+    def _asked(self, engine: Engine, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        held = engine.rows(board, requests).sums
+        rows = asked_rows(held.rows.contribution(held.population), requests)
+        return rows if self._with_fleet else row_range(rows, 0, 0)
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
     ) -> ReleasedSums:
         """The engine's noised sums, written down as they are read."""
         leaving = {name: self._subject.publisher(release) for name, release in booked.items()}
-        return RecordingSums(self._engine.open(sums, requests, leaving), self._recorder)
+        noised = self._subject.opened(self._engine.open(sums, requests, leaving), sums, requests)
+        self._noise_ratio = noised.noise_ratio
+        return RecordingSums(noised, self._recorder)
 
     def seen(
         self, requests: Sequence[Request], *, before: Board, after: Board, ledger: Ledger
@@ -146,6 +206,9 @@ class _Watched:
             published={name: released for name, released in found.items() if released is not None},
             events={str(event["name"]): event for event in ledger.events()},
             rejected=self._rejected,
+            unexplained=self._unexplained,
+            noise_ratio=self._noise_ratio,
+            held=self._held,
         )
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
-from fedboard.simulations.audit.attacks.game import GameResult, Line
+from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import AuditResult, Plan
 from fedboard.simulations.audit.controls import Control, ControlsResult
 from fedboard.simulations.audit.findings import AuditFinding
+from fedboard.simulations.audit.measures.bounds import Line
 
 
 def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict[str, Any]:
@@ -30,8 +31,21 @@ def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict
         "confidence": plan.confidence,
         "canaries": game.n_canaries,
         "violated": result.violated,
+        "starts_at": "file",
         "whole_board": _line(game.whole, game.delta),
-        "releases": [_line(line, game.delta) for line in game.releases],
+        "releases": [_line(line, game.delta) for line in result.releases],
+        "parties": [_line(line, game.delta) for line in game.parties],
+        "from_ratings": {
+            "canaries": result.ratings.n_canaries,
+            "epsilon_lower_bound": result.ratings.epsilon_lower_bound,
+            "whole_board": _line(result.ratings.whole, game.delta),
+        },
+        "file": {
+            "games": result.file.n_games,
+            "right": result.file.right,
+            "right_at_most": result.file.allowed,
+            "largest_share_of_bound": dict(result.file.shares),
+        },
         "noise": {
             "tests": result.noise.n_tests,
             "smallest_p": result.noise.least_p,
@@ -58,6 +72,7 @@ def controls_record(result: ControlsResult, about: dict[str, Any]) -> dict[str, 
     """What the controls said; ``controls.missed`` and ``controls.false_alarms``."""
     return {
         **about,
+        "starts_at": "file",
         "controls": {
             "missed": result.missed,
             "false_alarms": result.false_alarms,

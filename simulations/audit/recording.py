@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
-from fedboard.common.task import ItemBlockSolver, ReleasedSums
+from fedboard.common.task import ItemBlockSolver, ReleasedSums, RoundTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,37 @@ class _RecordingSolver:
         return self.solver(start, blocks)
 
 
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What left, to be read once more by a task that has nothing else."""
+
+    published: Mapping[str, Published]
+    noise_ratio: float
+
+    def array(self, name: str) -> FloatArray:
+        """One release as it left."""
+        return self.published[name].values.copy()
+
+    def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
+        """In the blocks in which it left: kernels may round differently for others."""
+        left = [self.published[name] for name in names]
+        stops = (*left[0].starts[1:], len(left[0].values))
+        blocks = [
+            solver(
+                start, {name: part.values[start:stop].copy() for name, part in zip(names, left, strict=True)}
+            )
+            for start, stop in zip(left[0].starts, stops, strict=True)
+        ]
+        return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
+
+
+def remade(task: RoundTask, before: Board, published: Mapping[str, Published], noise_ratio: float) -> Board:
+    """The board that follows from a board and what left, and from nothing else."""
+    return task.update(before, Replayed(published, noise_ratio))
+
+
 def _slug(name: str) -> str:
     return name.encode().hex()  # names may hold slashes
 
 
-__all__ = ["Published", "Recorder", "RecordingSums"]
+__all__ = ["Published", "Recorder", "RecordingSums", "Replayed", "remade"]

@@ -10,12 +10,13 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given
+from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.stacking import joined, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import lattice_noise
+from fedboard.simulations.audit.held import Held, WatchedSession
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.sessions.clients import noise_of
 from fedboard.simulations.sessions.driving import drive
@@ -31,9 +32,14 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 """Without clients that collude, the noise that is booked is that of the smallest set of survivors, exactly."""
 _CLIENTS: Mapping[str, int] = {"local": 1}
-_NO_BOARD = -1
 ClientNoise = Callable[[NoiseSource, int, int], NoiseSource]
 """(of the run, version of the board, client) -> the client's own."""
+HelperNoise = Callable[[NoiseSource], NoiseSource]
+
+
+def as_given(drawn: NoiseSource) -> NoiseSource:
+    """A second server draws from streams of its own of the run's source."""
+    return drawn
 
 
 def honest_noise(drawn: NoiseSource, version: int, client: int) -> NoiseSource:
@@ -49,6 +55,8 @@ class Sessions:
     """Registered name."""
     backend: str
     client_noise: ClientNoise = honest_noise
+    helper_noise: HelperNoise = as_given
+    """What the second of two servers draws from, from the run's own source."""
 
     def protocol(self, n_users: int) -> AggregationProtocol:
         """With room for so many users.
@@ -64,7 +72,13 @@ class Sessions:
         )
 
     def carry(
-        self, rows: Sequence[Contribution], board: Board, requests: tuple[Request, ...], drawn: NoiseSource
+        self,
+        rows: Sequence[Contribution],
+        board: Board,
+        requests: tuple[Request, ...],
+        drawn: NoiseSource,
+        *,
+        held: Held | None = None,
     ) -> ExactSums:
         """A real session over these rows, in which as many clients are lost as may be.
 
@@ -73,9 +87,10 @@ class Sessions:
             board: that is asked about.
             requests: of the round.
             drawn: the run's own source.
+            held: where to write down what the parties hold.
         """
         everybody, about = joined(rows), about_of(board)
-        protocol = with_second_server(self.protocol(everybody.n_users), drawn)
+        protocol = with_second_server(self.protocol(everybody.n_users), self.helper_noise(drawn))
         names = [f"client-{number}" for number in range(self._n_clients)]
         staying = self._remains.fewest
         bounds = np.minimum(np.arange(self._n_clients + 1), staying) * everybody.n_users // staying
@@ -87,9 +102,15 @@ class Sessions:
             name: protocol.join(about, self.client_noise(drawn, board.version, number))
             for number, name in enumerate(names)
         }
-        server = protocol.open(about, requests, names, n_items=board.catalogue.n_items)
+        session = protocol.open(about, requests, names, n_items=board.catalogue.n_items)
+        server = WatchedSession(session=session, held=held or Held())
         late = set(names[staying:])
-        return drive(server, clients, given, lambda step, name: server.asks_contributions and name in late)
+        sums = drive(server, clients, given, lambda step, name: server.asks_contributions and name in late)
+        if (
+            held is not None and self._remains.most_items is not None
+        ):  # the first server's, before its own noise
+            held.noised = whole_sums(sums, requests)
+        return sums
 
     def known(
         self,
@@ -98,6 +119,8 @@ class Sessions:
         board: Board,
         requests: tuple[Request, ...],
         drawn: NoiseSource,
+        *,
+        held: Held | None = None,
     ) -> dict[str, IntArray]:
         """What the adversary takes off the sums: what the honest users give, and the noise of a second server.
 
@@ -107,6 +130,7 @@ class Sessions:
             board: that was asked about.
             requests: of the round.
             drawn: the run's own source; she is, or has, the second server.
+            held: where to write down what she knows if she is the first.
 
         Returns:
             By release name, int64, shape (rows, width), grid units.
@@ -115,28 +139,14 @@ class Sessions:
         shifts = remains.packing(requests).shifts
         sent = remains.cut(honest, about_of(board), requests)
         sums = coarse_sums(sent, requests, shifts, backend=self.backend)
+        if held is not None:
+            held.known = {name: values << shifts[name] for name, values in sums.items()}
+        helper = self.helper_noise(drawn)
         for request in requests if remains.most_items is not None else ():
-            stream = drawn.stream(f"helper {request.name}")
-            sums[request.name] += lattice_noise(request.release, stream, shift=shifts[request.name])
+            stream = helper.stream(f"helper {request.name}")
+            noise = lattice_noise(request.release, stream, shift=shifts[request.name])
+            sums[request.name] = sums[request.name] + noise
         return {name: values << shifts[name] for name, values in sums.items()}
-
-    def shares(self, release: GaussianRelease, drawn: NoiseSource) -> IntArray:
-        """The noise of the clients that stay, for a release that is drawn outside of any session.
-
-        Args:
-            release: with any number of rows.
-            drawn: the run's own source.
-
-        Returns:
-            int64, shape (rows, width), grid units; zeros where clients draw none.
-        """
-        noise = np.zeros((release.rows, release.width), dtype=np.int64)
-        if self._remains.shares is None:
-            return noise
-        for number in range(self._remains.fewest):
-            stream = self.client_noise(drawn, _NO_BOARD, number).stream(release.name)
-            noise += self._remains.shares.draw(release, stream, shift=0)
-        return noise
 
     @property
     def _n_clients(self) -> int:
@@ -147,4 +157,4 @@ class Sessions:
         return remains_of(self.protocol(1))
 
 
-__all__ = ["ClientNoise", "Sessions", "honest_noise"]
+__all__ = ["ClientNoise", "HelperNoise", "Sessions", "as_given", "honest_noise"]

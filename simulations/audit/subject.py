@@ -1,26 +1,53 @@
 """What is audited: the real parts of a run, by whatever algorithm; a control swaps one of them for a broken one."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeAlias
 
-from fedboard.common.board import Catalogue
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.task import Task
+from fedboard.common.task import ReleasedSums, RoundTask, Task
+from fedboard.server.round import RoundResult, run_round
+from fedboard.server.runtime import Runtime
+from fedboard.simulations.audit.entrance import Reader
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
 
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]
 """The noise source of the run with this seed."""
+FEWER_ITEMS = 40
 Publisher: TypeAlias = Callable[[BookedRelease], BookedRelease]
 """What becomes of a release between its booking and its publication."""
+
+
+Opened: TypeAlias = Callable[[ReleasedSums, ExactSums, Sequence[Request]], ReleasedSums]
+"""(noised, exact, requests) -> what the task gets to read."""
+
+
+class RoundLoop(Protocol):
+    """Runs one round, as ``fedboard.server.round.run_round``."""
+
+    def __call__(
+        self, task: RoundTask, board: Board, *, runtime: Runtime, ledger: Ledger, noise: NoiseSource
+    ) -> RoundResult:
+        """The next board, and what the round was."""
+        ...
+
+
+def as_noised(noised: ReleasedSums, sums: ExactSums, requests: Sequence[Request]) -> ReleasedSums:
+    """Tasks read what was noised, and nothing else: what a correct run does."""
+    return noised
 
 
 def as_booked(booked: BookedRelease) -> BookedRelease:
@@ -39,8 +66,23 @@ class Subject:
     catalogue: Catalogue
     noise: NoiseFactory
     publisher: Publisher = as_booked
+    opened: Opened = as_noised
+    round_loop: RoundLoop = run_round
+    read: Reader = load_problem
+    """Makes the training rows of a file."""
     sessions: Sessions | None = None
     """What carries them, where that is another protocol."""
+    smaller: Task | None = None
+    """The same task for the first ``FEWER_ITEMS`` of the catalogue; None where the task is the same for any."""
+
+    def with_fewer_items(self) -> "Subject":
+        """The same run on the beginning of the catalogue: quick, for what does not depend on its size."""
+        n_items = min(FEWER_ITEMS, self.catalogue.n_items)
+        titles = self.catalogue.titles
+        fewer = Catalogue(
+            item_ids=self.catalogue.item_ids[:n_items], titles=None if titles is None else titles[:n_items]
+        )
+        return replace(self, catalogue=fewer, task=self.smaller or self.task, smaller=None)
 
 
 def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seeded") -> Subject:
@@ -69,11 +111,10 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
         sessions = Sessions(choice=config.run.protocol, backend=backend)
         protocol = sessions.protocol(1)
         sources[noise] = lambda seed: protocol.noise(drawn(seed))
-    calibrated = build_task(
-        config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
-    )
+    features = problem.feature_values
+    build = partial(build_task, config, rating_range=problem.rating_range, backend=backend)
     return Subject(
-        task=calibrated.task,
+        task=build(features=features).task,
         protocol=Trusted(form=config.run.wire, backend=backend),
         budget=Budget(
             epsilon=config.privacy.epsilon, delta=config.privacy.delta, adjacency=config.privacy.adjacency
@@ -81,7 +122,18 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
         catalogue=problem.catalogue,
         noise=sources[noise],
         sessions=sessions,
+        smaller=None if features is None else build(features=features[:FEWER_ITEMS]).task,
     )
 
 
-__all__ = ["NoiseFactory", "Publisher", "Subject", "as_booked", "subject_of"]
+__all__ = [
+    "FEWER_ITEMS",
+    "NoiseFactory",
+    "Opened",
+    "Publisher",
+    "RoundLoop",
+    "Subject",
+    "as_booked",
+    "as_noised",
+    "subject_of",
+]

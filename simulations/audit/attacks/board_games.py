@@ -16,6 +16,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.accounting.exact import compose_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import Task
+from fedboard.simulations.audit.entrance import Crowd, Entered, Entrance
 from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.measures.bounds import split_bound
 from fedboard.simulations.audit.pipeline import play
@@ -64,7 +65,7 @@ def highest_rate(false_positives: FloatArray, mu: float) -> FloatArray:
 
 
 def board_games(
-    subject: Subject, cohort: Cohort, *, pool: WorkerPool, seed: int, family_error: float = 1e-3
+    subject: Subject, entrance: Entrance, *, pool: WorkerPool, seed: int, family_error: float = 1e-3
 ) -> tuple[BoardGame, ...]:
     """Play both games on one run; a second run without any target is the adversary's reference.
 
@@ -74,20 +75,24 @@ def board_games(
 
     Args:
         subject: the parts.
-        cohort: honest users, at most 2,000 of them targets. Private.
+        entrance: makes rows of files; at most 2,000 of its honest users are targets, each of whom, or of whose
+            ratings, is in the file or not.
         pool: where jobs run.
         seed: of targets and coins, and of the noise where it is seeded.
         family_error: probability that a correct run is flagged.
     """
     rng = np.random.default_rng([seed, 0xB0A2D])
-    targets = _Targets.choose(cohort, rng)
+    everybody = entrance.honest_rows(subject.read)
+    cohort, targets = everybody.cohort, _Targets.choose(everybody.cohort, rng)
     coins = {
         MEMBERSHIP: rng.random(targets.members.size) < 0.5,
         ATTRIBUTE: rng.random(targets.probes.size) < 0.5,
     }
     nobody = {name: np.zeros_like(coin) for name, coin in coins.items()}
-    board, mu = _last_board(subject, targets.world(cohort, coins), pool, seed)
-    reference, _ = _last_board(subject, targets.world(cohort, nobody), pool, seed + 1)
+    worlds = (targets.world(entrance.honest, everybody, chosen) for chosen in (coins, nobody))
+    with_some, with_none = (entrance.rows(world, subject.read).cohort for world in worlds)
+    board, mu = _last_board(subject, with_some, pool, seed)
+    reference, _ = _last_board(subject, with_none, pool, seed + 1)
     fits, usual = (targets.fits(subject.task, cohort, known) for known in (board, reference))
     exchange = 1.0 if subject.budget.adjacency == Adjacency.REPLACE else 2.0
     distances = {MEMBERSHIP: mu, ATTRIBUTE: exchange * mu}  # a changed row is taken out and put in
@@ -115,11 +120,14 @@ class _Targets:
         offsets = np.floor(rng.random(owners.size) * cohort.counts[owners]).astype(np.int64)
         return _Targets(members=np.sort(chosen[0::2]), owners=owners, probes=cohort.indptr[owners] + offsets)
 
-    def world(self, cohort: Cohort, coins: dict[str, BoolArray]) -> Cohort:
-        """The data set in which only those with a true coin are there."""
-        keep = ~_entries_of(cohort, self.members[~coins[MEMBERSHIP]])
-        keep[self.probes[~coins[ATTRIBUTE]]] = False
-        return cohort.where(keep)
+    def world(self, crowd: Crowd, entered: Entered, coins: dict[str, BoolArray]) -> Crowd:
+        """The file in which only those users and ratings with a true coin are there."""
+        gone = np.isin(crowd.users, entered.ids[self.members[~coins[MEMBERSHIP]]])
+        lost = ~coins[ATTRIBUTE]
+        n_items = entered.cohort.n_items
+        pairs = entered.ids[self.owners[lost]] * n_items + entered.cohort.items[self.probes[lost]]
+        gone |= np.isin(crowd.users * n_items + crowd.items, pairs)
+        return Crowd(users=crowd.users[~gone], items=crowd.items[~gone], values=crowd.values[~gone])
 
     def fits(self, task: Task, cohort: Cohort, board: Board) -> dict[str, FloatArray]:
         """How well a board explains each target: minus squared errors, float64, one per target."""

@@ -1,5 +1,6 @@
-"""Whether processes that are forked from one another draw noise of their own."""
+"""Whether streams repeat nothing, in one process or in several that are forked from one another."""
 
+import itertools
 import os
 import warnings
 
@@ -11,6 +12,8 @@ from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.simulations.audit.findings import AuditFinding, Part
 
 _WORDS, _CHILDREN = 512, 3
+_SEAM = 1 << 16
+_LONG = 4 * _SEAM + 5
 
 
 def fork_test(noise: NoiseSource) -> AuditFinding:
@@ -26,6 +29,27 @@ def fork_test(noise: NoiseSource) -> AuditFinding:
     detail = f"{repeated} of {words.size} words repeated in {_CHILDREN} forked processes and their parent"
     return AuditFinding(
         part=Part.NOISE, check="forked processes draw noise of their own", passed=not repeated, detail=detail
+    )
+
+
+def stream_test(noise: NoiseSource) -> AuditFinding:
+    """Whether a stream has no word twice over several of its inner seams, and is the same in any pieces.
+
+    Args:
+        noise: any source.
+    """
+    stream = noise.stream("stream")
+    words = stream.bits(0, _LONG)
+    repeated = words.size - np.unique(words).size
+    pieces = [0, 1, _SEAM - 1, _SEAM + 1, 2 * _SEAM + 3, _LONG]
+    apart = [stream.bits(start, stop - start) for start, stop in itertools.pairwise(pieces)]
+    same = np.array_equal(words, np.concatenate(apart))
+    detail = f"{repeated} of {words.size} words repeated" + ("" if same else "; other words in other pieces")
+    return AuditFinding(
+        part=Part.NOISE,
+        check="a stream never comes back to its words",
+        passed=same and not repeated,
+        detail=detail,
     )
 
 
@@ -54,4 +78,4 @@ def _draw_and_leave(noise: NoiseSource, writing: int) -> None:
         os._exit(0)
 
 
-__all__ = ["fork_test"]
+__all__ = ["fork_test", "stream_test"]

@@ -1,7 +1,7 @@
-"""The canary game: planted users, in or out by a coin, told apart by everything that left in one run.
+"""The canary game: users in the run's file or not by a coin, told apart by everything that left in one run.
 
-The adversary knows all honest users, so she subtracts their exact sums; she knows each canary's rows but not
-whether they are in. With d_jk what canary j adds to release k, in units of the booked noise,
+The adversary knows all honest users' ratings, so she subtracts their exact sums; she knows each canary's rows but
+not whether they are in. With d_jk what canary j adds to release k, in units of the booked noise,
 
     score_j = sum_k <released_k - honest_k, d_jk> / sqrt(sum_k |d_jk|^2),
 
@@ -9,49 +9,51 @@ which is N(mu in_j, 1) plus the other canaries' part: random supports and direct
 that part has mean near 0 and a small variance; it can only blur the game, never sharpen it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import ndtri
 
 from fedboard.common.arrays import BoolArray, FloatArray
 from fedboard.common.board import Board
-from fedboard.common.contribution import Contribution, Request
-from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of, epsilon_of_events, mu_for
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu
 from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.simulations.audit.attacks.canaries import canary_rows
-from fedboard.simulations.audit.measures.bounds import Bound, bound_of, sharp_bound
-from fedboard.simulations.audit.measures.scratch import Scratch
+from fedboard.simulations.audit.attacks.course import CourseStep, step_of
+from fedboard.simulations.audit.entrance import Entrance
+from fedboard.simulations.audit.held import FIRST, centred
+from fedboard.simulations.audit.measures.bounds import Line, bound_of, sharp_bound
 from fedboard.simulations.audit.measures.shifts import shifts
+from fedboard.simulations.audit.measures.statistics import uniform_p
 from fedboard.simulations.audit.measures.whitening import booked_deviations, unit_noise
 from fedboard.simulations.audit.pipeline import PlayedRound, play
 from fedboard.simulations.audit.subject import Subject
-from fedboard.simulations.engine import Engine
+from fedboard.simulations.engine import Engine, WorkerPool
 
 WHOLE_BOARD = "all releases together"
-_DETECTABLE, _POWER = 0.25, 0.999
-_FEWEST, _MOST = 2_000, 40_000
-_INTERFERENCE = 4.0
 _FEW_NUMBERS = 4096
-"""A sum that is not kept per item and has no more numbers than this is audited alone."""
+"""A sum that is not kept per item and has no more numbers than this is audited over many runs."""
+_ITEMS_ASKED, _ITEMS_RATED = 8, 64
+"""Ratings of a canary in the file: enough to be asked; enough for her device to reach bounds with."""
+BLIND = "masked numbers and single shares"
+Seen: TypeAlias = tuple[FloatArray, FloatArray]
+"""For each canary: inner product with her shift, and the squared norm of the shift."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One release, or all together: what is claimed, what was shown."""
+class Devices(StrEnum):
+    """What the canaries who are in send."""
 
-    name: str
-    mu: float
-    """Claimed: from the ledger's events."""
-    reach: float
-    """Mean over the canaries of the mu that they can show at most, as a share of ``mu``."""
-    bound: Bound
-    strict: float
-    """Sharp lower bound on mu at the family-wise confidence: above ``mu`` it counts as a violation."""
+    HOSTILE = "at the bound"
+    """Rows that lie at every bound: a device of hers may send what it likes that the aggregator accepts."""
+    OWN = "from her ratings"
+    """What the device makes of what the run made of her ratings in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,14 @@ class GameResult:
     delta: float
     whole: Line
     releases: tuple[Line, ...]
+    """Those of enough numbers to tell canaries apart in one run; see ``small_releases`` for the others."""
+    parties: tuple[Line, ...]
+    """What parties of a protocol hold before anything is published; nothing is claimed for masked numbers."""
+    unexplained: Mapping[str, int]
+    """Releases whose sums over others are not what they are without the canaries, and by how much at most."""
+    course: tuple[CourseStep, ...]
+    uniform: tuple[float, ...]
+    """p-values of masked numbers and single shares being uniform; empty where there are none."""
 
     @property
     def epsilon_lower_bound(self) -> float:
@@ -87,119 +97,157 @@ class GameResult:
     @property
     def violated_releases(self) -> tuple[Line, ...]:
         """Single releases that leak more than they claim, at the family-wise confidence."""
-        return tuple(line for line in self.releases if line.strict > line.mu)
-
-
-def enough_canaries(epsilon: float, delta: float, *, n_items: int, confidence: float = 0.95) -> int:
-    """How many canaries show noise that is 20 % too small with probability 0.999.
-
-    Then mu is really 1.25 mu; the estimate deviates by sqrt(4/n + mu^2 / 2n). Beyond about ``4 n_items / mu^2``
-    canaries blur each other by more than they add.
-
-    Returns:
-        Between 2,000 and 40,000, or fewer where the catalogue is small.
-    """
-    mu = mu_for(epsilon, delta)
-    quantiles = (float(ndtri(confidence)) + float(ndtri(_POWER))) / _DETECTABLE
-    wanted = quantiles**2 * (4.0 / mu**2 + (1.0 + _DETECTABLE) ** 2 / 2.0)
-    room = _INTERFERENCE * n_items / mu**2
-    return int(min(max(wanted, _FEWEST), _MOST, max(room, 10.0)))
+        return tuple(line for line in (*self.releases, *self.parties) if line.strict > line.mu)
 
 
 def canary_game(
     subject: Subject,
-    engine: Engine,
+    entrance: Entrance,
     *,
     seed: int,
     n_canaries: int,
+    pool: WorkerPool,
+    devices: Devices = Devices.HOSTILE,
     confidence: float = 0.95,
     family_error: float = 1e-3,
 ) -> GameResult:
-    """Play the game once.
+    """Play the game once, from a file of ratings to the last board.
+
+    Canaries are users in the file. Those who are in it change what a run makes of it, if only in their own rows;
+    the adversary knows the file without them.
 
     Args:
         subject: the parts.
-        engine: hosts the honest users.
+        entrance: makes rows of files; its honest users are those the adversary knows.
         seed: of the noise, where it is seeded, and of the canaries and their coins.
         n_canaries: how many take part or not.
+        pool: where jobs run.
+        devices: what those send who are in.
         confidence: of every lower bound, each on its own.
         family_error: probability that any single release of a correct run is flagged.
     """
-    game = _Game(subject, n_canaries, np.random.default_rng([seed, 0xCA9A27]))
-    with Scratch(subject, seed=seed + 1) as scratch:
-        for played in play(subject, engine, seed=seed, planted=game.plant):
-            game.observe(played, scratch)
+    rng = np.random.default_rng([seed, 0xCA9A27])
+    game = _Game.of(subject, entrance, n_canaries, devices, rng)
+    with (
+        Engine(subject.task, game.inside, protocol=subject.protocol, pool=pool) as engine,
+        Engine(
+            subject.task, entrance.honest_rows(subject.read).cohort, protocol=subject.protocol, pool=pool
+        ) as known,
+    ):
+        rounds = play(
+            subject, engine, seed=seed, planted=game.plant, known=known, in_file=devices is Devices.OWN
+        )
+        for played in rounds:
+            game.observe(played)
     return game.result(confidence, family_error)
 
 
 class _Game:
     """Canaries, their coins, and what the releases have shown about them so far."""
 
-    def __init__(self, subject: Subject, n_canaries: int, rng: np.random.Generator) -> None:
-        self._subject, self._rng = subject, rng
-        self.present: BoolArray = rng.random(n_canaries) < 0.5
+    def __init__(
+        self,
+        subject: Subject,
+        present: BoolArray,
+        inside: Cohort,
+        own: Cohort | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self._subject, self._rng, self._own = subject, rng, own
+        self.present, self.inside = present, inside
         self._swaps = subject.budget.adjacency == Adjacency.REPLACE
         self._rows: Contribution | None = None
-        self._seen: dict[str, tuple[FloatArray, FloatArray]] = {}
-        """By release: inner products with the canaries' shifts, and the shifts' squared norms."""
-        self._alone: dict[str, tuple[FloatArray, FloatArray]] = {}
+        self._seen: dict[str, Seen] = {}
+        """By release name, what published numbers showed."""
+        self._held: dict[str, Seen] = {}
+        """By release name, what a party of the protocol showed that holds sums under another's noise."""
+        self._blind: dict[str, Seen] = {}
+        """By release name, what masked numbers and single shares showed."""
+        self._alone: set[str] = set()
         self._events: dict[str, Event] = {}
+        self._course: list[CourseStep] = []
+        self._unexplained: dict[str, int] = {}
+        self._uniform: list[float] = []
         self._rejected = 0
 
+    @staticmethod
+    def of(
+        subject: Subject, entrance: Entrance, n_canaries: int, devices: Devices, rng: np.random.Generator
+    ) -> "_Game":
+        """Write the files: of the honest users with those canaries whose coin says so, and of all canaries."""
+        swaps = subject.budget.adjacency == Adjacency.REPLACE
+        present: BoolArray = rng.random(n_canaries) < 0.5
+        here = np.concatenate([present, ~present]) if swaps else present
+        size = _ITEMS_ASKED if devices is Devices.HOSTILE else _ITEMS_RATED
+        crowd = entrance.strangers(here.size, items_each=size, rng=rng, read=subject.read)
+        ids = rng.permutation(crowd.ids)
+        world = entrance.rows(entrance.honest.joined(crowd.of(ids[here])), subject.read)
+        if devices is Devices.HOSTILE:
+            return _Game(subject, present, world.without(ids), None, rng)
+        alone = entrance.rows(crowd, subject.read)
+        return _Game(subject, present, world.cohort, alone.in_order(ids), rng)
+
     def plant(self, board: Board, requests: Sequence[Request]) -> Contribution:
-        """Fresh canaries for this round; those who are in are added.
+        """The rows of those who are in: at every bound, or what their devices make of their ratings.
 
         Under ``replace`` each canary has two rows, and the coin says which one takes part.
         """
         n, n_items = self.present.size, self._subject.catalogue.n_items
-        rows = canary_rows(requests, (1 + self._swaps) * n, n_items=n_items, rng=self._rng)
         taking_part = np.concatenate([self.present, ~self.present]) if self._swaps else self.present
+        if self._own is None:
+            rows = canary_rows(requests, taking_part.size, n_items=n_items, rng=self._rng)
+        else:
+            rows = self._subject.task.contribute(self._own, board, tuple(requests))
         self._rows = rows
+        assert rows.n_users == (1 + self._swaps) * n
         return kept_rows(rows, taking_part)
 
-    def observe(self, played: PlayedRound, scratch: Scratch) -> None:
-        """Score every release of a round."""
-        assert self._rows is not None  # planted before the round
+    def observe(self, played: PlayedRound) -> None:
+        """Score every release of a round, and what was held before."""
         self._rejected += played.rejected
         self._events = dict(played.events)
+        self._unexplained |= played.unexplained
+        self._course.append(step_of(played))
+        self._uniform += [uniform_p(numbers) for _, numbers in played.held.blind]
+        blind = centred(played.held)
         for request in played.requests:
             left = played.published.get(request.name)
-            if left is None:
+            if left is None or (self._own is not None and request.source is SumSource.ITEM_PAIRS):
                 continue
             event = played.events[request.name]
-            moved = self._differences(shifts(request, self._rows, booked_deviations(event)))
-            residual = unit_noise(event, left.values, played.honest[request.name])
-            self._seen[request.name] = np.asarray(moved @ residual.ravel()), _squared_norms(moved)
             if not request.source.per_item and request.release.width <= _FEW_NUMBERS:
-                self._alone[request.name] = self._one_by_one(request, scratch)
+                self._alone.add(request.name)
+            moved = self._moved(request, event)
+            self._seen[request.name] = _along(
+                moved, unit_noise(event, left.values, played.honest[request.name])
+            )
+            if request.name in played.held.noised:
+                under = played.held.noised[request.name] - played.held.known[request.name]
+                self._held[request.name] = _along(moved, under / booked_deviations(event))
+            if request.name in blind:
+                numbers = blind[request.name].astype(np.float64)
+                self._blind[request.name] = _along(moved, numbers / max(float(numbers.std()), 1.0))
 
-    def _one_by_one(self, request: Request, scratch: Scratch) -> tuple[FloatArray, FloatArray]:
-        """Each canary in a publication of its own."""
-        n, n_items = self.present.size, self._subject.catalogue.n_items
-        rows = canary_rows([request], (1 + self._swaps) * n, n_items=n_items, rng=self._rng)
-        unscaled = shifts(request, rows, np.ones(request.release.width)).toarray().astype(np.int64)
-        absent = unscaled[n:] if self._swaps else np.zeros_like(unscaled)
-        sums = np.where(self.present[:, None], unscaled[:n], absent)
-        event, left = scratch.draw(request, rows=n, sums=sums)
-        residual = unit_noise(event, left, absent)
-        moved = (unscaled[:n] - absent) / booked_deviations(event)
-        return np.einsum("nw,nw->n", moved, residual), np.einsum("nw,nw->n", moved, moved)
-
-    def _differences(self, moved: csr_array) -> csr_array:
+    def _moved(self, request: Request, event: Event) -> csr_array:
         """What the coin changes: a row against nothing, or against the canary's other row."""
-        n = self.present.size
+        assert self._rows is not None  # planted before the round
+        moved, n = shifts(request, self._rows, booked_deviations(event)), self.present.size
         return csr_array(moved[:n] - moved[n:]) if self._swaps else moved
 
     def result(self, confidence: float, family_error: float) -> GameResult:
         """Bounds on what was seen."""
-        strict = 1.0 - family_error / max(len(self._seen), 1)
+        apart = [name for name in self._seen if name not in self._alone]
+        strict = 1.0 - family_error / max(len(apart) + len(self._held), 1)
         events, budget = list(self._events.values()), self._subject.budget
-        lines = [
-            self._line(name, event_mu(self._events[name]), [self._alone.get(name, seen)], confidence, strict)
-            for name, seen in self._seen.items()
-        ]
-        together = list(self._seen.values())
-        whole = self._line(WHOLE_BOARD, compose_events(events), together, confidence, 1.0 - family_error)
+        mu = {name: event_mu(self._events[name]) for name in self._seen}
+        lines = [self._line(name, mu[name], [self._seen[name]], confidence, strict) for name in apart]
+        together, total = list(self._seen.values()), compose_events(events)
+        whole = self._line(WHOLE_BOARD, total, together, confidence, 1.0 - family_error)
+        parties: dict[str, Line] = {}
+        if self._held:
+            parties[FIRST] = self._line(FIRST, total, list(self._held.values()), confidence, strict)
+        if self._blind:
+            parties[BLIND] = self._line(BLIND, 0.0, list(self._blind.values()), confidence, strict)
         return GameResult(
             n_canaries=self.present.size,
             rejected=self._rejected,
@@ -208,13 +256,17 @@ class _Game:
             delta=budget.delta,
             whole=whole,
             releases=tuple(lines),
+            parties=tuple(parties.values()),
+            unexplained={name: most for name, most in self._unexplained.items() if most},
+            course=tuple(self._course),
+            uniform=tuple(self._uniform),
         )
 
     def _line(
         self,
         name: str,
         mu: float,
-        seen: Sequence[tuple[FloatArray, FloatArray]],
+        seen: Sequence[Seen],
         confidence: float,
         strict: float,
     ) -> Line:
@@ -224,14 +276,18 @@ class _Game:
         return Line(
             name=name,
             mu=mu,
-            reach=float(np.mean(reached)) / mu,
+            reach=float(np.mean(reached)) / mu if mu else 0.0,
             bound=bound_of(scores, self.present, confidence=confidence, rng=self._rng),
             strict=sharp_bound(scores, self.present, confidence=strict),
         )
+
+
+def _along(moved: csr_array, residual: FloatArray) -> Seen:
+    return np.asarray(moved @ residual.ravel()), _squared_norms(moved)
 
 
 def _squared_norms(rows: csr_array) -> FloatArray:
     return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64)
 
 
-__all__ = ["WHOLE_BOARD", "GameResult", "Line", "canary_game", "enough_canaries"]
+__all__ = ["BLIND", "WHOLE_BOARD", "Devices", "GameResult", "Line", "canary_game"]

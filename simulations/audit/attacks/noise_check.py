@@ -1,26 +1,34 @@
 """The noise of every release on an empty fleet, against the noise that the ledger booked, in both directions."""
 
-import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.events import Event
+from fedboard.simulations.audit.attacks.course import CourseStep, step_of
+from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases
 from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.scratch import Scratch
-from fedboard.simulations.audit.measures.statistics import relation_p, shape_p, spread_p
-from fedboard.simulations.audit.measures.whitening import unit_noise
+from fedboard.simulations.audit.held import under_noise
+from fedboard.simulations.audit.measures.bounds import Line
+from fedboard.simulations.audit.measures.relations import relations_between
+from fedboard.simulations.audit.measures.statistics import cells_p, shape_p, spread_p
+from fedboard.simulations.audit.measures.whitening import booked_deviations, unit_noise
 from fedboard.simulations.audit.pipeline import PlayedRound, play
+from fedboard.simulations.audit.recording import remade
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine
 
 TWINS = (0.9, 1.1)
 """The same numbers held against a claim that is off by this factor must be noticed."""
-_FEWEST = 1 << 13
-"""Numbers that a release needs for the twins to be told apart with certainty; smaller ones are drawn again."""
+_RUNS = 3
+"""On an empty fleet: a single cell without noise shows when it has none in each of them."""
+_MANY = 1 << 13
+_CERTAIN = 9.0
+"""Deviations by which a twin of few numbers must be off: what a test at any level used here notices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +42,7 @@ class NoiseLine:
     shape_p: float
     spread_p: float
     twins_noticed: bool
-    """Whether the same tests refuse these numbers for 0.9 and for 1.1 times the deviation."""
+    """Whether the same tests refuse these numbers for ``twins_of(n_numbers)`` times the deviation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,61 +53,96 @@ class NoiseResult:
     n_tests: int
     least_p: float
     findings: tuple[AuditFinding, ...]
+    course: tuple[CourseStep, ...]
+    """Of the first run."""
+    small: tuple[Line, ...]
+    """What canaries showed on releases of few numbers, over many runs."""
 
 
-def noise_test(subject: Subject, engine: Engine, *, seed: int, family_error: float = 1e-3) -> NoiseResult:
-    """Run the whole pipeline without users and look at what comes out.
+def twins_of(n_numbers: int) -> tuple[float, float]:
+    """The claims that so many numbers tell from the right one with certainty: ``TWINS``, or further off for few."""
+    if n_numbers >= _MANY:
+        return TWINS
+    lower = math.sqrt(max(1.0 - _CERTAIN * math.sqrt(2.0 / n_numbers), 0.01))
+    return lower, 1.0 / lower
 
-    Shape and spread of each release; that neighbouring numbers, columns and rows, blocks from different worker
-    processes, different releases and another run have nothing to do with each other; that each row left once and
-    was booked. All p-values share ``family_error`` (Bonferroni).
+
+def noise_test(
+    subject: Subject,
+    engine: Engine,
+    small: Callable[[Collection[str]], SmallReleases],
+    *,
+    seed: int,
+    family_error: float = 1e-3,
+) -> NoiseResult:
+    """Run the whole pipeline without users, three times, and look at what comes out.
+
+    Shape and spread of each release, and of what a party holds under another's noise; that every cell has noise;
+    that neighbouring numbers, columns and rows, parts at any distance, blocks from different worker processes,
+    different releases and other runs have nothing to do with each other; that each row left once and was booked,
+    and the next board was made of what left. All p-values share ``family_error`` (Bonferroni).
 
     Args:
         subject: the parts.
         engine: publishes, in its pool's processes; its users are not asked.
+        small: looks at releases of less than ``ENOUGH`` numbers, by name, over many runs of their own.
         seed: of the noise, where it is seeded.
         family_error: probability that anything at all is flagged where all is well.
     """
-    seen = _Seen()
+    runs = [_Seen(subject) for _ in range(_RUNS)]
     try:
-        for played in play(subject, engine, seed=seed, honest=False):
-            seen.add(played)
+        for number, seen in enumerate(runs):
+            for played in play(subject, engine, seed=seed + number, honest=False):
+                seen.add(played)
     except PrivacyError as error:
         broken = AuditFinding(part=Part.NOISE, check="every row leaves once", passed=False, detail=str(error))
-        return NoiseResult(lines=(), n_tests=1, least_p=0.0, findings=(broken,))
-    with Scratch(subject, seed=seed + 1) as scratch:
-        again = {request.name: _drawn_again(scratch, request) for request in seen.requests}
-    drawn = {name: unit if unit.size >= _FEWEST else again[name] for name, unit in seen.noise.items()}
-    relations = dict(_relations(seen, drawn, again))
-    level = family_error / max(1, 2 * len(drawn) + len(relations))
+        return NoiseResult(lines=(), n_tests=1, least_p=0.0, findings=(broken,), course=(), small=())
+    first = runs[0]
+    pooled = {name: np.concatenate([run.noise[name] for run in runs]) for name in first.noise}
+    many = small([name for name, unit in pooled.items() if unit.size < ENOUGH])
+    drawn = {**pooled, **many.noise}
+    relations = dict(relations_between(runs, drawn, set(many.noise)))
+    cells = {name: cells_p([run.noise[name] for run in runs], first.step[name]) for name in first.noise}
+    level = family_error / max(1, 2 * len(drawn) + len(relations) + len(cells))
     lines = tuple(_line(name, numbers, level) for name, numbers in drawn.items())
     kinds = {
         "noise has the shape that is booked": {line.name: line.shape_p for line in lines},
         "noise has the size that is booked": {line.name: line.spread_p for line in lines},
         "noise repeats nowhere": relations,
+        "every cell has noise of its own": cells,
     }
     found = tuple(_held(check, p_values, lines, level) for check, p_values in kinds.items())
     return NoiseResult(
         lines=lines,
         n_tests=sum(map(len, kinds.values())),
         least_p=min((p for p_values in kinds.values() for p in p_values.values()), default=1.0),
-        findings=(*found, _twins(lines), _paid(seen)),
+        findings=(*found, _twins(lines), _paid(first), _made(first)),
+        course=tuple(first.course),
+        small=many.lines,
     )
 
 
 class _Seen:
     """What left in a run without users."""
 
-    def __init__(self) -> None:
-        self.requests: list[Request] = []
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
         self.noise: dict[str, FloatArray] = {}
         """By release name, in units of the booked deviation."""
+        self.step: dict[str, float] = {}
+        """By release name: from one publishable number to the next, in the same units."""
         self.starts: dict[str, tuple[int, ...]] = {}
         self.unpaid: list[str] = []
+        self.made_otherwise: list[int] = []
+        """Versions of boards that do not follow from what left."""
+        self.course: list[CourseStep] = []
         self.n_booked = 0
 
     def add(self, played: PlayedRound) -> None:
         self.n_booked = len(played.events)
+        self.course.append(step_of(played))
+        if played.published and self._remade(played) != played.after.digest:
+            self.made_otherwise.append(played.after.version)
         for request in played.requests:
             left = played.published.get(request.name)
             if left is None:
@@ -107,40 +150,29 @@ class _Seen:
             if request.name not in played.events or request.name in self.noise:
                 self.unpaid.append(request.name)
                 continue
-            self.requests.append(request)
-            self.starts[request.name] = left.starts
-            exact = played.honest[request.name]
-            self.noise[request.name] = unit_noise(played.events[request.name], left.values, exact)
+            event, name = played.events[request.name], request.name
+            self.starts[name] = left.starts
+            self.noise[name] = unit_noise(event, left.values, played.honest[name])
+            self.step[name] = math.ldexp(1.0, int(event["release_shift"])) / booked_deviations(event).min()
+            if name in played.held.noised:
+                under = played.held.noised[name] - played.held.known[name]
+                self._hold(name, under / booked_deviations(event), played, event)
 
+    def _remade(self, played: PlayedRound) -> str:
+        return remade(self.subject.task, played.before, played.published, played.noise_ratio).digest
 
-def _drawn_again(scratch: Scratch, request: Request) -> FloatArray:
-    """Noise of a release in another run, with enough rows for the tests."""
-    rows = max(request.release.rows, -(-_FEWEST // request.release.width))
-    event, left = scratch.draw(request, rows=rows)
-    return unit_noise(event, left, np.zeros(left.shape, dtype=np.int64))
-
-
-def _relations(
-    seen: _Seen, drawn: Mapping[str, FloatArray], again: Mapping[str, FloatArray]
-) -> Iterator[tuple[str, float]]:
-    """p-values of everything that must not be related."""
-    for name, numbers in drawn.items():
-        flat, unit = numbers.ravel(), seen.noise[name]
-        yield f"neighbouring numbers of {name}", relation_p(flat[:-1], flat[1:])
-        yield f"neighbouring rows of {name}", relation_p(numbers[:-1], numbers[1:])
-        yield f"{name} in two runs", relation_p(unit, again[name])
-        for row, next_row in itertools.pairwise(seen.starts[name]):
-            check = f"blocks of {name} from rows {row} and {next_row}"
-            yield check, relation_p(unit[row:next_row], unit[next_row:])
-    for one, other in itertools.combinations(drawn, 2):
-        small = min(seen.noise[one].size, seen.noise[other].size) < _FEWEST
-        of_one_run = again if small else seen.noise
-        yield f"{one} and {other}", relation_p(of_one_run[one], of_one_run[other])
+    def _hold(self, name: str, noise: FloatArray, played: PlayedRound, event: Event) -> None:
+        """What the first of two servers has under the second one's noise: judged like a release."""
+        held, packing = under_noise(name), played.held.packing
+        assert packing is not None  # wherever anything is held
+        self.noise[held], self.starts[held] = noise, (0,)
+        self.step[held] = math.ldexp(1.0, packing.shifts[name]) / booked_deviations(event).min()
 
 
 def _line(name: str, numbers: FloatArray, level: float) -> NoiseLine:
     shape, spread = shape_p(numbers), spread_p(numbers)
-    noticed = all(min(shape_p(numbers / twin), spread_p(numbers / twin)) < level for twin in TWINS)
+    twins = twins_of(numbers.size)
+    noticed = all(min(shape_p(numbers / twin), spread_p(numbers / twin)) < level for twin in twins)
     return NoiseLine(
         name=name,
         n_numbers=numbers.size,
@@ -169,7 +201,7 @@ def _held(
 def _twins(lines: tuple[NoiseLine, ...]) -> AuditFinding:
     blind = [line.name for line in lines if not line.twins_noticed]
     detail = f"not noticed for {', '.join(blind)}" if blind else f"noticed for all {len(lines)} releases"
-    check = "noise that is 10 % too small or too large would be noticed"
+    check = "noise that is too small or too large would be noticed"
     return AuditFinding(part=Part.NOISE, check=check, passed=not blind, detail=detail)
 
 
@@ -181,4 +213,11 @@ def _paid(seen: _Seen) -> AuditFinding:
     return AuditFinding(part=Part.NOISE, check=check, passed=not seen.unpaid, detail=detail)
 
 
-__all__ = ["TWINS", "NoiseLine", "NoiseResult", "noise_test"]
+def _made(seen: _Seen) -> AuditFinding:
+    others = ", ".join(map(str, seen.made_otherwise))
+    detail = f"board {others} is not" if others else "all of them, computed again"
+    check = "each board follows from the one before and what left"
+    return AuditFinding(part=Part.NOISE, check=check, passed=not others, detail=detail)
+
+
+__all__ = ["TWINS", "NoiseLine", "NoiseResult", "noise_test", "twins_of"]

@@ -1,1 +1,1 @@
-"""Runs that are broken on purpose, which an audit must notice."""
+"""What is broken on purpose in runs that an audit must notice."""

@@ -35,6 +35,20 @@ class Bound:
         return epsilon_of(delta, mu=self.split)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One release, or all together: what is claimed, what was shown."""
+
+    name: str
+    mu: float
+    """Claimed: from the ledger's events."""
+    reach: float
+    """Mean over the canaries of the mu that they can show at most, as a share of ``mu``."""
+    bound: Bound
+    strict: float
+    """Sharp lower bound on mu at the family-wise confidence: above ``mu`` it counts as a violation."""
+
+
 def bound_of(scores: FloatArray, present: BoolArray, *, confidence: float, rng: np.random.Generator) -> Bound:
     """Both bounds from one set of scores.
 
@@ -144,6 +158,7 @@ def proportion_at_least(hits: IntArray, trials: int, level: float) -> FloatArray
 __all__ = [
     "LARGEST_MU",
     "Bound",
+    "Line",
     "bound_of",
     "estimate",
     "proportion_at_least",

@@ -37,7 +37,9 @@ def test_a_correct_run_is_audited_and_everything_is_written_down(fedboard: Comma
     record = json.loads(numbers.read_text())
     assert record == json.loads((out / "audit.json").read_text())
     assert record["epsilon_claimed"] == 5.0
+    assert record["starts_at"] == "file"
     assert 0.0 < record["epsilon_lower_bound"] <= 5.0
+    assert record["file"]["right"] <= record["file"]["games"]
     assert {entry["name"] for entry in record["releases"]} >= {"counts", "round-2/linear"}
     assert {entry["name"] for entry in record["board_only"]} == {"membership", "attribute"}
     assert all(finding["passed"] for finding in record["findings"])
@@ -54,7 +56,7 @@ def test_a_violation_is_said_and_is_the_exit_code(fedboard: Command, tmp_path: P
     assert result.exit_code == 1
     assert record["violated"]
     assert record["epsilon_lower_bound"] > record["epsilon_claimed"]
-    assert {f["part"] for f in record["findings"] if not f["passed"]} == {"noise", "canaries"}
+    assert {f["part"] for f in record["findings"] if not f["passed"]} >= {"noise", "canaries"}
 
 
 def test_controls_count_what_was_missed(fedboard: Command, tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_controls_count_what_was_missed(fedboard: Command, tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
     controls = json.loads(numbers.read_text())["controls"]
     assert (controls["missed"], controls["false_alarms"]) == (0, 0)
-    assert "0 of 8 broken runs missed, 0 false alarms" in result.stdout
+    assert "0 of 14 broken runs missed, 0 false alarms" in result.stdout
 
 
 @pytest.mark.parametrize(

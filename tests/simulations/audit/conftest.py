@@ -3,18 +3,25 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fedboard.simulations.audit.attacks.noise_check import NoiseResult
+from fedboard.simulations.audit.attacks.small_releases import ENOUGH
+from fedboard.simulations.audit.audit import Plan, noise_part
+from fedboard.simulations.audit.entrance import Entrance
 from fedboard.simulations.audit.subject import Subject, subject_of
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.problem import load_data
 
 N_ITEMS = 300
+_OPEN = ExitStack()
+"""Folders of files; gone when the tests are over."""
 
 
 def configuration(**sections: Any) -> SimulationConfig:
@@ -56,16 +63,29 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def audited(kind: str = "explicit") -> tuple[Subject, Problem]:
-    """A small correct run of this kind, and its data."""
-    config = configuration(**KINDS[kind])
-    problem = load_problem(config)
-    return subject_of(config, problem), problem
+def audited(kind: str = "explicit") -> tuple[Subject, Entrance]:
+    """A small correct run of this kind, and the way into it."""
+    return entered(configuration(**KINDS[kind]))
 
 
-def engine_of(subject: Subject, problem: Problem, pool: WorkerPool) -> Engine:
+def entered(config: SimulationConfig, **choices: Any) -> tuple[Subject, Entrance]:
+    """A correct run of this configuration, and the way into it."""
+    entrance = _OPEN.enter_context(Entrance(config, load_data(config.data)))
+    return subject_of(config, entrance.problem(entrance.honest), **choices), entrance
+
+
+def engine_of(subject: Subject, entrance: Entrance, pool: WorkerPool) -> Engine:
     """An engine that hosts the honest users."""
-    return Engine(subject.task, problem.train, protocol=subject.protocol, pool=pool)
+    rows = entrance.honest_rows(subject.read).cohort
+    return Engine(subject.task, rows, protocol=subject.protocol, pool=pool)
+
+
+def noise_of(
+    subject: Subject, entrance: Entrance, pool: WorkerPool, *, small_numbers: int = ENOUGH
+) -> NoiseResult:
+    """The noise test on the honest users' run."""
+    cohort = entrance.honest_rows(subject.read).cohort
+    return noise_part(subject, cohort, Plan(seed=3, small_numbers=small_numbers), pool=pool)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -75,6 +95,7 @@ def ledgers_in_memory() -> Iterator[None]:
     if os.access(memory, os.W_OK):
         tempfile.tempdir = str(memory)
     yield
+    _OPEN.close()
     tempfile.tempdir = before
 
 

@@ -9,17 +9,17 @@ from fedboard.simulations.audit.record import controls_record
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited
 
-PLAN = Plan(canaries=300, random_users=1)
+PLAN = Plan(canaries=300, random_users=1, small_numbers=60)
 
 
 @pytest.fixture(scope="module")
 def result(pool: WorkerPool) -> ControlsResult:
-    subject, problem = audited()
-    return run_controls(subject, problem.train, PLAN, rating_range=problem.rating_range, pool=pool)
+    return run_controls(*audited(), PLAN, pool=pool)
 
 
 def test_every_mutant_is_caught(result: ControlsResult) -> None:
-    assert [control.name for control in result.mutants] == [mutant.name for mutant in mutants()]
+    names = [*(mutant.name for mutant in mutants()), "second server without noise"]
+    assert [control.name for control in result.mutants] == names
     assert {control.name for control in result.mutants if not control.right} == set()
     assert result.missed == 0
 
@@ -32,9 +32,14 @@ def test_correct_and_empty_runs_are_not(result: ControlsResult) -> None:
 def test_each_bug_is_caught_where_it_shows(result: ControlsResult) -> None:
     caught = {control.name: set(control.caught_by) for control in result.mutants}
 
-    assert caught["unclipped labels"] == caught["weights not normalised"] == {"sensitivity"}
-    assert caught["unclipped vectors"] == caught["data-dependent normaliser"] == {"sensitivity"}
-    assert caught["no noise"] == {"noise", "canaries"}
+    assert caught["unclipped labels"] == caught["unclipped vectors"] == {"sensitivity"}
+    assert "sensitivity" in caught["weights not normalised"] & caught["data-dependent normaliser"]
+    assert {"noise", "canaries"} <= caught["no noise"]
+    assert {"file", "canaries"} <= caught["one generator for the split"]
+    assert {"noise", "canaries"} <= caught["mean over the exact number"]
+    assert "noise" in caught["one exact cell"] & caught["overlapping stream"]
+    assert "course" in caught["round skipped by its sum"]
+    assert {"noise", "canaries"} <= caught["second server without noise"]
     assert "noise" in caught["noise x 0.8"] & caught["same noise in two rounds"]
     assert "noise" in caught["count released twice"]
 
@@ -44,5 +49,6 @@ def test_the_record_counts_what_was_missed(result: ControlsResult) -> None:
 
     assert record["controls"]["missed"] == 0
     assert record["controls"]["false_alarms"] == 0
-    assert len(record["controls"]["mutants"]) == len(mutants())
+    assert record["starts_at"] == "file"
+    assert len(record["controls"]["mutants"]) == len(mutants()) + 1
     assert all(control["judged_rightly"] for control in record["controls"]["mutants"])

@@ -1,43 +1,48 @@
 """The audit of protocols: silent for the smallest set of survivors, loud for missing shares of the noise."""
 
+from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from fedboard.common.privacy.releases.noise import NoiseSource, SeededNoise
+from fedboard.common.protocol import Given
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.simulations.audit.attacks.game import canary_game
-from fedboard.simulations.audit.attacks.noise_check import noise_test
+from fedboard.simulations.audit.attacks.game import BLIND, canary_game
+from fedboard.simulations.audit.broken.helpers import silent_helper
+from fedboard.simulations.audit.entrance import Entrance
+from fedboard.simulations.audit.held import AGGREGATOR, FIRST, SECOND, Held, centred
+from fedboard.simulations.audit.measures.statistics import uniform_p
 from fedboard.simulations.audit.sessions import Sessions, honest_noise
-from fedboard.simulations.audit.subject import Subject, subject_of
-from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.verdicts import uniform_findings
+from fedboard.simulations.engine import WorkerPool
 from tests.common.protocols.meetings import SilentNoise
 from tests.common.tasks.conftest import N_ITEMS, a_prepared_board, a_task, population
-from tests.simulations.audit.conftest import configuration
+from tests.simulations.audit.conftest import configuration, entered, noise_of
 
 OTHERS = [name for name in PROTOCOL_NAMES if name != "trusted"]
+FEW = 30
+"""Numbers of small releases: sessions are slow."""
 SIZE = "noise has the size that is booked"
 
 
-def a_subject(protocol: str) -> tuple[Subject, Problem]:
+@cache
+def a_subject(protocol: str) -> tuple[Subject, Entrance]:
     config = configuration(
         algorithm="residual",
         settings={"rank": 3, "rounds": 1},
         run={"kernels": "plain", "protocol": protocol},
     )
-    problem = load_problem(config)
-    return subject_of(config, problem), problem
+    return entered(config)
 
 
-def failed(subject: Subject, problem: Problem) -> set[str]:
-    with (
-        WorkerPool() as pool,
-        Engine(subject.task, problem.train, protocol=subject.protocol, pool=pool) as engine,
-    ):
-        result = noise_test(subject, engine, seed=3)
+def failed(subject: Subject, entrance: Entrance) -> set[str]:
+    with WorkerPool() as pool:
+        result = noise_of(subject, entrance, pool, small_numbers=FEW)
     return {finding.check for finding in result.findings if not finding.passed}
 
 
@@ -53,22 +58,18 @@ def lazy(drawn: NoiseSource, version: int, client: int) -> NoiseSource:
 
 @pytest.mark.parametrize("protocol", ["distributed-dp", "local"])
 def test_shares_of_the_noise_that_are_missing_are_noticed(protocol: str) -> None:
-    subject, problem = a_subject(protocol)
+    subject, entrance = a_subject(protocol)
     assert subject.sessions is not None
 
     broken = replace(subject, sessions=replace(subject.sessions, client_noise=lazy))
 
-    assert SIZE in failed(broken, problem)
+    assert SIZE in failed(broken, entrance)
 
 
 @pytest.mark.parametrize("protocol", ["secure-sum", "distributed-dp"])
 def test_canaries_show_less_than_is_claimed_and_more_than_nothing(protocol: str) -> None:
-    subject, problem = a_subject(protocol)
-    with (
-        WorkerPool() as pool,
-        Engine(subject.task, problem.train, protocol=subject.protocol, pool=pool) as engine,
-    ):
-        game = canary_game(subject, engine, seed=1, n_canaries=200)
+    with WorkerPool() as pool:
+        game = canary_game(*a_subject(protocol), seed=1, n_canaries=200, pool=pool)
 
     assert game.rejected == 0
     assert 0.0 < game.epsilon_lower_bound <= game.claimed
@@ -88,3 +89,63 @@ def test_what_the_adversary_takes_off_is_the_whole_sum_of_honest_users(protocol:
     assert board.catalogue.n_items == N_ITEMS
     for name, sums in whole_sums(carried, requests).items():
         np.testing.assert_array_equal(sums, known[name])
+
+
+def test_a_second_server_that_adds_nothing_is_noticed_by_what_the_first_one_holds() -> None:
+    subject, entrance = a_subject("two-server")
+
+    with WorkerPool() as pool:
+        result = noise_of(silent_helper(subject), entrance, pool, small_numbers=FEW)
+        game = canary_game(silent_helper(subject), entrance, seed=1, n_canaries=40, pool=pool)
+
+    details = {finding.check: finding.detail for finding in result.findings if not finding.passed}
+    (first,) = (line for line in game.parties if line.name == FIRST)
+    assert "the first server's" in details[SIZE]
+    assert first.strict > first.mu
+    assert FIRST in {line.name for line in game.violated_releases}
+
+
+@pytest.mark.parametrize("protocol", ["two-server", "secure-sum"])
+def test_what_parties_hold_shows_no_more_than_is_claimed(protocol: str) -> None:
+    subject, entrance = a_subject(protocol)
+
+    with WorkerPool() as pool:
+        game = canary_game(subject, entrance, seed=1, n_canaries=40, pool=pool)
+
+    names = {"two-server": {FIRST, BLIND}, "secure-sum": {BLIND}}
+    assert {line.name for line in game.parties} == names[protocol]
+    assert all(line.strict <= line.mu for line in game.parties)
+    assert not game.unexplained
+    assert all(finding.passed for finding in uniform_findings([game], 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "parties"),
+    [
+        ("two-server", {FIRST: 1, SECOND: 1}),
+        ("secure-sum", {AGGREGATOR: 7}),
+        ("distributed-dp", {AGGREGATOR: 7}),
+    ],
+)
+def test_every_masked_number_and_every_share_is_looked_at(protocol: str, parties: dict[str, int]) -> None:
+    task, sessions, held = a_task(), Sessions(choice=protocol, backend="numpy"), Held()
+    board = a_prepared_board(task)
+    requests = task.requests(board)
+    rows = task.contribute(population(), board, requests)
+
+    carried = whole_sums(sessions.carry([rows], board, requests, SeededNoise(1), held=held), requests)
+
+    assert Counter(who for who, _ in held.blind) == parties
+    assert all(uniform_p(numbers) > 1e-6 for _, numbers in held.blind)
+    if protocol == "two-server":
+        np.testing.assert_array_equal(centred(held)["round-1/linear"].shape, carried["round-1/linear"].shape)
+
+
+def test_numbers_that_are_not_masked_are_not_uniform() -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    requests = task.requests(board)
+    protocol = Sessions(choice="secure-sum", backend="numpy").protocol(40)
+    given = Given(contribution=task.contribute(population(), board, requests), requests=requests)
+
+    assert uniform_p(protocol._carried.numbers(given, SeededNoise(1))) < 1e-9  # type: ignore[attr-defined]

@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 
 from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games, highest_rate
-from fedboard.simulations.audit.subject import subject_of
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.problem import load_problem
-from tests.simulations.audit.conftest import configuration
+from tests.simulations.audit.conftest import configuration, entered
 
 
 def games(pool: WorkerPool, epsilon: float) -> dict[str, BoardGame]:
-    config = configuration(privacy={"epsilon": epsilon})
-    problem = load_problem(config)
-    played = board_games(subject_of(config, problem), problem.train, pool=pool, seed=0)
+    played = board_games(*entered(configuration(privacy={"epsilon": epsilon})), pool=pool, seed=0)
     return {game.name: game for game in played}
 
 

@@ -21,8 +21,8 @@ N_CANARIES = 40
 @cache
 def rounds(kind: str, pool: WorkerPool) -> list[tuple[Request, ...]]:
     """What a run of this kind asks, round by round."""
-    subject, problem = audited(kind)
-    with engine_of(subject, problem, pool) as engine:
+    subject, entrance = audited(kind)
+    with engine_of(subject, entrance, pool) as engine:
         return [played.requests for played in play(subject, engine, seed=0)]
 
 

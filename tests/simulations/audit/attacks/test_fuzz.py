@@ -20,21 +20,21 @@ from tests.simulations.audit.conftest import N_ITEMS, audited, engine_of
 @cache
 def boards(kind: str, pool: WorkerPool) -> list[Board]:
     """The first board of each kind of question."""
-    subject, problem = audited(kind)
+    subject, entrance = audited(kind)
     found: dict[object, Board] = {}
-    with engine_of(subject, problem, pool) as engine:
+    with engine_of(subject, entrance, pool) as engine:
         for played in play(subject, engine, seed=0):
             found.setdefault(tuple(request.source for request in played.requests), played.before)
     return list(found.values())
 
 
 def fuzzed(pool: WorkerPool, subject: Subject | None = None, *, kind: str = "explicit") -> FuzzResult:
-    correct, problem = audited(kind)
+    correct, entrance = audited(kind)
     return sensitivity_fuzz(
         subject or correct,
-        problem.train,
+        entrance.honest_rows().cohort,
         boards(kind, pool),
-        rating_range=problem.rating_range,
+        rating_range=entrance.rating_range,
         seed=0,
         n_random=3,
     )
@@ -110,8 +110,8 @@ def test_norms_of_changes_are_exact_and_isometric() -> None:
 
 
 def test_off_diagonals_of_symmetric_changes_count_twice(pool: WorkerPool) -> None:
-    subject, problem = audited("implicit")
-    with engine_of(subject, problem, pool) as engine:
+    subject, entrance = audited("implicit")
+    with engine_of(subject, entrance, pool) as engine:
         last = list(play(subject, engine, seed=0))[-1]
     gram = next(request for request in last.requests if request.name.endswith("gram"))
     matrix = np.arange(9).reshape(3, 3) + np.arange(9).reshape(3, 3).T

@@ -1,0 +1,68 @@
+"""One user more or less in the file: correct runs change by her rows alone, one generator for all is found out."""
+
+import numpy as np
+import pytest
+
+from fedboard.simulations.audit.attacks.file_game import FileGame, file_games
+from fedboard.simulations.audit.broken.mutants import mutant_named
+from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.engine import WorkerPool
+from tests.simulations.audit.conftest import audited, configuration, entered
+
+N_GAMES, MANY_GAMES = 24, 60
+ONE_GENERATOR = "one generator for the split"
+MOVES = "one user of the file moves each sum by at most its bound"
+OTHERS = "nobody else's rows change with her"
+GUESSED = "whether she is there is guessed no oftener than allowed"
+
+
+def played(pool: WorkerPool, subject: Subject | None = None, *, kind: str = "explicit") -> FileGame:
+    correct, entrance = audited(kind)
+    return file_games(subject or correct, entrance, n_games=N_GAMES, seed=0, pool=pool)
+
+
+def failed(game: FileGame) -> set[str]:
+    return {finding.check for finding in game.findings if not finding.passed}
+
+
+@pytest.mark.parametrize("kind", ["explicit", "implicit", "replace", "uniform", "residual"])
+def test_a_user_of_the_file_changes_her_own_rows_and_within_the_bounds(kind: str, pool: WorkerPool) -> None:
+    game = played(pool, kind=kind)
+
+    assert not failed(game)
+    assert 0.5 < game.allowed < 0.8
+    assert 0.99 < max(game.shares.values()) <= 1, "the bound is reached, so the test can fail"
+
+
+@pytest.mark.parametrize("kind", ["explicit", "implicit"])
+def test_one_generator_for_the_split_is_noticed(kind: str, pool: WorkerPool) -> None:
+    subject, _ = audited(kind)
+
+    game = played(pool, mutant_named(ONE_GENERATOR).break_it(subject), kind=kind)
+
+    assert failed(game) >= {MOVES, OTHERS}
+    assert max(game.shares.values()) > 1.5
+
+
+def test_whose_ratings_were_split_by_one_generator_is_told_from_the_counts(pool: WorkerPool) -> None:
+    synthetic = {"n_users": 220, "n_items": 400, "mean_ratings_per_user": 60}
+    data = {"source": "synthetic", "synthetic": synthetic}
+    config = configuration(data=data, privacy={"epsilon": 20.0})
+    subject, entrance = entered(config)
+
+    broken = file_games(
+        mutant_named(ONE_GENERATOR).break_it(subject), entrance, n_games=MANY_GAMES, seed=0, pool=pool
+    )
+    correct = file_games(subject, entrance, n_games=MANY_GAMES, seed=0, pool=pool)
+
+    assert failed(broken) == {MOVES, OTHERS, GUESSED}
+    assert not failed(correct)
+
+
+def test_without_noise_the_adversary_is_always_right(pool: WorkerPool) -> None:
+    subject, _ = audited()
+
+    game = played(pool, mutant_named("no noise").break_it(subject))
+
+    assert game.right == N_GAMES
+    assert np.isclose(game.allowed, played(pool).allowed)
