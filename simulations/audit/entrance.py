@@ -16,7 +16,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import FedboardError
-from fedboard.simulations.audit.attacks.canaries import random_supports
+from fedboard.simulations.audit.measures.supports import random_supports
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.problem import Problem, load_problem

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from fedboard.common.arrays import FloatArray, IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import FloatArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import symmetric_rank
+from fedboard.simulations.audit.measures.supports import random_supports
 
 _ITEMS_EACH = 4
 """A power of four, so that equal weights 1 / sqrt k lie on the grid and reach the bound exactly."""
@@ -74,20 +75,6 @@ def enough_canaries(epsilon: float, delta: float, *, n_items: int, confidence: f
     return int(min(max(wanted, _FEWEST), _MOST, max(room, 10.0)))
 
 
-def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generator) -> IndexArray:
-    """Distinct items for each row, ascending, int32, shape (n_rows, size), each set equally likely."""
-    if size == 0:
-        return np.empty((n_rows, 0), dtype=np.int32)
-    if size * size > n_items:  # drawing again until all are distinct would take for ever
-        rows = [rng.permutation(n_items)[:size] for _ in range(n_rows)]
-        return np.sort(np.array(rows, dtype=np.int32).reshape(n_rows, size), axis=1)
-    # Drawn with repetition, and again where an item repeats: what remains is equally likely in every order.
-    drawn = np.sort(rng.integers(0, n_items, (n_rows, size)), axis=1)
-    while (clash := (np.diff(drawn, axis=1) == 0).any(axis=1)).any():
-        drawn[clash] = np.sort(rng.integers(0, n_items, (int(clash.sum()), size)), axis=1)
-    return drawn.astype(np.int32)
-
-
 def _norms(requests: Sequence[Request], n_items_each: int) -> tuple[int, int, int]:
     """The largest norms of vector, weights and one response that keep every bound, grid units."""
     bound = {request.source: request.release.l2_bound for request in requests}
@@ -134,4 +121,4 @@ def _unit_rows(values: FloatArray) -> FloatArray:
     return np.asarray(values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float64)
 
 
-__all__ = ["canary_rows", "enough_canaries", "random_supports"]
+__all__ = ["canary_rows", "enough_canaries"]
