@@ -101,6 +101,12 @@ def problem_of(ratings: Ratings, config: SimulationConfig) -> Problem:
 
 
 def _require_something_to_learn(split: RatingSplit | UserSplit, config: SimulationConfig) -> None:
+    indptr = split.train.indptr
+    if int((indptr[1:] > indptr[:-1]).sum()) == 1:
+        raise InputError(
+            "one user alone has ratings to learn from: a board of her would be her ratings and noise, and the "
+            "budget would be spent on it. Give the ratings of many users; nothing was spent"
+        )
     if split.train.n_ratings == 0:
         part = f"of users with enough ratings above {config.split.positive_above:g}, " * (
             config.split_kind == "users"

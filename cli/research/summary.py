@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from fedboard.simulations.config import RunConfig, SimulationConfig
     from fedboard.simulations.simulate import RunResult
 
+_NOTHING_JUDGED = (
+    "Nothing was judged: no rating is held out, so there is no number to say how good this board is. "
+    "It takes more ratings, or larger shares in [split]."
+)
 _NO_PRIVACY = "no privacy"
 _NONE: Mapping[str, Mapping[str, float]] = {}
 _LABELS = {"test_rmse": "test RMSE", "test_mae": "test MAE"}
@@ -91,6 +95,8 @@ def metrics_text(
 ) -> str:
     """A table of the run's metrics, with those of others under the same guarantee and of the baselines below."""
     names = list(final["metrics"])
+    if not names:
+        return _NOTHING_JUDGED
     rows = [(name, guarantee, *_values(final["metrics"], names))]
     rows += [(other, guarantee, *_values(metrics, names)) for other, metrics in others.items()]
     rows += [
