@@ -11,7 +11,7 @@ def algorithms(feedback: str | None = None) -> tuple[str, ...]:
         InputError: another kind of feedback.
     """
     from fedboard.common.errors import InputError
-    from fedboard.common.tasks.adadpals.config import Feedback
+    from fedboard.common.tasks.shared.ratings_config import Feedback
     from fedboard.server.calibrating import algorithm_names
 
     try:

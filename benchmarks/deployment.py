@@ -20,7 +20,7 @@ from process_tree import family
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.node_keys import make_node_key
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder

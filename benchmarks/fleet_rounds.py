@@ -29,7 +29,7 @@ from process_tree import memory, tree_cpu_seconds
 
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.cohort import cohort_from_triples
-from fedboard.common.node_keys import make_node_key
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings

@@ -270,7 +270,7 @@ def idle_memory(python: Path, folder: Path) -> dict[str, float]:
 def waiting_client(python: Path, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
     make = (
         "import sys; from pathlib import Path\n"
-        "from fedboard.common.node_keys import make_node_key\n"
+        "from fedboard.common.keys.node_keys import make_node_key\n"
         "make_node_key(Path(sys.argv[1]), name='footprint')\n"
     )
     run_once(python, make, [folder / "node"])

@@ -12,7 +12,7 @@ import msgspec
 
 from fedboard.cli.research.configuration import configure
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig, overlay, read_config
 from fedboard.simulations.datasets import find_data

@@ -30,7 +30,7 @@ from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.judging.choosing import judge_board
+from fedboard.simulations.judging.evaluation import judge_board
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.calibrated import build_task
 

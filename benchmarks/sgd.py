@@ -33,10 +33,10 @@ import numpy as np  # noqa: E402
 from workload import ML_20M_SPARSE, tenth  # noqa: E402
 
 from fedboard.common.cohort import Cohort  # noqa: E402
-from fedboard.simulations.block_solvers.blocks import MemoryStream, arrange  # noqa: E402
-from fedboard.simulations.block_solvers.factorisation import Factorisation, start  # noqa: E402
-from fedboard.simulations.block_solvers.sampling import DpmfConfig, langevin_rates  # noqa: E402
-from fedboard.simulations.block_solvers.sgd import SgdConfig, sgd_rates  # noqa: E402
+from fedboard.simulations.experiments.block_solvers.blocks import MemoryStream, arrange  # noqa: E402
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation, start  # noqa: E402
+from fedboard.simulations.experiments.block_solvers.sampling import DpmfConfig, langevin_rates  # noqa: E402
+from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, sgd_rates  # noqa: E402
 
 TURNS, QUICK_TURNS = 5, 3
 RATINGS_AT = {1024: 2_000_000}

@@ -1,7 +1,9 @@
-"""Tables as plain text."""
+"""Tables and numbers of bytes as plain text."""
 
 import unicodedata
 from collections.abc import Collection, Sequence
+
+_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
@@ -32,4 +34,12 @@ def _width(text: str) -> int:
     )
 
 
-__all__ = ["aligned"]
+def byte_text(number: float) -> str:
+    """Three digits and a decimal unit."""
+    for unit, name in _UNITS:
+        if number >= unit:
+            return f"{number / unit:,.3g} {name}"
+    return f"{number:.0f} B"
+
+
+__all__ = ["aligned", "byte_text"]

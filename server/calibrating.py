@@ -12,7 +12,7 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.adadpals import config as adadpals_config
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, Feedback
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.adadpsgd import config as adadpsgd_config
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, AdaDpsgdShares
@@ -26,6 +26,7 @@ from fedboard.common.tasks.residual import config as residual_config
 from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.options import checked_options
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 WEIGHTS: Mapping[str, WeightScheme] = {
     "adadpals": WeightScheme.ADAPTIVE,

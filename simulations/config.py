@@ -9,7 +9,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.run_config import RunConfig
 
 

@@ -6,8 +6,8 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.shared.options import checked_options
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.catalogue.features import (
     TITLES,
     ItemFeatures,

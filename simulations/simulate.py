@@ -15,8 +15,8 @@ from fedboard.server.calibrating import CalibratedTask
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.choosing import judge_board
 from fedboard.simulations.judging.distributions import distributions
+from fedboard.simulations.judging.evaluation import judge_board
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
 from fedboard.simulations.runs.calibrated import build_task

@@ -63,7 +63,7 @@ def server(folder: Path, names: tuple[str, ...]) -> None:
 def node(name: str, folder: Path) -> None:
     """Make the key pair of the device NAME, on that device: NAME.key stays there, NAME.pub goes to the server."""
     from fedboard.common.errors import InputError
-    from fedboard.common.node_keys import make_node_key
+    from fedboard.common.keys.node_keys import make_node_key
     from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
 
     if not is_name(name):

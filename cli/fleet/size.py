@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.byte_counts import byte_text
-from fedboard.cli.text import aligned
+from fedboard.cli.text import aligned, byte_text
 
 if TYPE_CHECKING:
     from fedboard.server.fleet.plan.costs import Fleet, RoundCosts

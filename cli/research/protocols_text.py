@@ -5,8 +5,7 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
-from fedboard.cli.byte_counts import byte_text
-from fedboard.cli.text import aligned
+from fedboard.cli.text import aligned, byte_text
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.simulations.comparing.words import meaning_of, trust_in_a_word, words_of
 

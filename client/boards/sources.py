@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
-from fedboard.common.addresses import is_address, parse_address
 from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
 from fedboard.common.board_service.manifest import MAX_MANIFEST_BYTES, BoardFile, Manifest, SignedManifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.wire.addresses import is_address, parse_address
 
 
 class BoardSource(Protocol):

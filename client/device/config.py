@@ -12,9 +12,9 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.device.policy import Policy
 from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.store import RatingStore
-from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.wire.addresses import parse_address
 
 if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
     from fedboard.client.answering.asker import Asker

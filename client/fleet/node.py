@@ -26,11 +26,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedboard.client.answering.asker import LARGEST_QUESTION
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
-from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import load_private_key
+from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.flower_record import record_of
+from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.refusals import Refusal
 
 ClientCallable: TypeAlias = Callable[[Message, Context], Message]

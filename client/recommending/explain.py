@@ -15,9 +15,10 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.registry import KnownTask, rebuild_task
 from fedboard.common.tasks.residual.config import ResidualConfig, StageKind, stage_of
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

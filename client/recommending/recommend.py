@@ -8,8 +8,8 @@ from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

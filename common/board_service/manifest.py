@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from fedboard.common.ed25519_keys import key_id, read_public
+from fedboard.common.keys.ed25519_keys import key_id, read_public
 from fedboard.common.protection import Protection
 
 _FORMAT = "fedboard-manifest-2"

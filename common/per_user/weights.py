@@ -9,7 +9,7 @@ from fedboard.common.arrays import BitArray, BoolArray, FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.kernels import unit_rows
-from fedboard.common.mixing import mix64
+from fedboard.common.per_user.mixing import mix64
 
 _KEY_BITS = 48
 _KEY_MASK = np.uint64((1 << _KEY_BITS) - 1)

@@ -13,11 +13,11 @@ AdaDPSGD's are in ``fedboard.common.tasks.adadpsgd.presets``.
 import math
 from collections.abc import Mapping
 
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.adadpsgd.presets import GRADIENT_EXPLICIT, GRADIENT_IMPLICIT, GRADIENT_SAMPLED
 from fedboard.common.tasks.langevin.task import Langevin
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.preset import Preset
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 _EXPLICIT: Mapping[float, Preset] = {
     1.0: Preset(

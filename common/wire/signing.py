@@ -19,7 +19,7 @@ from typing import TypeAlias
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from fedboard.common.ed25519_keys import key_id, read_private, read_public, write_pair
+from fedboard.common.keys.ed25519_keys import key_id, read_private, read_public, write_pair
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 PRIVATE_NAME = "question-signing.key"

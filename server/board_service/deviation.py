@@ -8,8 +8,8 @@ from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import Deviation
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.registry import KnownTask, rebuild_task
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 _USERS = 64
 _RATINGS = 20

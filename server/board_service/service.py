@@ -13,9 +13,9 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.common.addresses import parse_address
 from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.connections import of_service
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.handlers import Handlers

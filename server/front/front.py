@@ -11,8 +11,8 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
-from fedboard.common.addresses import Address
 from fedboard.common.errors import InputError
+from fedboard.common.wire.addresses import Address
 from fedboard.server.front.census import Census
 from fedboard.server.front.limits import ConnectionLimits, network_of
 from fedboard.server.front.relay import End, Relay

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.common.addresses import parse_address
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
 from fedboard.common.protocols.two_server.rules import TwoServerRules
+from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.messages import (
     BEGIN,

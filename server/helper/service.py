@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from fedboard.common.addresses import parse_address
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.identity import helper_identity, identity_text
 from fedboard.server.helper.messages import (

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
+from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.health import failures_of, health
 from fedboard.server.operating.run_fares import Fares

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

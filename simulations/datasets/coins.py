@@ -14,7 +14,7 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.errors import InputError
-from fedboard.common.mixing import mix64
+from fedboard.common.per_user.mixing import mix64
 
 _SECRETS = ("user, first", "user, second", "item, first", "item, second", "whole user")
 _RATINGS_AT_ONCE = 1 << 18  # stays in cache
@@ -24,11 +24,11 @@ _RATINGS_AT_ONCE = 1 << 18  # stays in cache
 class SplitCoins:
     """Coins of one public seed: words of 64 bits, evenly spread.
 
-    With ``mix`` the permutation ``fedboard.common.mixing.mix64``, key the 64-bit BLAKE2b digest of an id, and s0,
-    s1, ... words that BLAKE2b derives from the seed, the coin of a user is ``mix(mix(key ^ s4))`` and that of a
-    rating ``mix(mix(u0 + i0) + (u1 ^ i1))``, where ``u0 = mix(user key ^ s0)``, ``u1 = mix(user key ^ s1)`` and i0,
-    i1 likewise for the item. Since sums and exclusive ors do not distribute over each other, the coins of two users
-    and two items follow no common rule; two ratings share a coin only where 64-bit words happen to meet.
+    With ``mix`` the permutation ``fedboard.common.per_user.mixing.mix64``, key the 64-bit BLAKE2b digest of an id,
+    and s0, s1, ... words that BLAKE2b derives from the seed, the coin of a user is ``mix(mix(key ^ s4))`` and that
+    of a rating ``mix(mix(u0 + i0) + (u1 ^ i1))``, where ``u0 = mix(user key ^ s0)``, ``u1 = mix(user key ^ s1)``
+    and i0, i1 likewise for the item. Since sums and exclusive ors do not distribute over each other, the coins of
+    two users and two items follow no common rule; two ratings share a coin only where 64-bit words happen to meet.
 
     The guarantee rests on *whose* a coin is, not on its being secret: the seed is public, and everybody can compute
     every coin. So no cryptographic strength is claimed for the mixing, which is there to be even and quick.

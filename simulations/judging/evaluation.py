@@ -14,9 +14,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.datasets import Triples
-from fedboard.simulations.datasets.splits import HeldOut
+from fedboard.simulations.datasets.splits import HeldOut, RatingSplit
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.judging import metrics
+from fedboard.simulations.problem import Problem
 
 _USERS_PER_JOB = 8192
 TOP_K = 100
@@ -161,11 +162,39 @@ def _listed(values: FloatArray) -> list[Any]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
+def judge_board(
+    task: Task, board: Board, problem: Problem, *, part: str, pool: WorkerPool, backend: str
+) -> Judgement:
+    """Judge a board on the ``validation`` or ``test`` part. Not private: simulation only."""
+    return judge(BoardPredictor(task=task, board=board, backend=backend), problem, part=part, pool=pool)
+
+
+def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool) -> Judgement:
+    """Judge any model: ratings by error, held-out users by their lists.
+
+    Users' vectors are solved on the training rows for validation, on training and validation rows for test.
+    Where nothing was held out there are no metrics: by its coins a part of a small data set may come out empty.
+    """
+    split, counts = problem.split, item_counts(problem.train)
+    if not isinstance(split, RatingSplit):
+        held_out = split.validation if part == "validation" else split.test
+        if held_out.users.size == 0:
+            return Judgement(metrics={}, sliced={})
+        return judge_lists(predictor, held_out, pool=pool, counts=counts)
+    held_out_ratings = split.validation if part == "validation" else split.test
+    history = split.train if part == "validation" else split.train_and_validation
+    if held_out_ratings.n_ratings == 0:
+        return Judgement(metrics={}, sliced={})
+    return judge_ratings(predictor, history, held_out_ratings, prefix=part, pool=pool, counts=counts)
+
+
 __all__ = [
     "TOP_K",
     "BoardPredictor",
     "Judgement",
     "item_counts",
+    "judge",
+    "judge_board",
     "judge_lists",
     "judge_ratings",
     "neighbour_overlap",

@@ -9,8 +9,7 @@ from fedboard.common.board import Board
 from fedboard.simulations.baselines import AlsModel, Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.choosing import judge
-from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap
+from fedboard.simulations.judging.evaluation import item_counts, judge, neighbour_overlap
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import ALS, NO_PRIVACY, fit_reference, reference_names

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.mixing import mix64
+from fedboard.common.per_user.mixing import mix64
 from fedboard.common.per_user.participation import Participation, participation_with
 from fedboard.common.per_user.personal import plan_scale
 from fedboard.common.task import Task

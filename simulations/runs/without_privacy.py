@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations import baselines
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.choosing import judge
+from fedboard.simulations.judging.evaluation import judge
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of

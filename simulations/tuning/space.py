@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import read_config
 
 SECTIONS: Mapping[str, str] = {"settings": "settings", "shares": "privacy.shares"}

@@ -8,8 +8,8 @@ import msgspec
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.shared.options import checked_options
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig

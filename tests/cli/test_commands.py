@@ -10,7 +10,7 @@ from click.testing import Result
 from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.folders import fresh

@@ -7,9 +7,9 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.presets import preset
 from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task

@@ -1,7 +1,7 @@
 """The arrays that a device reads of a board of AdaDPALS."""
 
 from fedboard.common.board import Board
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.shared.array_rules import (
     ArrayRule,
     mean_rating,
@@ -9,6 +9,7 @@ from fedboard.common.tasks.shared.array_rules import (
     prepared,
     vectors,
 )
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 
 def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:

@@ -2,24 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.shared.adaptive_clipping import FARTHEST, adapts_clipping
-
-LARGEST_RANK = 512
-"""Beyond it, matrices per item would not fit in memory; found out before anything is released."""
-
-
-class Feedback(StrEnum):
-    """What a rating says."""
-
-    EXPLICIT = "explicit"
-    """A rating on a public range; unrated items say nothing."""
-    IMPLICIT = "implicit"
-    """Presence alone; unrated items count as weak zeros (``unobserved_weight``)."""
+from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +152,6 @@ def needs_population(config: AdaDpalsConfig) -> bool:
     return config.weights in (WeightScheme.ADAPTIVE_CLIPPED, WeightScheme.ADAPTIVE_OVERCOUNT)
 
 
-SUM_SHARE_OF_MEAN = 0.8
-"""The sum is noisier than the number of ratings (its sensitivity is half_range times larger), so it gets more."""
-
-
 def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str, float]:
     """Share of mu^2 of each release of a complete run, by release name; sums to 1.
 
@@ -197,10 +181,8 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
 
 
 __all__ = [
-    "LARGEST_RANK",
     "AdaDpalsConfig",
     "BudgetShares",
-    "Feedback",
     "needs_population",
     "shares_by_release",
 ]

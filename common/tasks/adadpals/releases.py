@@ -2,12 +2,9 @@
 
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
-from fedboard.common.tasks.adadpals.config import (
-    AdaDpalsConfig,
-    Feedback,
-    needs_population,
-)
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.tasks.shared.adaptive_clipping import clip_requests
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import (
     calibrated_request,
     counts_request,

@@ -27,7 +27,7 @@ from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quan
 from fedboard.common.per_user.weights import entry_weights, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals import releases as adadpals_requests
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, Feedback, needs_population
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
 from fedboard.common.tasks.shared.preparation import (
     capped_counts,
@@ -36,6 +36,7 @@ from fedboard.common.tasks.shared.preparation import (
     released_mean,
     share_among_learnt,
 )
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import ONE_USER
 
 

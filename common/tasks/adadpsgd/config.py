@@ -7,7 +7,8 @@ from enum import StrEnum
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.releases.gaussian import Adjacency
-from fedboard.common.tasks.adadpals.config import SUM_SHARE_OF_MEAN, AdaDpalsConfig, Feedback
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
+from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback
 
 _IMPLICIT_RESIDUAL = 2.0
 

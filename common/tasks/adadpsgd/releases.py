@@ -5,8 +5,9 @@ import math
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import LINEAR_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.adadpals import releases as adadpals_requests
-from fedboard.common.tasks.adadpals.config import Feedback, needs_population
+from fedboard.common.tasks.adadpals.config import needs_population
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, gradient_name, gram_name
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import calibrated_request, users_request
 
 

@@ -23,11 +23,11 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import VECTOR_BOUND, clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.adadpsgd import releases as adadpsgd_requests
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.update import after_preparation, after_step
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 _INSIDE = 1.0 - 1e-6  # keeps a clipped gradient inside its bound whatever floating point does
 _ENTRIES_AT_ONCE = 1 << 18

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.privacy.releases.gaussian import Adjacency
-from fedboard.common.tasks.adadpals.config import SUM_SHARE_OF_MEAN, Feedback
 from fedboard.common.tasks.residual.config import ResidualConfig
+from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback
 
 _POSITIVE = ("largest_weight", "clip_norm", "likelihood", "precision", "temperature", "step_limit")
 

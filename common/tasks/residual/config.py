@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.privacy.releases.gaussian import Adjacency
-from fedboard.common.tasks.adadpals.config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
 from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
+from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
 
 
 class Curvature(StrEnum):

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features

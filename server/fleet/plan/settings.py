@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import public_key_pem
+from fedboard.common.keys.node_keys import public_key_pem
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.fleet.plan.job import MOST_ATTEMPTS, MOST_USERS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from fedboard.common.addresses import Address
+from fedboard.common.wire.addresses import Address
 from fedboard.server.fleet.door.proxy import FleetProxy, superlink_client, write_counts
 from fedboard.server.fleet.plan.settings import FleetSettings, NetworkSection, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder

@@ -27,11 +27,15 @@ from fedboard.common.tasks.representation.config import (
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of
 from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.experiments.personalisation.baselines import (
+    fit_all,
+    own_models,
+    shared_without_privacy,
+)
+from fedboard.simulations.experiments.personalisation.learning import Learner
+from fedboard.simulations.experiments.personalisation.runtime import ExampleTask
+from fedboard.simulations.experiments.personalisation.synthetic import Population, SharedLinear
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
-from fedboard.simulations.personalisation.baselines import fit_all, own_models, shared_without_privacy
-from fedboard.simulations.personalisation.learning import Learner
-from fedboard.simulations.personalisation.runtime import ExampleTask
-from fedboard.simulations.personalisation.synthetic import Population, SharedLinear
 
 _NAMES = {
     "own": "own data only",

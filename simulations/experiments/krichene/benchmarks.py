@@ -15,7 +15,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.datasets import find_data

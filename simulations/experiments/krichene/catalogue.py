@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.experiments.krichene.curves import exponent_curves, trade_off
 from fedboard.simulations.experiments.krichene.neighbour_lists import neighbour_table
 from fedboard.simulations.experiments.krichene.slices import overlap, slices, task_skew

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.drawing.wording import lower_is_better, metric_label
 from fedboard.simulations.experiments.krichene.benchmarks import (
     ALS_LINE,

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Catalogue
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.experiments.krichene.benchmarks import STATISTICS, Benchmark, with_exponent
 from fedboard.simulations.experiments.krichene.slices import als_factors
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel
 from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.experiments.krichene.benchmarks import (

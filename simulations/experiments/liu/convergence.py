@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from fedboard.common.arrays import Float32Array
-from fedboard.simulations.block_solvers.factorisation import Factorisation
-from fedboard.simulations.block_solvers.sampling import sample_dpmf
-from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation
+from fedboard.simulations.experiments.block_solvers.sampling import sample_dpmf
+from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.experiments.liu.lines import Line, line_panels
 from fedboard.simulations.experiments.liu.ratings import Rated, rated
 from fedboard.simulations.experiments.liu.speed import posterior

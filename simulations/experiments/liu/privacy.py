@@ -8,13 +8,13 @@ import numpy as np
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.langevin.task import Langevin
 from fedboard.common.tasks.langevin.trimming import trimmed
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import default_als, fit_als
-from fedboard.simulations.block_solvers.blocks import arrange
-from fedboard.simulations.block_solvers.sampling import DpmfConfig, sample_dpmf
 from fedboard.simulations.config import RunConfig
+from fedboard.simulations.experiments.block_solvers.blocks import arrange
+from fedboard.simulations.experiments.block_solvers.sampling import DpmfConfig, sample_dpmf
 from fedboard.simulations.experiments.liu.lines import Line, line_panels
 from fedboard.simulations.experiments.liu.ratings import Rated, rated
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting

@@ -8,11 +8,11 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.block_solvers.blocks import MemoryStream, arrange
-from fedboard.simulations.block_solvers.factorisation import Factorisation
 from fedboard.simulations.config import DataConfig, SimulationConfig
 from fedboard.simulations.datasets import Triples, find_data
 from fedboard.simulations.datasets.splits import RatingSplit
+from fedboard.simulations.experiments.block_solvers.blocks import MemoryStream, arrange
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation
 from fedboard.simulations.experiments.shared.experiment import Setting
 from fedboard.simulations.problem import load_problem
 

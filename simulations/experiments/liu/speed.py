@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.kernels.rating_sweep import SweepRates
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel, default_als, fit_als
-from fedboard.simulations.block_solvers.blocks import Layout, Stream, arrange
-from fedboard.simulations.block_solvers.factorisation import Factorisation, start
-from fedboard.simulations.block_solvers.sampling import DpmfConfig, langevin_rates, sample_dpmf
-from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd, sgd_rates
+from fedboard.simulations.experiments.block_solvers.blocks import Layout, Stream, arrange
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation, start
+from fedboard.simulations.experiments.block_solvers.sampling import DpmfConfig, langevin_rates, sample_dpmf
+from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd, sgd_rates
 from fedboard.simulations.experiments.liu.lines import Line, line_panels
 from fedboard.simulations.experiments.liu.ratings import Rated, rated
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting

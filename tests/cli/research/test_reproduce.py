@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.simulations.experiments.jain import catalogue
 from fedboard.simulations.experiments.jain.figure_2 import Figure2
-from fedboard.simulations.personalisation.synthetic import SharedLinear
+from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
 from tests.cli.conftest import Command
 
 

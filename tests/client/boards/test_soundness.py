@@ -16,10 +16,10 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.registry import KnownTask, rebuild_task
 from fedboard.common.tasks.residual.config import Curvature, Start
 from fedboard.common.tasks.shared.array_rules import ArrayRule
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.runtime import NoisedSums
 from tests.client.certified_boards import Device, Ratings, with_certificate

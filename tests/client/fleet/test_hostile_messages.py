@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from fedboard.client.fleet.bounded_http import bound_responses
-from fedboard.common.node_keys import make_node_key
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.tls import make_authority
 

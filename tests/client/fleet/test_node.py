@@ -18,7 +18,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedboard.client.fleet.node import APP_FAILED, NodeSettings, Tally, Trouble, WarmNode, _trouble, answered
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import make_node_key
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server import tls
 from fedboard.server.tls import make_authority

@@ -10,7 +10,7 @@ from fedboard.client.ratings.importing import read_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 Write = Callable[[str], Path]
 

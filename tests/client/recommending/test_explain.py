@@ -11,8 +11,8 @@ from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from tests.common.tasks.conftest import (
     PRESENCE,
     a_prepared_board,

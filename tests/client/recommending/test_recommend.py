@@ -10,7 +10,7 @@ from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 MakeBoard = Callable[..., Board]
 

@@ -16,7 +16,7 @@ import numpy as np
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Board
 from fedboard.common.cohort import cohort_from_triples
-from fedboard.common.node_keys import make_node_key
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import create_board_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings

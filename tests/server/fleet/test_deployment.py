@@ -19,7 +19,7 @@ from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse
 
 from fedboard.cli.main import commands
 from fedboard.common.certificate import Certificate
-from fedboard.common.node_keys import make_node_key, public_key_pem
+from fedboard.common.keys.node_keys import make_node_key, public_key_pem
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.rounds.round_log import RoundLog

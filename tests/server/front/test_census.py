@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from fedboard.common.addresses import Address
 from fedboard.common.errors import InputError
+from fedboard.common.wire.addresses import Address
 from fedboard.server.front.census import Census
 from fedboard.server.front.descriptors import room_for
 from fedboard.server.front.front import bound

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from fedboard.common.addresses import Address
+from fedboard.common.wire.addresses import Address
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 

@@ -8,7 +8,7 @@ import pytest
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsConfig, AlsModel, default_als, fit_als
 
 STARS = (1.0, 5.0)

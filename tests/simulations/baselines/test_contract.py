@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import (
     BiasConfig,
     LocalModel,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import Predictor, default_als, fit_als, fit_popularity
 from fedboard.simulations.datasets import load_ratings
 from fedboard.simulations.datasets.splits import HeldOut, split_users

@@ -21,7 +21,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted, factored_bytes
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.adadpals.config import Feedback
-from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
 from fedboard.simulations.drawing.svg import house_style
+from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.experiments.liu import convergence, speed
 from fedboard.simulations.experiments.liu.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.liu.ratings import rated

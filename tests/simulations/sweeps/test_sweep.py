@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.publication import BoardStore
 from fedboard.simulations import simulate
 from fedboard.simulations.config import SimulationConfig, parse_config

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations import tuning
 from fedboard.simulations.config import parse_config

@@ -16,10 +16,10 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.residual.config import Curvature, StageKind, Start, stage_of
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.adadpals.test_task import isometric_norm
 from tests.common.tasks.conftest import (

@@ -12,7 +12,6 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import LINEAR_BOUND
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import compose, mu_for
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.residual.config import (
     Curvature,
     ResidualConfig,
@@ -26,6 +25,7 @@ from fedboard.common.tasks.residual.config import (
 )
 from fedboard.common.tasks.residual.releases import alternation, bias_round, real_stddev, spectral_start
 from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from tests.common.tasks.conftest import a_residual_task, residual_boards
 
 Options = tuple[Feedback, Curvature, Start, float | None, int]

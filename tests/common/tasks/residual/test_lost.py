@@ -10,8 +10,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.residual.config import Curvature, Start
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import N_ITEMS, PRESENCE, a_residual_task, population, presence

@@ -16,8 +16,9 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, Feedback, shares_by_release
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import make_node_key
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import read_settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.krichene import benchmarks, curves, neighbour_lists, slices

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import write_new
+from fedboard.common.keys.node_keys import write_new
 
 
 def read_public(path: Path, *, signed: str) -> Ed25519PublicKey:

@@ -25,9 +25,9 @@ from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.rating_sweep import SweepRates
 from fedboard.common.tasks.langevin.trimming import user_weights
-from fedboard.simulations.block_solvers.blocks import Stream
-from fedboard.simulations.block_solvers.factorisation import Factorisation, start
-from fedboard.simulations.block_solvers.guarantees import SamplingGuarantee, sampling_guarantee
+from fedboard.simulations.experiments.block_solvers.blocks import Stream
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation, start
+from fedboard.simulations.experiments.block_solvers.guarantees import SamplingGuarantee, sampling_guarantee
 
 _POSITIVE = ("epsilon", "kappa", "largest_weight", "precision", "step", "temperature")
 

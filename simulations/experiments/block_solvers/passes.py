@@ -9,7 +9,7 @@ import numpy as np
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.kernels.rating_sweep import RatingBlock
-from fedboard.simulations.block_solvers.blocks import Stream
+from fedboard.simulations.experiments.block_solvers.blocks import Stream
 
 READ_AHEAD = 2
 """Blocks that are read, or waiting, while others are worked on."""

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedboard.common.errors import InputError
-from fedboard.common.node_keys import load_private_key, make_node_key, public_key_pem, write_new
+from fedboard.common.keys.node_keys import load_private_key, make_node_key, public_key_pem, write_new
 
 
 def test_the_private_half_is_for_its_owner_alone_and_belongs_to_the_public_one(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.rating_sweep import SweepRates
-from fedboard.simulations.block_solvers.blocks import Stream
-from fedboard.simulations.block_solvers.factorisation import Factorisation, start
+from fedboard.simulations.experiments.block_solvers.blocks import Stream
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation, start
 
 _FIRST_NORM = 0.3
 """Typical norm of the first vectors."""

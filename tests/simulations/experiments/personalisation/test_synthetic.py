@@ -8,7 +8,7 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
-from fedboard.simulations.personalisation.synthetic import SharedLinear
+from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
 
 SOURCE = SharedLinear(users=400, examples=5, dimension=7, rank=2, field_noise=0.1)
 

@@ -7,8 +7,8 @@ import pytest
 
 from fedboard.client.boards.sources import open_source
 from fedboard.client.device.config import Server
-from fedboard.common.addresses import parse_address
 from fedboard.common.errors import InputError
+from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.service import ServiceSettings
 from fedboard.server.fleet.plan.settings import HelperSection
 from fedboard.server.helper.link import HelperLink

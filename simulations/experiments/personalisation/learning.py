@@ -15,7 +15,7 @@ from fedboard.common.tasks.representation.examples import Examples
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
 from fedboard.server.run_ledger import plan_of
-from fedboard.simulations.personalisation.runtime import ExampleRuntime, ExampleTask
+from fedboard.simulations.experiments.personalisation.runtime import ExampleRuntime, ExampleTask
 
 ASSUMPTION = (
     "The data are examples, features with a label: what is said of ratings holds for them, the catalogue is the "

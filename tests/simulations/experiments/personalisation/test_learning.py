@@ -24,11 +24,15 @@ from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of
-from fedboard.simulations.personalisation import runtime as runtime_module
-from fedboard.simulations.personalisation.baselines import fit_all, own_models, shared_without_privacy
-from fedboard.simulations.personalisation.learning import Learner
-from fedboard.simulations.personalisation.runtime import ExampleRuntime, ExampleTask
-from fedboard.simulations.personalisation.synthetic import SharedLinear
+from fedboard.simulations.experiments.personalisation import runtime as runtime_module
+from fedboard.simulations.experiments.personalisation.baselines import (
+    fit_all,
+    own_models,
+    shared_without_privacy,
+)
+from fedboard.simulations.experiments.personalisation.learning import Learner
+from fedboard.simulations.experiments.personalisation.runtime import ExampleRuntime, ExampleTask
+from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
 from tests.common.tasks.representation.conftest import SETTINGS, catalogue, population, started_board
 
 SOURCE = SharedLinear(users=1500, examples=6, dimension=8, rank=2)

@@ -18,11 +18,11 @@ from fedboard.common.kernels.rating_sweep import (
     settle,
     sweep_ratings,
 )
-from fedboard.common.tasks.adadpals.config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als import AlsModel
 from fedboard.simulations.baselines.als_config import AlsConfig
-from fedboard.simulations.block_solvers.blocks import Stream
-from fedboard.simulations.block_solvers.passes import run_pass
+from fedboard.simulations.experiments.block_solvers.blocks import Stream
+from fedboard.simulations.experiments.block_solvers.passes import run_pass
 
 _ROWS_AT_ONCE = 1 << 14
 _NO_TABLE = np.zeros(0, dtype=np.float32)

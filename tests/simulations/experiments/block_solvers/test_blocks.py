@@ -5,7 +5,8 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.block_solvers.blocks import (
+from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.experiments.block_solvers.blocks import (
     DiskStream,
     Layout,
     Stream,
@@ -13,9 +14,8 @@ from fedboard.simulations.block_solvers.blocks import (
     open_blocks,
     write_blocks,
 )
-from fedboard.simulations.block_solvers.passes import READ_AHEAD, run_pass
-from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.experiments.block_solvers.passes import READ_AHEAD, run_pass
+from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd
 
 LAYOUT = Layout(users_per_block=64, users_per_batch=16, tiers=(5, 20))
 

@@ -7,16 +7,16 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import Feedback
 from fedboard.common.tasks.langevin.trimming import trimmed, user_weights
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import default_als, fit_als
-from fedboard.simulations.block_solvers.blocks import arrange
-from fedboard.simulations.block_solvers.factorisation import Factorisation
-from fedboard.simulations.block_solvers.guarantees import personal_epsilons, sampling_guarantee
-from fedboard.simulations.block_solvers.sampling import DpmfConfig, sample_dpmf
-from fedboard.simulations.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.experiments.block_solvers.blocks import arrange
+from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation
+from fedboard.simulations.experiments.block_solvers.guarantees import personal_epsilons, sampling_guarantee
+from fedboard.simulations.experiments.block_solvers.sampling import DpmfConfig, sample_dpmf
+from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.problem import load_problem
 
 RANGE = (1.0, 5.0)
