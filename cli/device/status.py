@@ -1,6 +1,7 @@
 """``fedboard status``: what this device has given so far, and what it has left."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,22 +85,33 @@ def _print(found: "Status") -> None:
         ]
         titles = ("version", "board", "bytes", "noise", "catalogue")
         click.echo("\n" + aligned(titles, rows_boards, right=(0, 2)))
+        for board, told in zip(found.boards, about, strict=True):
+            if told["rounds"] is not None and told["rounds"]["lost"]:
+                lost, planned = told["rounds"]["lost"], told["rounds"]["planned"]
+                gone = f"{lost} of {planned} rounds were lost by version {board.version}"
+                click.echo(f"\n{gone}: what was given to them is spent, and nothing came of it.")
         if {told["noise"] for told in about} & {"simulation", "unstated"}:
             click.echo("\nNOT PRIVATE: boards of seeded or unstated noise are among them.")
 
 
-def _about(path: Path) -> dict[str, str]:
-    """What its noise is, and the digest by which a policy names its catalogue."""
+def _about(path: Path) -> dict[str, Any]:
+    """What its noise is, the digest by which a policy names its catalogue, how many rounds came to something."""
     from fedboard.client.device.run_terms import catalogue_digest
     from fedboard.common.board import Board
+    from fedboard.common.certificate import Certificate
     from fedboard.common.errors import InputError
     from fedboard.common.protection import protection_of_board
 
     try:
         board = Board.load(path)
+        rounds = None if board.certificate is None else Certificate.from_dict(dict(board.certificate)).rounds
     except InputError:
-        return {"noise": "unstated", "catalogue": "damaged"}
-    return {"noise": protection_of_board(board).value, "catalogue": catalogue_digest(board.catalogue)}
+        return {"noise": "unstated", "catalogue": "damaged", "rounds": None}
+    return {
+        "noise": protection_of_board(board).value,
+        "catalogue": catalogue_digest(board.catalogue),
+        "rounds": None if rounds is None else asdict(rounds),
+    }
 
 
 __all__ = ["status"]

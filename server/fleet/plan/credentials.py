@@ -11,7 +11,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.fleet.plan.settings import FleetSettings, NetworkSection
+from fedboard.server.fleet.plan.sections import NetworkSection
+from fedboard.server.fleet.plan.settings import FleetSettings
 
 _OWN_ADDRESS = "127.0.0.1"
 """The parts of the server reach each other by it."""

@@ -14,7 +14,8 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.server.fleet.plan.job import HelperServer, Job
 from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
-from fedboard.server.fleet.plan.settings import FleetSettings, HelperSection
+from fedboard.server.fleet.plan.sections import HelperSection
+from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 
 

@@ -10,7 +10,8 @@ import uvicorn
 
 from fedboard.common.wire.addresses import Address
 from fedboard.server.fleet.door.proxy import FleetProxy, superlink_client, write_counts
-from fedboard.server.fleet.plan.settings import FleetSettings, NetworkSection, read_settings
+from fedboard.server.fleet.plan.sections import NetworkSection
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.lifeline import end_with_parent
 from fedboard.server.front.descriptors import room_for

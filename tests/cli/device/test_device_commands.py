@@ -203,6 +203,7 @@ def test_the_status_of_a_device_that_gave_nothing(fedboard: Command, device: Pat
     assert found["epsilon"] == {"spent": 0.0, "limit": 3.0, "left": 3.0}
     assert [entry["digest"] for entry in found["boards"]] == [board.digest]
     assert len(found["boards"][0]["catalogue"]) == 64
+    assert found["boards"][0]["rounds"]["lost"] == 0
 
 
 def test_commands_name_what_is_missing(

@@ -1,6 +1,7 @@
 """``fedboard keys``, and the server's command as far as it goes without devices."""
 
 import csv
+import json
 import signal
 import socket
 import stat
@@ -185,3 +186,36 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
     else:
         assert client.returncode == 2
         assert "catalogue.csv: --authority and ca_certificate name" in err
+
+
+@pytest.mark.parametrize(("lost", "code"), [(0, 0), (1, 0), (2, 6)])
+def test_status_tells_rounds_made_and_lost_and_ends_with_the_code_of_a_run_that_lost_too_many(
+    folder: Path, lost: int, code: int
+) -> None:
+    config = folder / "fleet.toml"
+    assert fedboard("server", "--config", config, "--check").exit_code == 0
+    line = {"epsilon_spent": 4.5, "rounds_planned": 7, "answers": 3, "seconds": 1.0}
+    lines = [{**line, "round": n, "lost": n < lost, "releases": ["x"] * (n >= lost)} for n in range(7)]
+    log = folder / "state" / "runs" / "films" / "rounds.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(json.dumps(one) + "\n" for one in lines))
+
+    told = fedboard("server", "--config", config, "--status")
+    record = fedboard("server", "--config", config, "--status", "--json")
+
+    assert told.exit_code == record.exit_code == code
+    assert f"films: {7 - lost} of 7 rounds made" in told.stdout
+    assert json.loads(record.stdout) == {
+        "name": "films",
+        "running": False,
+        "rounds": {"planned": 7, "made": 7 - lost, "lost": lost},
+        "epsilon": {"spent": 4.5, "limit": 5.0, "left": 0.5},
+    }
+    assert ("most_lost is 0.2" in told.stderr) == (code == 6)
+
+
+def test_json_without_status_is_refused(folder: Path) -> None:
+    refused = fedboard("server", "--config", folder / "fleet.toml", "--json")
+
+    assert refused.exit_code == 2
+    assert "--status" in refused.stderr

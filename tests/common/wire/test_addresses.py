@@ -10,7 +10,7 @@ from fedboard.client.device.config import Server
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.service import ServiceSettings
-from fedboard.server.fleet.plan.settings import HelperSection
+from fedboard.server.fleet.plan.sections import HelperSection
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.metrics import start_metrics

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.server.fleet.plan.settings import BoardSection, FleetSettings
+from fedboard.server.fleet.plan.sections import BoardSection
+from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.processes.ports import require_free_ports
 from tests.server.fleet.deployed import Fleet
 
