@@ -10,7 +10,6 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.common.errors import InputError
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan
@@ -144,6 +143,7 @@ def _audit(
     from fedboard.simulations.audit.figures import write_audit_figure
     from fedboard.simulations.audit.record import audit_record
     from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.runs.folders import RUNS, fresh
 
     with _entered(config) as entrance, WorkerPool(config.run.workers) as pool:
         subject = _subject(config, entrance, about["noise_source"])

@@ -8,7 +8,6 @@ import click
 
 from fedboard.cli.counts import WORKERS
 from fedboard.cli.text import aligned
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.common.board import Board, Catalogue
@@ -33,6 +32,7 @@ def demo(out: Path | None, workers: int | None, epsilon: float) -> None:
     from fedboard.cli.research.simulate import run
     from fedboard.client.boards.open_board import open_board
     from fedboard.simulations.problem import load_problem
+    from fedboard.simulations.runs.folders import RUNS, fresh
 
     config = _configuration(epsilon, workers or min(2, os.cpu_count() or 1))
     place = fresh(out or RUNS / "demo")

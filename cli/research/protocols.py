@@ -12,7 +12,6 @@ from fedboard.cli.counts import PEOPLE, WORKERS
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
 from fedboard.common.errors import InputError
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol
@@ -129,6 +128,7 @@ def compare(
     from fedboard.cli.research.protocols_text import compared
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
     from fedboard.simulations.comparing.compare import Comparison
+    from fedboard.simulations.runs.folders import RUNS, fresh
 
     if (items is None) == (flags["data"] is None):
         raise InputError("say what to compare on: --data PATH, or --items M for costs alone")

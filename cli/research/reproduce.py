@@ -14,7 +14,6 @@ from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome
@@ -98,6 +97,8 @@ def _listing(paper: str | None) -> str:
 
 
 def _new_place(out: Path | None, experiment: "Experiment") -> Path:
+    from fedboard.simulations.runs.folders import RUNS, fresh
+
     if out is None:
         return fresh(RUNS / f"reproduce-{experiment.paper}-{experiment.figure}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

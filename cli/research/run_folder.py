@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 
 def run_place(out: Path | None, name: str | None, *, default: str, resume: bool) -> Path:
@@ -18,6 +17,8 @@ def run_place(out: Path | None, name: str | None, *, default: str, resume: bool)
     Raises:
         InputError: both are given, or neither for a run to resume.
     """
+    from fedboard.simulations.runs.folders import RUNS, fresh
+
     if out is not None and name is not None:
         raise InputError("give --out DIR or --name NAME (which is runs/NAME), not both")
     if out is not None:

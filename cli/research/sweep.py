@@ -11,7 +11,6 @@ from fedboard.cli.counts import WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.common.errors import InputError
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.sweeps.sweep import CellOutcome, SweepRecord, SweepResult
@@ -57,6 +56,8 @@ def sweep(
     Each cell is a run of its own in DIR/cells; algorithms without privacy run once. A cell that fails does not
     stop the others: it is named at the end, and the exit code is 1.
     """
+    from fedboard.simulations.runs.folders import RUNS, fresh
+
     if resume and out is None:
         raise InputError("--resume needs the sweep: give --out DIR")
     place = out or fresh(RUNS / "sweep")

@@ -13,7 +13,6 @@ from fedboard.cli.failures import resumable
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
-from fedboard.simulations.runs.folders import RUNS, fresh
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
@@ -78,6 +77,8 @@ def tune(
     made-up ratings, or ratings that you say are public, and never the private ones that a board is learnt from.
     What CONFIG.toml, flags or --set fix stays fixed; the rest of the space is searched. DIR/tuned.toml can be run.
     """
+    from fedboard.simulations.runs.folders import RUNS, fresh
+
     if resume and out is None:
         raise InputError("--resume needs the search: give --out DIR")
     place = out or fresh(RUNS / "tune")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import socket
 import stat
@@ -219,3 +220,41 @@ def test_json_without_status_is_refused(folder: Path) -> None:
 
     assert refused.exit_code == 2
     assert "--status" in refused.stderr
+
+
+SERVER_INSTALL = """
+import sys
+
+SIMULATIONS = {"jinja2", "llvmlite", "matplotlib", "numba", "pyarrow", "ray"}
+
+
+class ServerInstall:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in SIMULATIONS or name.startswith("fedboard.simulations"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, ServerInstall())
+"""
+
+
+def test_a_server_and_its_processes_start_where_nothing_of_the_simulations_is_installed(folder: Path) -> None:
+    (folder / "sitecustomize.py").write_text(SERVER_INSTALL)
+    place = {**os.environ, "PYTHONPATH": str(folder)}
+    main = [sys.executable, "-c", "from fedboard.cli.main import main; main()"]
+    tried = [*main[:2], "import fedboard.simulations"]
+
+    assert subprocess.run(tried, env=place, capture_output=True, check=False).returncode == 1
+    command = [*main, "server", "--config", str(folder / "fleet.toml")]
+    with subprocess.Popen(
+        command, env=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as server:
+        assert server.stdout is not None
+        told = []
+        for line in server.stdout:
+            told.append(line)
+            if "proxy started" in line:
+                server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=120) == 0, told
+    assert any("superlink started" in line for line in told), told
+    assert not [line for line in told if "ended" in line and "started again" in line], told
