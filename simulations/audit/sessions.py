@@ -15,7 +15,7 @@ from fedboard.common.protocol import AggregationProtocol, ExactSums, Given
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.stacking import joined, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.two_server.helper import lattice_noise
+from fedboard.common.protocols.two_server.noise import lattice_noise
 from fedboard.simulations.audit.held import Held, WatchedSession
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.sessions.clients import noise_of

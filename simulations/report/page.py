@@ -9,10 +9,10 @@ from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.drawing.wording import duration
 from fedboard.simulations.report.distribution_figures import distribution_plots
 from fedboard.simulations.report.guarantee import Statement, read_statement
+from fedboard.simulations.report.head_and_tail import slice_plots
 from fedboard.simulations.report.privacy_figures import budget_plot
 from fedboard.simulations.report.round_figures import bytes_plot, metric_plot
 from fedboard.simulations.report.run_files import Model, RunRecord, model_from_json, read_run
-from fedboard.simulations.report.slice_figures import slice_plots
 from fedboard.simulations.report.tables import (
     configuration_table,
     flatten,

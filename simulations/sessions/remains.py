@@ -15,8 +15,8 @@ from fedboard.common.protocols.local.protocol import Local
 from fedboard.common.protocols.secure_sum.payload import ExactNumbers
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.two_server.noise import NOISE_RATIO
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.protocols.two_server.rules import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout, kept_entries
 
 Cut = Callable[[Contribution], Contribution]

@@ -22,7 +22,7 @@ from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.stacking import only_rows, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.two_server.helper import lattice_noise
+from fedboard.common.protocols.two_server.noise import lattice_noise
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.engine import Engine, WorkerPool

@@ -9,18 +9,16 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import IntArray, ResidueArray
+from fedboard.common.arrays import ResidueArray
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
+from fedboard.common.protocols.two_server.noise import lattice_noise
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 
-_NUMBERS_PER_BLOCK = 1 << 16
 _SIGNED = b"fedboard helper round key 1\n"
 
 
@@ -237,32 +235,4 @@ class LocalHelper:
         return self._sessions[about]
 
 
-def lattice_noise(release: GaussianRelease, stream: NoiseStream, *, shift: int) -> IntArray:
-    """The whole noise of a release on a lattice: ``rint(s_c / 2^shift N)``, s_c the deviation of column c.
-
-    The sums lie on the lattice, so rounding commutes with adding them: a function of the Gaussian mechanism's
-    output, whatever the deviation.
-
-    Args:
-        release: public.
-        stream: draw number k is number k of the result, row by row. Secret.
-        shift: the lattice is 2^shift grid units. Public.
-
-    Returns:
-        int64, shape (rows, width), lattice units.
-
-    Raises:
-        InputError: the noise does not fit 62 bits.
-    """
-    deviations = release.column_stddev() * 2.0**-shift
-    if not deviations.max() < 2.0**58:
-        raise InputError(f"release {release.name!r} has more noise than 64-bit integers hold")
-    drawn = np.empty((release.rows, release.width), dtype=np.int64)
-    step = max(1, _NUMBERS_PER_BLOCK // release.width)
-    for first in range(0, release.rows, step):
-        part = drawn[first : first + step]
-        part[:] = np.rint(stream.normal(first * release.width, part.size).reshape(part.shape) * deviations)
-    return drawn
-
-
-__all__ = ["Helper", "HelperPart", "HelperSession", "LocalHelper", "RoundKey", "lattice_noise"]
+__all__ = ["Helper", "HelperPart", "HelperSession", "LocalHelper", "RoundKey"]

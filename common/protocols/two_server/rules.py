@@ -4,18 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import msgspec
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.two_server.noise import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout
 
-NOISE_RATIO: Final = sqrt(2.0)
-"""Both servers add all of the noise, and only one of them is counted."""
 _MOST_USERS, _MOST_ITEMS = 1 << 24, 1 << 16
 
 
@@ -96,4 +94,4 @@ class TwoServerRules:
         return b"two-server\n" + hashlib.sha256(stated).hexdigest().encode() + b"\n" + about
 
 
-__all__ = ["NOISE_RATIO", "TwoServerRules"]
+__all__ = ["TwoServerRules"]

@@ -13,7 +13,8 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey, lattice_noise
+from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey
+from fedboard.common.protocols.two_server.noise import lattice_noise
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
 from fedboard.common.wire.refusals import Refusal, RefusedError
