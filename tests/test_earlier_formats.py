@@ -43,6 +43,8 @@ RUNS = (
     *("residual-poisson", "residual-fixed-size", "residual-cohorts", "residual-replace", "residual-personal"),
     *("residual-population-1", "residual-population-2"),
 )
+UNDERSTATED = ("residual-fixed-size", "residual-cohorts")
+"""Runs whose cost was understated then: one user more takes another's place, which add-remove does not count."""
 QUESTIONS = ("pure-1", "pure-2", "gaussian-1", "gaussian-2")
 """Certificates of questions, which nobody had planned."""
 
@@ -63,7 +65,7 @@ def test_nothing_that_was_kept_is_left_untested(earlier: Path) -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 300_000
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in UNDERSTATED])
 def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earlier: Path, name: str) -> None:
     evidence = read_evidence(earlier / "runs" / name)
 
@@ -76,6 +78,16 @@ def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earli
     assert [f for f in findings if not f.passed] == []
     assert {"chain of boards", "ledger", "booked releases", "budget"} <= {f.check for f in findings}
     assert not verify_ledger(find_subject(earlier / "runs" / name), ()).failed
+
+
+@pytest.mark.parametrize("name", UNDERSTATED)
+def test_a_run_that_understated_its_cost_is_read_and_refused_for_that(earlier: Path, name: str) -> None:
+    evidence = read_evidence(earlier / "runs" / name)
+
+    failed = [finding for finding in verify_evidence(evidence) if not finding.passed]
+
+    assert evidence.certificate.planned
+    assert "is not accounted under adjacency add-remove" in failed[0].detail
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
