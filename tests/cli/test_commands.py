@@ -166,7 +166,9 @@ def test_neighbours_are_listed_by_title(fedboard: Command, finished: Path) -> No
     record = json.loads(result.stdout)
     assert record["item_id"] == "7"
     assert len(record["neighbours"]) == 3
-    assert fedboard("neighbours", record["title"], finished, "-k", "3").stdout.count("\n") == 6
+    told = fedboard("neighbours", record["title"], finished, "-k", "3").stdout
+    assert told.startswith("NOT PRIVATE: ")
+    assert told.count("\n") == 8
 
 
 def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:

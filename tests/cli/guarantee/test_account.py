@@ -221,8 +221,8 @@ def test_the_curve_is_drawn(fedboard: Command, tmp_path: Path, ledger: Path) -> 
         (("noise", "--epsilon", "0", "--releases", "2"), "epsilon must be a finite number > 0"),
         (("noise", "--epsilon", "1", "--releases", "2", "--delta", "1"), "delta must be in"),
         (("epsilon",), "give either SOURCE or --noise-multiplier"),
-        (("epsilon", "--noise-multiplier", "0"), "noise_multiplier must be a finite number > 0"),
-        (("epsilon", "--noise-multiplier", "1", "--poisson", "1"), r"must be a number in \(0, 1\)"),
+        (("epsilon", "--noise-multiplier", "0"), "--noise-multiplier must be a finite number > 0"),
+        (("epsilon", "--noise-multiplier", "1", "--poisson", "1"), r"--poisson must be in \(0, 1\)"),
         (
             ("epsilon", "--noise-multiplier", "1", "--poisson", "0.1", "--adjacency", "replace"),
             "add-remove only",
