@@ -29,14 +29,33 @@ class SharedArray:
         return np.ndarray(self.shape, dtype=self.dtype, buffer=self._attached[0].buf)
 
 
+_LOOKED_AFTER = 256
+"""Each time so many more are mapped, those that are freed are let go: a worker that serves thousands of engines
+must not run out of file descriptors."""
 _mapped: dict[str, SharedMemory] = {}
 """What this process has mapped: a worker gets a fresh handle with each job, and maps each array once."""
 
 
 def _attach(name: str) -> SharedMemory:
     if name not in _mapped:
+        if len(_mapped) % _LOOKED_AFTER == _LOOKED_AFTER - 1:
+            _let_go()
         _mapped[name] = SharedMemory(name=name)
     return _mapped[name]
+
+
+def _let_go() -> None:
+    """Unmap what its owner has freed, which tells nobody; no job is left that could look at it."""
+    for name in [name for name in _mapped if not _exists(name)]:
+        _mapped.pop(name).close()
+
+
+def _exists(name: str) -> bool:
+    try:
+        SharedMemory(name=name).close()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class SharedArrays:
