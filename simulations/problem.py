@@ -84,9 +84,8 @@ def problem_of(ratings: Ratings, config: SimulationConfig) -> Problem:
             "implicit feedback on held-out users (split.kind 'users')"
         )
     split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
-    if (
-        config.privacy.noise == "seeded"
-    ):  # a private run must not say so: it goes on, and gives what nobody gives
+    # A private run must not say so: it goes on, and gives what nobody gives.
+    if config.privacy.noise == "seeded":
         _require_something_to_learn(split, config)
     return Problem(
         name=ratings.name,
