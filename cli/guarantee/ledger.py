@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -41,19 +42,26 @@ def show(target: Path) -> None:
 @click.option(
     "--head", "heads", multiple=True, metavar="HASH", help="A head that was published; must be in the chain."
 )
+@click.option(
+    "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
+)
 @_JSON
-def verify(target: Path, heads: tuple[str, ...], as_json: bool) -> None:
+def verify(target: Path, heads: tuple[str, ...], simulation: bool, as_json: bool) -> int:
     """Recompute the hash chain, the budget and the plan of RUN (a run directory) or FILE (any ledger).
 
     Finds rows that were changed, removed, reordered or put in, an edited header (budget, plan), and releases that
     are not sound or not planned. In a run directory every published board is held against the ledger, and the
-    run against its population's account. The exit code is 1 if anything fails.
+    run against its population's account.
+
+    The exit code is 0 only if all of it holds and all noise that was booked is private. It is 1 if anything fails,
+    and 5 if all holds but noise follows from a seed, which is no guarantee to anybody.
 
     What it cannot find: rows cut off at the end, unless a published head is at hand (a board's certificate names
     one, --head gives one); an owner who rewrites the whole file and every head that was ever published; anything
     that was published without being booked.
     """
     from fedboard.client.guarantee.ledger_checks import LIMITS, find_subject, verify_ledger
+    from fedboard.common.privacy.releases.protection import Protection
 
     verdict = verify_ledger(find_subject(target), heads)
     if as_json:
@@ -62,6 +70,8 @@ def verify(target: Path, heads: tuple[str, ...], as_json: bool) -> None:
             "ledger": str(verdict.subject.ledger),
             "kind": verdict.subject.kind,
             "holds": not failed,
+            "private": not failed and verdict.protection is Protection.PRIVATE,
+            "noise": verdict.protection.value,
             "checks": len(verdict.findings),
             "failed": failed,
             **verdict.facts,
@@ -71,7 +81,9 @@ def verify(target: Path, heads: tuple[str, ...], as_json: bool) -> None:
     else:
         click.echo(_verdict_text(verdict))
     if verdict.failed:
-        raise click.exceptions.Exit(1)
+        return ExitCode.FAILED
+    revealed = verdict.protection is Protection.SIMULATION
+    return ExitCode.NOT_PRIVATE if revealed and not simulation else ExitCode.DONE
 
 
 @ledger.command(
@@ -152,6 +164,7 @@ def _verdict_text(verdict: "Verdict") -> str:
     else:
         lines += [finding.detail for finding in verdict.findings if finding.check in ("chain", "budget")]
         lines.append(f"All {n_checks} checks passed: {verdict.subject.ledger}.")
+        lines.append(f"{verdict.protection.verdict}.")
     if verdict.facts.get("population") and verdict.subject.population is None:
         lines.append("It books in a population whose account is not here: the two were not compared.")
     return "\n".join([*lines, "", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)])

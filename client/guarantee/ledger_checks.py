@@ -18,6 +18,7 @@ from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.membership import Seat
 from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.protection import Protection, protection_of
 
 LIMITS = (
     "Rows cut off at the end show only against a published head (in a board's certificate, or given by --head).",
@@ -47,6 +48,8 @@ class Verdict:
     findings: tuple[Finding, ...]
     facts: dict[str, Any] = field(default_factory=dict)
     """Rows, head, budget and cost, JSON-able; empty where the ledger cannot be read."""
+    protection: Protection = Protection.UNSTATED
+    """What the noise of everything that is booked is; an account's, that of all its runs."""
 
     @property
     def failed(self) -> list[Finding]:
@@ -160,7 +163,7 @@ def _verify_run(subject: Subject, heads: Sequence[str]) -> Verdict:
             **_facts(len(rows), ledger.head, budget, spent),
             "population": None if bound is None else bound["id"],
         }
-    return Verdict(subject=subject, findings=tuple(findings), facts=facts)
+    return Verdict(subject=subject, findings=tuple(findings), facts=facts, protection=protection_of(events))
 
 
 def _verify_population(subject: Subject, heads: Sequence[str]) -> Verdict:
@@ -180,7 +183,8 @@ def _verify_population(subject: Subject, heads: Sequence[str]) -> Verdict:
             "committed_epsilon": committed,
             "runs": len(members),
         }
-    return Verdict(subject=subject, findings=tuple(findings), facts=facts)
+    booked = [event for member in members for event in member.booked.values()]
+    return Verdict(subject=subject, findings=tuple(findings), facts=facts, protection=protection_of(booked))
 
 
 def _facts(n_rows: int, head: str, budget: Budget, spent: float) -> dict[str, Any]:

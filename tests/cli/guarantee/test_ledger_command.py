@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
@@ -48,8 +49,10 @@ def failures(result: Result) -> set[str]:
 def test_a_whole_ledger_passes_and_says_what_cannot_be_shown(fedboard: Command, finished: Path) -> None:
     result = fedboard("ledger", "verify", finished)
 
-    assert result.exit_code == 0, result.stdout
+    assert result.exit_code == ExitCode.NOT_PRIVATE == 5, result.stdout
+    assert fedboard("ledger", "verify", finished, "--simulation").exit_code == 0
     assert "checks passed" in result.stdout
+    assert "NOT PRIVATE: the noise can be reproduced from its seed." in result.stdout
     assert "spent epsilon 5 of 5 at delta 1e-05" in result.stdout
     told = " ".join(result.stdout.split("What this cannot show:")[1].split())
     assert "rewrites the whole file and every head" in told
@@ -62,11 +65,20 @@ def test_the_record_is_json(fedboard: Command, finished: Path) -> None:
     certificate = Certificate.from_json((finished / "certificate.json").read_text())
 
     assert record["holds"]
+    assert (record["private"], record["noise"]) == (False, "simulation")
     assert record["failed"] == []
     assert record["kind"] == "run"
     assert (record["rows"], record["head"]) == (len(certificate.releases), certificate.ledger_head)
     assert record["spent_epsilon"] == certificate.claim.epsilon
     assert len(record["limits"]) == 3
+
+
+def test_noise_that_no_seed_reproduces_ends_with_zero(fedboard: Command, secret: Path) -> None:
+    result = fedboard("ledger", "verify", secret, "--json")
+
+    assert result.exit_code == 0, result.stdout
+    assert json.loads(result.stdout)["private"] is True
+    assert "private: no seed reproduces" in fedboard("ledger", "verify", secret / "ledger.sqlite").stdout
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,7 @@ def test_cut_off_rows_show_against_the_boards_or_a_given_head_only(fedboard: Com
     head = Certificate.from_json((copied / "certificate.json").read_text()).ledger_head
     edit(ledger, "DELETE FROM events WHERE seq = 11")
 
-    assert fedboard("ledger", "verify", ledger).exit_code == 0
+    assert fedboard("ledger", "verify", ledger, "--simulation").exit_code == 0
     assert fedboard("ledger", "verify", ledger, "--head", head).exit_code == 1
     assert failures(fedboard("ledger", "verify", copied, "--json")) == {"published head"}
 
@@ -111,7 +123,7 @@ def test_a_ledger_rewritten_from_scratch_shows_against_the_boards(
     with Ledger.create(path, budget, plan=plan) as forged:
         forged.book_all(events)
 
-    assert fedboard("ledger", "verify", path).exit_code == 0
+    assert fedboard("ledger", "verify", path, "--simulation").exit_code == 0
     assert failures(fedboard("ledger", "verify", copied, "--json")) == {"published head"}
 
 
@@ -165,7 +177,7 @@ def test_runs_on_one_population_add_up_and_the_certificate_says_so(
     assert totals[1].spent == pytest.approx(both, rel=1e-12)
     assert any("The 2 runs so far count" in sentence for sentence in certificates[1].statements)
     for name in ("first", "second"):
-        assert fedboard("ledger", "verify", tmp_path / name).exit_code == 0
+        assert fedboard("ledger", "verify", tmp_path / name, "--simulation").exit_code == 0
         assert fedboard("certificate", "verify", tmp_path / name, "--simulation").exit_code == 0
     shown = fedboard("ledger", "show", account).stdout
     assert f"All runs: epsilon {both:.6g} spent, {both:.6g} with what is reserved, of 4" in shown
