@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedboard.accounting import epsilon, noise_multiplier
+    from fedboard.asking import Reply, ask
     from fedboard.catalogues import algorithms, protocols
     from fedboard.checking import Verification, verify
     from fedboard.common import errors
@@ -36,10 +37,12 @@ _PLACES = {
     "Certificate": "fedboard.common.certificate",
     "Ledger": "fedboard.common.privacy.ledger.ledger",
     "Ratings": "fedboard.ratings",
+    "Reply": "fedboard.asking",
     "Run": "fedboard.run",
     "Sweep": "fedboard.simulating",
     "Verification": "fedboard.checking",
     "algorithms": "fedboard.catalogues",
+    "ask": "fedboard.asking",
     "epsilon": "fedboard.accounting",
     "explain": "fedboard.recommending",
     "load_board": "fedboard.recommending",
@@ -91,10 +94,12 @@ __all__ = [
     "Certificate",
     "Ledger",
     "Ratings",
+    "Reply",
     "Run",
     "Sweep",
     "Verification",
     "algorithms",
+    "ask",
     "epsilon",
     "errors",
     "explain",

@@ -1,0 +1,267 @@
+"""One private question to the users of a data set: in words, who pays, and what comes back."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fedboard.common.board import Catalogue
+from fedboard.common.certificate import Certificate, certify
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.questions.answer import Answer, Mechanism
+from fedboard.common.questions.bounding.quantile import Target
+from fedboard.common.questions.mean import MeanQuestion
+from fedboard.common.questions.quantile import QuantileQuestion
+from fedboard.common.questions.subject import Subject
+from fedboard.common.questions.task import Question, QuestionTask
+from fedboard.server.publication import sentences
+from fedboard.server.question import ASSUMPTIONS, Asked, fitting_mechanism
+from fedboard.server.question import ask as ask_fleet
+from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.engine import Engine, WorkerPool
+
+_FEW_CANDIDATES, _MANY_CANDIDATES = 65, 201
+_DELTA = 1e-5
+"""Of a new ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """What is asked, as a person puts it. Public; nothing here may be read off the ratings."""
+
+    kind: Literal["mean", "quantile"]
+    subject: Subject = Subject.RATINGS
+    share: float = 0.5
+    """Of a quantile, which: in (0, 1)."""
+    candidates: tuple[float, ...] | None = None
+    """Of a quantile, the possible answers, ascending; None: spaced over the scale, or logarithmically."""
+    bound: float | None = None
+    """Ratings beyond which a user weighs no more; None: 20 of ratings, 1 of what a user has once."""
+    highest: float | None = None
+    """Largest number that counts; None: 1 000, of norms 100."""
+
+    def question(self, rating_range: tuple[float, float]) -> Question:
+        """The question, on a scale of ratings.
+
+        Raises:
+            InputError: a number is out of its range.
+        """
+        low, high = rating_range
+        centre = 0.5 * (low + high)
+        if self.kind == "quantile":
+            return QuantileQuestion(
+                subject=self.subject,
+                target=Target(self.share),
+                candidates=self._spaced(low, high) if self.candidates is None else self.candidates,
+                bound=self.weight,
+                centre=centre,
+            )
+        on_scale = self.subject is Subject.RATINGS
+        return MeanQuestion(
+            subject=self.subject,
+            low=low if on_scale else 0.0,
+            high=high if on_scale else self._highest,
+            bound=self.weight,
+            centre=centre,
+        )
+
+    @property
+    def weight(self) -> float:
+        """What all numbers of a user together weigh at most."""
+        default = 20.0 if self.subject is Subject.RATINGS else 1.0
+        return default if self.bound is None else float(self.bound)
+
+    @property
+    def rank_unit(self) -> str:
+        """What a rank error counts: a user has many ratings, but one number of them and one norm."""
+        if self.subject is not Subject.RATINGS:
+            return "users"
+        return f"ratings, no user's counting for more than {self.weight:g}"
+
+    @property
+    def _highest(self) -> float:
+        default = 1000.0 if self.subject is Subject.COUNTS else 100.0
+        return default if self.highest is None else float(self.highest)
+
+    def _spaced(self, low: float, high: float) -> tuple[float, ...]:
+        if self.subject is Subject.RATINGS:
+            return tuple(np.linspace(low, high, _MANY_CANDIDATES).tolist())
+        counts = self.subject is Subject.COUNTS
+        spaced = np.geomspace(1.0 if counts else 0.1, self._highest, _FEW_CANDIDATES)
+        return tuple(np.unique(np.rint(spaced) if counts else spaced).tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """Who pays: a ledger of questions, made where it is new, the account of a population, or both."""
+
+    ledger: Path | None = None
+    population: Path | None = None
+    budget: float | None = None
+    """Epsilon of a new ledger: of all questions together."""
+    delta: float | None = None
+    """Of a new ledger; None: 1e-5."""
+    adjacency: str | None = None
+    """Of a new ledger; None: ``add-remove``."""
+
+    @contextmanager
+    def opened(self) -> "Iterator[tuple[Ledger, Population | None]]":
+        """Ledger and account, closed at the end.
+
+        Raises:
+            InputError: nobody pays; a new ledger without a budget; terms for one that has its own.
+        """
+        with ExitStack() as stack:
+            path, population = self.ledger, None
+            if self.population is not None:
+                population = stack.enter_context(Population.open(self.population))
+                path = path or self.population.with_name(self.population.name + ".questions")
+            if path is None:
+                raise InputError("who pays? give --ledger FILE, --population FILE or both")
+            yield stack.enter_context(self._ledger(path, population)), population
+
+    def _ledger(self, path: Path, population: Population | None) -> Ledger:
+        terms = [name for name in ("budget", "delta", "adjacency") if getattr(self, name) is not None]
+        if path.exists():
+            if terms:
+                raise InputError(
+                    f"{path}: it is there already and has its own budget; leave out --{terms[0]}"
+                )
+            return Ledger.open(path, population=population)
+        if population is not None and not terms:
+            budget = population.budget
+        elif self.budget is None:
+            raise InputError(f"{path}: no such ledger; --budget EPSILON starts one")
+        else:
+            adjacency = parse_adjacency(self.adjacency or Adjacency.ADD_REMOVE)
+            budget = Budget(epsilon=self.budget, delta=self.delta or _DELTA, adjacency=adjacency)
+        return Ledger.create(path, budget, run="questions", population=population)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A question that was answered, and what it cost. Public."""
+
+    question: str
+    answer: Answer
+    rank_unit: str | None
+    mechanism: Mechanism
+    release: str
+    """Its name in the ledger."""
+    epsilon: float
+    """Of this question by itself."""
+    spent: float
+    """Epsilon of all questions so far."""
+    budget: Budget
+    certificate: Certificate
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able, without the certificate."""
+        return {
+            "question": self.question,
+            **asdict(self.answer),
+            "rank_unit": self.rank_unit,
+            "mechanism": str(self.mechanism),
+            "release": self.release,
+            "epsilon": self.epsilon,
+            "claimed": self.certificate.claim.epsilon,
+            "spent": self.spent,
+            "budget": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "adjacency": str(self.budget.adjacency),
+            "private": self.certificate.private,
+        }
+
+
+def ask_users(
+    wording: Wording,
+    ratings: Ratings,
+    payer: Payer,
+    *,
+    epsilon: float,
+    mechanism: str = "auto",
+    noise: str = "secure",
+    seed: int | None = None,
+    workers: int = 1,
+) -> Told:
+    """Put one question to every user of a data set, book it, and answer with noise.
+
+    Args:
+        wording: public.
+        ratings: private but for what ``Ratings`` marks as public.
+        payer: who pays; what is asked beyond the budget is refused before any noise is drawn.
+        epsilon: what the question costs by itself; finite, > 0.
+        mechanism: ``auto`` (pure while the account holds pure releases only), ``pure`` or ``gaussian``.
+        noise: ``secure``, or ``seeded`` for a simulation, which protects nobody.
+        seed: of seeded noise; None with ``secure``.
+        workers: processes; they never change the answer.
+
+    Raises:
+        InputError: anything that cannot be used as it is, naming the remedy.
+        BudgetExceededError: the budget does not cover it; nothing was drawn.
+    """
+    if noise not in ("secure", "seeded") or (noise == "seeded") != (seed is not None):
+        raise InputError("--seed N goes with --noise seeded, a simulation; secure noise has no seed")
+    question = wording.question(ratings.rating_range)
+    with payer.opened() as (ledger, population):
+        task = QuestionTask(question=question, release_name=f"question-{len(ledger.events()) + 1}")
+        with (
+            WorkerPool(workers) as pool,
+            Engine(task, ratings.cohort(), protocol=Trusted(), pool=pool) as engine,
+        ):
+            asked = ask_fleet(
+                task,
+                runtime=engine,
+                catalogue=Catalogue(item_ids=tuple(str(number) for number in range(ratings.n_items))),
+                ledger=ledger,
+                noise=SecureNoise() if seed is None else SeededNoise(seed),
+                epsilon=epsilon,
+                mechanism=_mechanism(mechanism, ledger, population),
+            )
+        return _told(asked, wording, question, ratings, ledger, epsilon)
+
+
+def _mechanism(named: str, ledger: Ledger, population: Population | None) -> Mechanism:
+    if named == "auto":
+        return fitting_mechanism(ledger, population)
+    if named not in tuple(Mechanism):
+        raise InputError(f"mechanism must be auto, {' or '.join(Mechanism)}, got {named!r}")
+    return Mechanism(named)
+
+
+def _told(
+    asked: Asked, wording: Wording, question: Question, ratings: Ratings, ledger: Ledger, epsilon: float
+) -> Told:
+    low, high = ratings.rating_range
+    certificate = certify(
+        ledger.events(),
+        commitment=ledger.commitment,
+        trust=sentences(Trusted().trust),
+        assumptions=ASSUMPTIONS,
+        dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
+        ledger_head=ledger.head,
+        population=ledger.population_total(),
+    )
+    return Told(
+        question=question.title,
+        answer=asked.answer,
+        rank_unit=None if asked.answer.rank_error is None else wording.rank_unit,
+        mechanism=asked.mechanism,
+        release=asked.release,
+        epsilon=epsilon,
+        spent=ledger.spent().epsilon,
+        budget=ledger.budget,
+        certificate=certificate,
+    )
+
+
+__all__ = ["Payer", "Told", "Wording", "ask_users"]
