@@ -211,12 +211,46 @@ class AggregationProtocol(Protocol):
         ...
 
 
+class ProtocolClass(Protocol):
+    """How a protocol is made.
+
+    What else is so of it, it may state by class variables (``fedboard.common.protocols.shared.properties``).
+    """
+
+    def sized(
+        self, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy"
+    ) -> AggregationProtocol:
+        """For a fleet, whose public parameters it chooses; settings override them by name.
+
+        Args:
+            clients: how many there are.
+            users: how many they host in all, at most.
+            settings: by parameter name.
+            backend: which kernels compute; never changes the sums.
+
+        Raises:
+            InputError: an unknown setting, a value out of range, or a fleet that this protocol cannot serve.
+        """
+        ...
+
+    def from_parameters(
+        self, parameters: Mapping[str, Any], *, backend: str = "numpy"
+    ) -> AggregationProtocol:
+        """From what a server states, which need not be sound.
+
+        Raises:
+            InputError: not the parameters of this protocol, or not safe ones.
+        """
+        ...
+
+
 __all__ = [
     "AggregationProtocol",
     "ClientSession",
     "ExactSums",
     "Given",
     "NoiseAt",
+    "ProtocolClass",
     "ServerSession",
     "Trust",
 ]

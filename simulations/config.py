@@ -9,6 +9,8 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.common.protocols.registry import names_where, says
+from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.run_config import RunConfig
 
@@ -228,10 +230,10 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
                 "'listed' (every item of the titles file), or to 'declared' if an npz file brings a public list"
             )
         present = self.privacy.participation.kind
-        if present != "full" and self.run.protocol != "trusted":
+        if present != "full" and not says(self.run.protocol, shows_rows):
             raise ValueError(
-                f"participation {present!r} is drawn among rows, which only protocol 'trusted' sees, "
-                f"got {self.run.protocol!r}"
+                f"participation {present!r} is drawn among rows, which only protocol '{names_where(shows_rows)}' "
+                f"sees, got {self.run.protocol!r}"
             )
         if self.run.dropout > 0 and self.privacy.noise == "secure":
             raise ValueError(

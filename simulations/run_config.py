@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.checks import MOST_WORKERS
+from fedboard.common.protocols.registry import USUAL, names_where, says
+from fedboard.common.protocols.shared.properties import shows_rows
 
 _MOST = {"workers": MOST_WORKERS, "nodes": 10_000, "clients": 100_000_000}
 """Processes, nodes of a Flower runtime, and clients of a protocol, that one machine is asked for."""
@@ -21,14 +23,14 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     nodes: int = 4
     """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
     wire: Literal["factored", "dense"] = "factored"
-    protocol: str = "trusted"
+    protocol: str = USUAL
     """How contributions become sums: a registered protocol, or on the engine ``package.module:Class`` or
     ``path/to/file.py:Class``."""
     protocol_settings: dict[str, Any] = {}
     """Overrides of the protocol's own choices, by parameter name."""
     clients: int | None = None
-    """Clients of a protocol other than ``trusted``, each with consecutive users; if not given every
-    user is one, or on a Flower runtime every node."""
+    """Clients of a protocol to which rows are not shown, each with consecutive users; if not given every user is
+    one, or on a Flower runtime every node."""
     dropout: float = 0.0
     """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine, with seeded
     noise."""
@@ -59,8 +61,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for name, asked in simulated.items():
             if asked and self.runtime != "engine":
                 raise ValueError(f"{name} needs run.runtime 'engine', got {self.runtime!r}")
-            if asked and self.protocol == "trusted":
-                raise ValueError(f"{name} needs a run.protocol other than 'trusted'")
+            if asked and says(self.protocol, shows_rows):
+                raise ValueError(f"{name} needs a run.protocol other than '{names_where(shows_rows)}'")
 
 
 __all__ = ["RunConfig"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.cli.failures import _EXTRAS
+from fedboard.common.protocols.registry import PROTOCOL_NAMES
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("common", "client", "server", "simulations", "cli", "api")
@@ -335,6 +336,125 @@ def test_what_serves_people_needs_no_simulations() -> None:
     needed = reached(imports, serving) | reached(imports_of(ROOT, at_start=True), ["cli/main.py"])
 
     assert {path: by for path, by in needed.items() if path.startswith("simulations/")} == {}
+
+
+PROTOCOLS = "common/protocols"
+ROWS = (
+    "rows are the trusted aggregator's messages: whoever makes, carries, sums or attacks them knows its forms"
+)
+MAY_NAME_A_PROTOCOL = {
+    ("common/rounds/answer.py", "trusted"): ROWS,
+    ("client/answering/rounds.py", "trusted"): ROWS,
+    ("server/fleet/running.py", "trusted"): ROWS,
+    ("server/fleet/rounds", "trusted"): ROWS,
+    ("simulations/engine", "trusted"): ROWS,
+    ("simulations/runs/trainer.py", "trusted"): ROWS,
+    ("simulations/audit", "trusted"): ROWS,
+    ("simulations/experiments/personalisation", "trusted"): ROWS,
+    ("cli/guarantee/ask.py", "trusted"): "a question is asked of rows, under no other protocol",
+    ("client/device/protocol_policy.py", "two-server"): "a device decides by the registered name",
+    ("server/helper", "two-server"): "it is the second server",
+    ("simulations/audit/held.py", "secure-sum"): "it writes down what the parties of a session hold",
+    ("simulations/audit/held.py", "two-server"): "it writes down what the parties of a session hold",
+    ("simulations/audit/broken/helpers.py", "two-server"): "it breaks the second server",
+    ("simulations/flower/on_ray.py", "local"): "Ray's word for a cluster on this machine",
+}
+"""Where a protocol is named, and why. Elsewhere the registry is asked, a card, or a property of the class: a new
+protocol is a folder and a line."""
+
+
+def texts_of(tree: ast.Module) -> Iterable[str]:
+    """String literals that are not docstrings."""
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node.value
+
+
+def named_protocols(root: Path, folders: Iterable[str] = FOLDERS) -> set[tuple[str, str]]:
+    """(file, protocol): a literal that is its name, a sentence that quotes it, or an import of its folder."""
+    found = set()
+    own = {name: f"{PROTOCOLS}/{name.replace('-', '_')}" for name in PROTOCOL_NAMES}
+    for path in [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]:
+        place = path.relative_to(root)
+        if str(place) == f"{PROTOCOLS}/registry.py" or any(place.is_relative_to(o) for o in own.values()):
+            continue
+        texts, modules = list(texts_of(parsed(path))), imported_modules(path)
+        for name, folder in own.items():
+            package = "fedboard." + folder.replace("/", ".")
+            imports = any(module == package or module.startswith(f"{package}.") for module in modules)
+            if imports or any(text == name or f"'{name}'" in text for text in texts):
+                found.add((str(place), name))
+    return found
+
+
+def allowed_by(place: str, protocol: str) -> set[tuple[str, str]]:
+    """Entries of the list that allow it."""
+    return {
+        entry
+        for entry in MAY_NAME_A_PROTOCOL
+        if entry[1] == protocol and Path(place).is_relative_to(entry[0])
+    }
+
+
+def test_protocols_are_named_in_their_folder_and_the_registry_alone() -> None:
+    named = named_protocols(ROOT)
+
+    assert [(place, name) for place, name in sorted(named) if not allowed_by(place, name)] == []
+    used = set().union(*(allowed_by(*each) for each in named))
+    assert set(MAY_NAME_A_PROTOCOL) - used == set(), "no longer needed on the list"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'if run.protocol == "secure-sum":\n    pass\n',
+        'TABLE = {"secure-sum": 1}\n',
+        "raise ValueError(\"use protocol 'secure-sum'\")\n",
+        "from fedboard.common.protocols.secure_sum.protocol import SecureSum\n",
+        "def late():\n    import fedboard.common.protocols.secure_sum.rules\n",
+        "match name:\n    case 'secure-sum':\n        pass\n",
+    ],
+)
+def test_a_protocol_that_is_named_elsewhere_is_found(tmp_path: Path, planted: str) -> None:
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "plan.py").write_text('"""Under secure-sum."""\n# secure-sum\n')
+    assert named_protocols(tmp_path, ["server"]) == set()
+
+    parsed.cache_clear()
+    (tmp_path / "server" / "plan.py").write_text(planted)
+
+    assert named_protocols(tmp_path, ["server"]) == {("server/plan.py", "secure-sum")}
+    assert not allowed_by("server/plan.py", "secure-sum")
+
+
+def test_nothing_that_serves_people_reads_a_card() -> None:
+    """Cards are for tables, cost models and audits; what a guarantee rests on is in the protocol."""
+    imports = imports_of(ROOT)
+    cards = {path for path in imports if path.startswith(PROTOCOLS) and path.endswith("/card.py")}
+    assert f"{PROTOCOLS}/shared/card.py" in cards
+    readers = {path for path, needed in imports.items() if needed & cards} - cards
+    reading = {path for path in imports if "card_of" in names_in(parsed(ROOT / path))}
+
+    assert readers == {f"{PROTOCOLS}/registry.py", "simulations/audit/sessions.py"} | {
+        f"simulations/{path}" for path in ("comparing/measuring.py", "sessions/choice.py")
+    }
+    assert reading == {f"{PROTOCOLS}/registry.py", "simulations/sessions/choice.py"}
+
+
+def names_in(tree: ast.Module) -> set[str]:
+    """Names that are defined, imported, read or written."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.alias):
+            found |= {node.name, node.asname or node.name}
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found
 
 
 def test_folders_can_be_read_at_a_glance() -> None:

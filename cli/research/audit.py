@@ -10,6 +10,8 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL, names_where, says
+from fedboard.common.protocols.shared.properties import shows_rows
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan
@@ -41,8 +43,7 @@ Examples:
 @click.option(
     "--protocol",
     metavar="NAME",
-    help="How contributions become sums: trusted, secure-sum, distributed-dp, two-server or local.  "
-    "[default: trusted]",
+    help=f"How contributions become sums: {', '.join(PROTOCOL_NAMES)}.  [default: {USUAL}]",
 )
 @click.option("--seed", type=int, help="Run, canaries and their coins, seeded noise.")
 @click.option("--canaries", type=click.IntRange(10, 1_000_000), help="Planted users.  [default: by epsilon]")
@@ -83,8 +84,10 @@ def audit(
         _base(flags, controls=controls), {**flags, "workers": workers}, assignments, source="the flags"
     )
     plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or (_CONTROL_SEEDS if controls else 1))
-    if config.run.protocol != "trusted" and (controls or broken is not None):
-        raise InputError("runs that are broken on purpose are audited under protocol 'trusted' only")
+    if not says(config.run.protocol, shows_rows) and (controls or broken is not None):
+        raise InputError(
+            f"runs that are broken on purpose are audited under protocol '{names_where(shows_rows)}' only"
+        )
     about = _about(config, noise or "seeded", broken)
     with stepping() as on_step:
         if controls:

@@ -39,7 +39,7 @@ def list_() -> None:
     from fedboard.cli.research.protocols_text import listing
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
 
-    click.echo(listing({name: _sample(name, _SAMPLE_FLEET) for name in PROTOCOL_NAMES}))
+    click.echo(listing(PROTOCOL_NAMES))
 
 
 @protocols.command()

@@ -1,24 +1,22 @@
 """Aggregation protocols in words and tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
 from fedboard.cli.text import aligned, byte_text
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.simulations.comparing.words import meaning_of, trust_in_a_word, words_of
+from fedboard.simulations.sessions.choice import chosen_card
 
 _WIDTH = 100
 _HEAD = ("protocol", "up", "down", "client", "servers", "steps", "needed", "trusted for privacy")
 
 
-def listing(protocols: Mapping[str, AggregationProtocol]) -> str:
+def listing(names: Iterable[str]) -> str:
     """One line for each."""
-    rows = []
-    for name, protocol in protocols.items():
-        words = words_of(name, protocol)
-        rows.append((name, words.trusted, words.server_sees, words.bytes_by, words.steps))
+    cards = {name: chosen_card(name) for name in names}
+    rows = [(name, card.trusted, card.server_sees, card.bytes_by, card.steps) for name, card in cards.items()]
     head = ("protocol", "trusted for privacy", "a server sees of a user", "bytes up by", "steps")
     return f"{aligned(head, rows)}\n\nIn full: fedboard protocols show NAME"
 
@@ -29,7 +27,8 @@ def shown(name: str, protocol: AggregationProtocol, *, clients: int) -> str:
         f"{key.replace('_', ' ').capitalize()}\n{fill(text, _WIDTH, initial_indent='  ', subsequent_indent='  ')}"
         for key, text in asdict(protocol.trust).items()
     ]
-    rows = [(key, str(value), meaning_of(key)) for key, value in protocol.parameters.items()]
+    meanings = chosen_card(name).meanings
+    rows = [(key, str(value), meanings.get(key, "")) for key, value in protocol.parameters.items()]
     parameters = f"Parameters for {clients:,} clients of one user each\n" + aligned(("", "", ""), rows)
     return "\n\n".join([f"{name}: noise drawn at {protocol.noise_at}", *said, parameters])
 
@@ -64,7 +63,7 @@ def _about(algorithm: str, record: Mapping[str, Any]) -> str:
 def _row(name: str, line: Mapping[str, Any], epsilons: list[str]) -> list[str]:
     rmse = [_rounded(line["rmse_by_epsilon"].get(epsilon)) for epsilon in epsilons]
     if line["client_seconds"] is None:
-        return [name, *["-"] * 6, *rmse, trust_in_a_word(name)]
+        return [name, *["-"] * 6, *rmse, chosen_card(name).trusted]
     return [
         name,
         _marked(line, "bytes_up_per_user", byte_text),
@@ -74,7 +73,7 @@ def _row(name: str, line: Mapping[str, Any], epsilons: list[str]) -> list[str]:
         str(line["steps"]),
         f"{line['survivors_needed']:,}",
         *rmse,
-        trust_in_a_word(name),
+        chosen_card(name).trusted,
     ]
 
 

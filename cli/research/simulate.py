@@ -13,6 +13,7 @@ from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
 from fedboard.common.errors import StorageError
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
@@ -60,8 +61,8 @@ _ALGORITHMS = (
 @click.option(
     "--protocol",
     metavar="NAME",
-    help="How contributions become sums: trusted, secure-sum, distributed-dp, two-server, local, or your own as "
-    "package.module:Class or path/to/file.py:Class.  [default: trusted]",
+    help=f"How contributions become sums: {', '.join(PROTOCOL_NAMES)}, or your own as package.module:Class or "
+    f"path/to/file.py:Class.  [default: {USUAL}]",
 )
 @click.option(
     "--clients",

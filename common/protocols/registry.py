@@ -1,98 +1,74 @@
-"""The aggregation protocols by name."""
+"""The aggregation protocols by name: one line each, whose folder says all the rest."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.errors import InputError
-from fedboard.common.protocol import AggregationProtocol
 
+if TYPE_CHECKING:
+    from fedboard.common.protocol import AggregationProtocol, ProtocolClass
+    from fedboard.common.protocols.shared.card import Card
 
-class ProtocolClass(Protocol):
-    """How a protocol is made."""
-
-    def sized(
-        self, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy"
-    ) -> AggregationProtocol:
-        """For a fleet, whose public parameters it chooses; settings override them by name.
-
-        Args:
-            clients: how many there are.
-            users: how many they host in all, at most.
-            settings: by parameter name.
-            backend: which kernels compute; never changes the sums.
-
-        Raises:
-            InputError: an unknown setting, a value out of range, or a fleet that this protocol cannot serve.
-        """
-        ...
-
-    def from_parameters(
-        self, parameters: Mapping[str, Any], *, backend: str = "numpy"
-    ) -> AggregationProtocol:
-        """From what a server states, which need not be sound.
-
-        Raises:
-            InputError: not the parameters of this protocol, or not safe ones.
-        """
-        ...
-
-
-def _trusted() -> ProtocolClass:
-    from fedboard.common.protocols.trusted.protocol import Trusted
-
-    return Trusted
-
-
-def _secure_sum() -> ProtocolClass:
-    from fedboard.common.protocols.secure_sum.protocol import SecureSum
-
-    return SecureSum
-
-
-def _distributed_dp() -> ProtocolClass:
-    from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
-
-    return DistributedDp
-
-
-def _two_server() -> ProtocolClass:
-    from fedboard.common.protocols.two_server.protocol import TwoServer
-
-    return TwoServer
-
-
-def _local() -> ProtocolClass:
-    from fedboard.common.protocols.local.protocol import Local
-
-    return Local
-
-
-_CLASSES: Mapping[str, Callable[[], ProtocolClass]] = {
-    "trusted": _trusted,
-    "secure-sum": _secure_sum,
-    "distributed-dp": _distributed_dp,
-    "two-server": _two_server,
-    "local": _local,
+_CLASSES: Mapping[str, str] = {
+    "trusted": "Trusted",
+    "secure-sum": "SecureSum",
+    "distributed-dp": "DistributedDp",
+    "two-server": "TwoServer",
+    "local": "Local",
 }
-"""Each is imported when it is asked for, so that a client loads what it uses."""
+"""Name to the class in ``protocol.py`` of the folder of that name, ``_`` for ``-``; its ``card.py`` has ``CARD``.
 
-PROTOCOL_NAMES = tuple(_CLASSES)
+Each is imported when it is asked for, so that a client loads what it uses.
+"""
+
+PROTOCOL_NAMES: Final = tuple(_CLASSES)
+USUAL: Final = "trusted"
+"""What a run takes that names none."""
 
 
-def protocol_class(name: str) -> ProtocolClass:
+def protocol_class(name: str) -> "ProtocolClass":
     """The protocol of this name.
 
     Raises:
         InputError: there is none.
     """
+    return getattr(_part_of(name, "protocol"), _CLASSES[name])  # type: ignore[no-any-return]
+
+
+def card_of(name: str) -> "Card":
+    """What the protocol of this name says of itself, for tables, cost models and audits.
+
+    Raises:
+        InputError: there is none.
+    """
+    return _part_of(name, "card").CARD  # type: ignore[no-any-return]
+
+
+def _part_of(name: str, part: str) -> Any:
     if name not in _CLASSES:
         raise InputError(f"protocol must be one of {', '.join(PROTOCOL_NAMES)}, got {name!r}")
-    return _CLASSES[name]()
+    return import_module(f"fedboard.common.protocols.{name.replace('-', '_')}.{part}")
+
+
+def says(name: str, holds: Callable[[object], bool]) -> bool:
+    """Whether something is so of the protocol of this name.
+
+    Args:
+        name: a registered one; of any other, such as a class of one's own in a file, nothing is so.
+        holds: of ``fedboard.common.protocols.shared.properties``.
+    """
+    return name in _CLASSES and holds(protocol_class(name))
+
+
+def names_where(holds: Callable[[object], bool]) -> str:
+    """The protocols of which something is so, for a sentence: ``one, other``."""
+    return ", ".join(name for name in PROTOCOL_NAMES if says(name, holds))
 
 
 def sized_protocol(
     name: str, *, clients: int, users: int, settings: Mapping[str, Any] | None = None, backend: str = "numpy"
-) -> AggregationProtocol:
+) -> "AggregationProtocol":
     """A protocol for a fleet; see ``ProtocolClass.sized``.
 
     Raises:
@@ -102,7 +78,9 @@ def sized_protocol(
     return chosen.sized(clients=clients, users=users, settings=settings or {}, backend=backend)
 
 
-def protocol_from(name: str, parameters: Mapping[str, Any], *, backend: str = "numpy") -> AggregationProtocol:
+def protocol_from(
+    name: str, parameters: Mapping[str, Any], *, backend: str = "numpy"
+) -> "AggregationProtocol":
     """The protocol that a server names, on a client; see ``ProtocolClass.from_parameters``.
 
     Raises:
@@ -111,4 +89,13 @@ def protocol_from(name: str, parameters: Mapping[str, Any], *, backend: str = "n
     return protocol_class(name).from_parameters(parameters, backend=backend)
 
 
-__all__ = ["PROTOCOL_NAMES", "ProtocolClass", "protocol_class", "protocol_from", "sized_protocol"]
+__all__ = [
+    "PROTOCOL_NAMES",
+    "USUAL",
+    "card_of",
+    "names_where",
+    "protocol_class",
+    "protocol_from",
+    "says",
+    "sized_protocol",
+]

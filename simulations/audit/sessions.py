@@ -1,9 +1,8 @@
 """The sessions of an audited protocol: few clients host everybody, with as little noise as the protocol admits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -12,26 +11,18 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given
+from fedboard.common.protocols.shared.card import Card
+from fedboard.common.protocols.shared.properties import with_second_server
+from fedboard.common.protocols.shared.sums_left import SumsLeft
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.stacking import joined, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.two_server.noise import lattice_noise
 from fedboard.simulations.audit.held import Held, WatchedSession
-from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.sessions.choice import chosen_card, sums_left
 from fedboard.simulations.sessions.clients import noise_of
 from fedboard.simulations.sessions.driving import drive
-from fedboard.simulations.sessions.remains import Remains, remains_of
 from fedboard.simulations.sessions.runtime import about_of
-from fedboard.simulations.sessions.second_server import with_second_server
 
-_USUAL_CLIENTS, _SURVIVORS = 10, 7
-_MASKED: Mapping[str, Any] = {"colluding": 0.0, "survivors": _SURVIVORS}
-_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "distributed-dp": {**_MASKED, "honest": _SURVIVORS},
-    "secure-sum": _MASKED,
-}
-"""Without clients that collude, the noise that is booked is that of the smallest set of survivors, exactly."""
-_CLIENTS: Mapping[str, int] = {"local": 1}
 ClientNoise = Callable[[NoiseSource, int, int], NoiseSource]
 """(of the run, version of the board, client) -> the client's own."""
 HelperNoise = Callable[[NoiseSource], NoiseSource]
@@ -64,10 +55,10 @@ class Sessions:
         Raises:
             InputError: no such protocol.
         """
-        return chosen_class(self.choice).sized(
+        return self._card.protocol.sized(
             clients=self._n_clients,
             users=max(self._n_clients, n_users),
-            settings=_SETTINGS.get(self.choice, {}),
+            settings=self._card.audited_with,
             backend=self.backend,
         )
 
@@ -92,7 +83,7 @@ class Sessions:
         everybody, about = joined(rows), about_of(board)
         protocol = with_second_server(self.protocol(everybody.n_users), self.helper_noise(drawn))
         names = [f"client-{number}" for number in range(self._n_clients)]
-        staying = self._remains.fewest
+        staying = self._left.fewest
         bounds = np.minimum(np.arange(self._n_clients + 1), staying) * everybody.n_users // staying
         given = {
             name: Given(contribution=row_range(everybody, int(start), int(stop)), requests=requests)
@@ -106,10 +97,8 @@ class Sessions:
         server = WatchedSession(session=session, held=held or Held())
         late = set(names[staying:])
         sums = drive(server, clients, given, lambda step, name: server.asks_contributions and name in late)
-        if (
-            held is not None and self._remains.most_items is not None
-        ):  # the first server's, before its own noise
-            held.noised = whole_sums(sums, requests)
+        if held is not None and self._left.second_noise is not None:
+            held.noised = whole_sums(sums, requests)  # the first server's, before its own noise
         return sums
 
     def known(
@@ -135,26 +124,29 @@ class Sessions:
         Returns:
             By release name, int64, shape (rows, width), grid units.
         """
-        remains = remains_of(self.protocol(sum(part.n_users for part in rows)))
-        shifts = remains.packing(requests).shifts
-        sent = remains.cut(honest, about_of(board), requests)
+        left = sums_left(self.choice, self.protocol(sum(part.n_users for part in rows)))
+        packing = left.packing(requests)
+        shifts = packing.shifts
+        sent = left.cut(honest, about_of(board), requests)
         sums = coarse_sums(sent, requests, shifts, backend=self.backend)
         if held is not None:
             held.known = {name: values << shifts[name] for name, values in sums.items()}
-        helper = self.helper_noise(drawn)
-        for request in requests if remains.most_items is not None else ():
-            stream = helper.stream(f"helper {request.name}")
-            noise = lattice_noise(request.release, stream, shift=shifts[request.name])
-            sums[request.name] = sums[request.name] + noise
+        if left.second_noise is not None:
+            for name, noise in left.second_noise(packing, self.helper_noise(drawn)).items():
+                sums[name] = sums[name] + noise
         return {name: values << shifts[name] for name, values in sums.items()}
 
     @property
+    def _card(self) -> Card:
+        return chosen_card(self.choice)
+
+    @property
     def _n_clients(self) -> int:
-        return _CLIENTS.get(self.choice, _USUAL_CLIENTS)
+        return self._card.audited_clients
 
     @cached_property
-    def _remains(self) -> Remains:
-        return remains_of(self.protocol(1))
+    def _left(self) -> SumsLeft:
+        return sums_left(self.choice, self.protocol(1))
 
 
 __all__ = ["ClientNoise", "HelperNoise", "Sessions", "as_given", "honest_noise"]

@@ -13,6 +13,8 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.registry import says
+from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums, RoundTask, Task
 from fedboard.server.round import RoundResult, run_round
@@ -107,7 +109,7 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
         raise InputError(f"noise must be one of {', '.join(sources)}, got {noise!r}")
     backend, sessions = backend_of(config, problem), None
     drawn = sources[noise]
-    if config.run.protocol != "trusted":
+    if not says(config.run.protocol, shows_rows):
         sessions = Sessions(choice=config.run.protocol, backend=backend)
         protocol = sessions.protocol(1)
         sources[noise] = lambda seed: protocol.noise(drawn(seed))

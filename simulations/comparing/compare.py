@@ -10,19 +10,19 @@ import msgspec
 
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.protocols.registry import PROTOCOL_NAMES
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, says
+from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs
 from fedboard.simulations.comparing.record import Found, record_of
 from fedboard.simulations.comparing.workload import workload_of
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.sessions.choice import chosen_card
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cell, shared_problem
 
 RECORD = "comparison.json"
 _PLAN = "plan.json"
-_SIMULATED_WITHOUT_SESSIONS = "trusted"
 _MANY = 1000
 """Users of a fleet whose size the data will tell, to try settings on."""
 _TYPICAL = 7
@@ -60,7 +60,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             InputError: names the number.
         """
         for name in {*self.protocols, *self.settings}:
-            chosen_class(name)
+            chosen_card(name)
         if not self.protocols or not self.algorithms:
             raise InputError("a comparison needs at least one protocol and one algorithm")
         if not 0 <= self.dropout < 1:
@@ -189,13 +189,13 @@ def _cell(comparison: Comparison, algorithm: str, protocol: str, epsilon: float,
 
 
 def _of_run(comparison: Comparison, protocol: str, fleet: FleetSize) -> dict[str, Any]:
-    if protocol == _SIMULATED_WITHOUT_SESSIONS:
+    if says(protocol, shows_rows):  # rows are summed where they are, without sessions
         return {}
     return {
         "protocol": protocol,
         "protocol_settings": fleet_settings(protocol, fleet, comparison.settings.get(protocol, {})),
         "clients": comparison.clients,
-        "masks": "cancelled" if protocol in PROTOCOL_NAMES else "real",
+        "masks": "real" if chosen_card(protocol).without_messages is None else "cancelled",
     }
 
 

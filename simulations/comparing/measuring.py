@@ -6,8 +6,9 @@ from time import process_time
 from typing import Any
 
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.simulations.comparing.costs import CostModel, SessionSize, carried, fit_costs
-from fedboard.simulations.comparing.kinds import Kind, kind_of
+from fedboard.common.protocols.shared.card import Card
+from fedboard.common.protocols.shared.costs import SessionSize
+from fedboard.simulations.comparing.costs import CostModel, carried, fit_costs
 from fedboard.simulations.comparing.probes import (
     ClientCosts,
     Measured,
@@ -16,7 +17,7 @@ from fedboard.simulations.comparing.probes import (
     whole_session,
 )
 from fedboard.simulations.comparing.workload import Workload
-from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.sessions.choice import chosen_card
 
 _FEWEST, _MOST, _WIDEST = 6, 162, 320
 """Clients of a session: the smallest, the largest with the whole payload, the largest of all."""
@@ -92,18 +93,17 @@ class _Probe:
     settings: Mapping[str, Any]
 
     @property
-    def kind(self) -> Kind:
-        return kind_of(self.name)
+    def card(self) -> Card:
+        return chosen_card(self.name)
 
     def protocol(self, clients: int) -> AggregationProtocol:
         """For so many clients, with room for the fleet's users."""
-        chosen = chosen_class(self.name)
-        return chosen.sized(clients=clients, users=self.fleet.users, settings=self.settings)
+        return self.card.protocol.sized(clients=clients, users=self.fleet.users, settings=self.settings)
 
     def crowded(self) -> tuple[int, "_Probe"]:
         """Few clients with as many neighbours as the fleet's have: how many, and their probe."""
         parameters = self.protocol(self.fleet.clients).parameters
-        crowd = self.kind.crowd(parameters, self.fleet.clients, min(_WIDEST, self.fleet.clients))
+        crowd = self.card.crowd(parameters, self.fleet.clients, min(_WIDEST, self.fleet.clients))
         return crowd.clients, replace(self, settings={**self.settings, **crowd.settings})
 
     def size(
@@ -114,7 +114,7 @@ class _Probe:
         return SessionSize(
             clients=clients,
             dropped=dropped,
-            neighbours=self.kind.neighbours(parameters, clients),
+            neighbours=self.card.neighbours(parameters, clients),
             numbers=workload.numbers,
             ratings=workload.ratings,
             width=workload.width,
@@ -168,9 +168,9 @@ def measure_costs(
         reached = replace(narrow[-1].size, neighbours=most)
         if most < target.neighbours:
             known = [(run.size, run.client) for run in narrow] + [(reached, client)]
-            client = _extrapolated(probe.kind, known, target)
+            client = _extrapolated(probe.card, known, target)
     model = fit_costs(
-        probe.kind.server, [run.size for run in runs], [run.session.server_seconds for run in runs]
+        probe.card.server_terms, [run.size for run in runs], [run.session.server_seconds for run in runs]
     )
     same = [run.session.server_seconds for run in narrow if run.size == target]
     return ProtocolCosts(
@@ -192,7 +192,7 @@ def fleet_settings(name: str, fleet: FleetSize, settings: Mapping[str, Any]) -> 
     Raises:
         InputError: no such protocol, or it cannot serve the fleet.
     """
-    protocol = chosen_class(name).sized(clients=fleet.clients, users=fleet.users, settings=settings)
+    protocol = chosen_card(name).protocol.sized(clients=fleet.clients, users=fleet.users, settings=settings)
     bearing = {"dropout": fleet.dropout} if "dropout" in protocol.parameters else {}
     return {**bearing, **settings}
 
@@ -221,11 +221,11 @@ def _among_many(crowded: _Probe, wide: _Run) -> ClientCosts:
 
 
 def _extrapolated(
-    kind: Kind, known: Sequence[tuple[SessionSize, ClientCosts]], target: SessionSize
+    card: Card, known: Sequence[tuple[SessionSize, ClientCosts]], target: SessionSize
 ) -> ClientCosts:
     sizes, clients = [size for size, _ in known], [client for _, client in known]
     return ClientCosts(
-        seconds=fit_costs(kind.client, sizes, [client.seconds for client in clients]).cost(target),
+        seconds=fit_costs(card.client_terms, sizes, [client.seconds for client in clients]).cost(target),
         up=fit_costs(carried, sizes, [client.up for client in clients]).cost(target),
         down=fit_costs(carried, sizes, [client.down for client in clients]).cost(target),
         steps=known[-1][1].steps,

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.registry import says
+from fedboard.common.protocols.shared.properties import fits_any_fleet
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import protocol_of
@@ -62,7 +63,7 @@ class FleetFiles:
 def _n_nodes(simulated: Simulated) -> int:
     """Under a protocol whose clients matter there is a node for each, where their number is given."""
     run = simulated.config.run
-    return run.nodes if run.protocol == Trusted.NAME or run.clients is None else run.clients
+    return run.nodes if says(run.protocol, fits_any_fleet) or run.clients is None else run.clients
 
 
 def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) -> Job:

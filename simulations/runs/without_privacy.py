@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.registry import USUAL
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations import baselines
@@ -55,7 +56,7 @@ def require_runnable(config: SimulationConfig) -> None:
                 f"{config.algorithm} is fitted in one place, without clients: leave run.runtime (--runtime) at "
                 f"'engine', got {config.run.runtime!r}"
             )
-        if config.run.protocol != "trusted":
+        if config.run.protocol != USUAL:
             raise InputError(
                 f"{config.algorithm} is fitted in one place, without clients: leave run.protocol (--protocol) out, "
                 f"got {config.run.protocol!r}"

@@ -11,10 +11,15 @@ from types import ModuleType
 from typing import Any, cast
 
 from fedboard.common.errors import InputError
-from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.registry import ProtocolClass, protocol_class
+from fedboard.common.protocol import AggregationProtocol, ProtocolClass
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, protocol_class
+from fedboard.common.protocols.shared.card import Card
+from fedboard.common.protocols.shared.properties import has_second_server
+from fedboard.common.protocols.shared.sums_left import SumsLeft
 
 _NEEDED = ("sized", "from_parameters", "open", "join", "resume")
+_NEEDED_OF_TWO = ("pinned", "helped_by", "helped_here")
+_UNSAID = "see its statement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +57,47 @@ def chosen_class(choice: str) -> ProtocolClass:
     found: Any = getattr(module, name, None)
     if not isinstance(found, type):
         raise InputError(f"protocol {choice!r}: there is no class {name!r} in {place}")
-    missing = [method for method in _NEEDED if not hasattr(found, method)]
+    needed = (*_NEEDED, *(_NEEDED_OF_TWO if has_second_server(found) else ()))
+    missing = [method for method in needed if not hasattr(found, method)]
     if missing:
         raise InputError(
             f"protocol {choice!r} is not one: it lacks {', '.join(missing)}; "
             "see docs/guide/writing-a-protocol.md"
         )
     return cast(ProtocolClass, found)
+
+
+def chosen_card(choice: str) -> Card:
+    """The card of a registered protocol; of any other one that leaves to its own statement what is to be said.
+
+    Args:
+        choice: as for ``chosen_class``.
+
+    Raises:
+        InputError: there is none, or it is no protocol.
+    """
+    if choice in PROTOCOL_NAMES:
+        return card_of(choice)
+    own = chosen_class(choice)
+    return Card(protocol=own, trusted=_UNSAID, server_sees=_UNSAID, bytes_by="?", steps="?")
+
+
+def sums_left(choice: str, protocol: AggregationProtocol) -> SumsLeft:
+    """What is left of a protocol's sums where its messages are left out.
+
+    Args:
+        choice: as for ``chosen_class``.
+        protocol: made from it.
+
+    Raises:
+        InputError: that is not known.
+    """
+    card = chosen_card(choice)
+    if card.without_messages is None:
+        raise InputError(
+            f"it is not known what is left of protocol {protocol.name!r} without its messages; take masks 'real'"
+        )
+    return card.without_messages(protocol)
 
 
 def _from_package(place: str) -> ModuleType:
@@ -85,4 +124,4 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-__all__ = ["ProtocolRecipe", "chosen_class"]
+__all__ = ["ProtocolRecipe", "chosen_card", "chosen_class", "sums_left"]

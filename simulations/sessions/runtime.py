@@ -11,6 +11,7 @@ from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums
+from fedboard.common.protocols.shared.properties import with_second_server
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
 from fedboard.simulations.engine import Engine, WorkerPool
@@ -19,7 +20,6 @@ from fedboard.simulations.sessions.choice import ProtocolRecipe
 from fedboard.simulations.sessions.clients import Clients, Losses
 from fedboard.simulations.sessions.costs import SessionCosts
 from fedboard.simulations.sessions.jobs import SessionWork
-from fedboard.simulations.sessions.second_server import with_second_server
 from fedboard.simulations.sessions.session import CarriedSession
 
 

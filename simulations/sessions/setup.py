@@ -2,6 +2,8 @@
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocols.registry import names_where, says
+from fedboard.common.protocols.shared.properties import fits_any_fleet, shows_rows
 from fedboard.server.runtime import Runtime
 from fedboard.simulations.config import RunConfig, SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
@@ -25,9 +27,11 @@ def recipe_of(run: RunConfig, *, backend: str, n_users: int) -> ProtocolRecipe:
     """
     clients = Clients.of(n_users, run.clients).n_clients
     settings = run.protocol_settings
-    if run.protocol == "trusted":
+    if says(run.protocol, shows_rows):
         if run.clients is not None:
-            raise InputError("clients are for protocols other than 'trusted'; leave them out")
+            raise InputError(
+                f"clients are for protocols other than '{names_where(shows_rows)}'; leave them out"
+            )
         settings = {"form": run.wire, **settings}
     protocol = chosen_class(run.protocol).sized(
         clients=clients, users=n_users, settings=settings, backend=backend
@@ -80,7 +84,7 @@ def protocol_runtime(
 def assumptions_of_protocol(run: RunConfig) -> list[str]:
     """What a certificate adds where a protocol was simulated in a way that no deployment could be."""
     found = []
-    if run.protocol != "trusted":
+    if not says(run.protocol, fits_any_fleet):
         found.append(
             "How many users and clients there are is public: the room for their sums, how far these are truncated, "
             "and each client's part of the noise follow from it."

@@ -22,15 +22,13 @@ from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.stacking import only_rows, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.two_server.noise import lattice_noise
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.engine.runtime import OnProgress
-from fedboard.simulations.sessions.choice import ProtocolRecipe
+from fedboard.simulations.sessions.choice import ProtocolRecipe, sums_left
 from fedboard.simulations.sessions.client_noise import client_noise
-from fedboard.simulations.sessions.remains import remains_of
 from fedboard.simulations.sessions.runtime import SimulatedFleet, about_of
 
 _ALL_CLIENTS = -1
@@ -61,7 +59,7 @@ class CancelledEngine:
         if fleet.noise.private:
             raise InputError("masks are left out in simulations only: take seeded noise, or real masks")
         self.protocol: AggregationProtocol = fleet.recipe.make()
-        self._remains = remains_of(self.protocol)
+        self._left = sums_left(fleet.recipe.choice, self.protocol)
         self._rows, self._fleet, self._pool = rows, fleet, pool
         self._on_progress = on_progress or (lambda phase, done, total: None)
 
@@ -75,24 +73,24 @@ class CancelledEngine:
             TooFewAnswersError: too few clients are left.
         """
         require_unsampled(requests)
-        remains, losses = self._remains, self._fleet.losses(board.version)
-        giving = ~losses.gone(first=remains.gives_at_once, asks=True, given=False)
+        left, losses = self._left, self._fleet.losses(board.version)
+        giving = ~losses.gone(first=left.gives_at_once, asks=True, given=False)
         n_giving = int(np.count_nonzero(giving))
-        if n_giving < remains.fewest:
+        if n_giving < left.fewest:
             raise TooFewAnswersError(
-                f"{n_giving} clients gave and at least {remains.fewest} make a sum; nothing was released",
+                f"{n_giving} clients gave and at least {left.fewest} make a sum; nothing was released",
                 given=True,
             )
-        packing = remains.packing(requests)
+        packing = left.packing(requests)
         totals = self._coarse(board, tuple(requests), packing.shifts, giving)
         for name, noise in self._noise(requests, packing, giving, board.version).items():
             totals[name] += noise
         sums = packing.unflatten(packing.flatten(totals))
         found = DenseSums(
             sums=sums,
-            noise_shares=remains.noise_shares(n_giving),
-            noise_ratio=remains.noise_ratio,
-            residue_bits=packing.residue_bits if remains.shares is None else {},
+            noise_shares=left.noise_shares(n_giving),
+            noise_ratio=left.noise_ratio,
+            residue_bits=packing.residue_bits if left.shares is None else {},
         )
         return Gathered(sums=found)
 
@@ -123,19 +121,15 @@ class CancelledEngine:
     def _noise(
         self, requests: Sequence[Request], packing: Packing, giving: BoolArray, version: int
     ) -> dict[str, IntArray]:
-        remains, fleet = self._remains, self._fleet
+        left, fleet = self._left, self._fleet
         noise: dict[str, IntArray] = {}
-        if remains.most_items is not None:  # the second server's, from the streams that it draws from
-            for request in requests:
-                stream = fleet.noise.stream(f"helper {request.name}")
-                noise[request.name] = lattice_noise(
-                    request.release, stream, shift=packing.shifts[request.name]
-                )
-        if remains.shares is not None:
-            hosts = fleet.clients.users_of(giving) if remains.shares_per_user else giving
+        if left.second_noise is not None:  # from the streams that a second server draws from
+            noise.update(left.second_noise(packing, fleet.noise))
+        if left.shares is not None:
+            hosts = fleet.clients.users_of(giving) if left.shares_per_user else giving
             drawn = client_noise(fleet.seed, version, _ALL_CLIENTS)
             for request in requests:
-                noise[request.name] = remains.shares.draw(
+                noise[request.name] = left.shares.draw(
                     request.release,
                     drawn.stream(request.name),
                     shift=packing.shifts[request.name],
@@ -161,7 +155,7 @@ def _coarse_block(work: _Work, present: BoolArray, start: int) -> dict[str, IntA
     part = row_range(everybody, start, start + present.size)
     if not present.all():
         part = only_rows(part, present)
-    part = remains_of(work.recipe.make()).cut(part, work.about, work.requests)
+    part = sums_left(work.recipe.choice, work.recipe.make()).cut(part, work.about, work.requests)
     return coarse_sums(part, work.requests, work.shifts, backend=work.rows.backend)
 
 

@@ -40,6 +40,8 @@ class Trusted:
     """The protocol. ``form`` picks the wire form; ``backend`` the kernels, never the result."""
 
     NAME: ClassVar[str] = "trusted"
+    shows_rows: ClassVar[bool] = True
+    fits_any_fleet: ClassVar[bool] = True
     FORMS: ClassVar[tuple[str, ...]] = ("factored", "dense")
     form: str = "factored"
     backend: str = "numpy"

@@ -13,7 +13,7 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
-from fedboard.common.protocols.two_server.noise import lattice_noise
+from fedboard.common.protocols.two_server.noise import helper_noise
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -178,13 +178,7 @@ class HelperSession:
         self.require_total(clients)
         self._over = True
         packing = self._layout.packing
-        drawn = {
-            r.name: lattice_noise(
-                r.release, self._noise.stream(f"helper {r.name}"), shift=packing.shifts[r.name]
-            )
-            for r in packing.requests
-        }
-        found: ResidueArray = self._sums.vector() + packing.flatten(drawn)
+        found: ResidueArray = self._sums.vector() + packing.flatten(helper_noise(packing, self._noise))
         return found
 
 

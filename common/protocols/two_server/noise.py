@@ -8,7 +8,8 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.privacy.releases.noise import NoiseStream
+from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.protocols.sums.residues import Packing
 
 NOISE_RATIO: Final = sqrt(2.0)
 """Both servers add all of the noise, and only one of them is counted."""
@@ -43,4 +44,22 @@ def lattice_noise(release: GaussianRelease, stream: NoiseStream, *, shift: int) 
     return drawn
 
 
-__all__ = ["NOISE_RATIO", "lattice_noise"]
+def helper_noise(packing: Packing, noise: NoiseSource) -> dict[str, IntArray]:
+    """All of the helper's noise of a round, from streams of its own.
+
+    Args:
+        packing: of the round. Public.
+        noise: of the helper; seeded, it gives other numbers than the leader's streams of the same seed. Secret.
+
+    Returns:
+        By release name: int64, shape (rows, width), units of 2^shift.
+    """
+    return {
+        request.name: lattice_noise(
+            request.release, noise.stream(f"helper {request.name}"), shift=packing.shifts[request.name]
+        )
+        for request in packing.requests
+    }
+
+
+__all__ = ["NOISE_RATIO", "helper_noise", "lattice_noise"]

@@ -32,6 +32,7 @@ class TwoServer:
     """The protocol. What is not public about it, who the helper is, is set on each side."""
 
     NAME: ClassVar[str] = "two-server"
+    second_server: ClassVar[bool] = True
     rules: TwoServerRules
     """Sizes, and the fewest clients. Public."""
     identity: bytes | None = None
@@ -124,6 +125,10 @@ class TwoServer:
             helper: ``LocalHelper(noise)``, or one over the network.
         """
         return replace(self, helper=helper)
+
+    def helped_here(self, noise: NoiseSource) -> Self:
+        """The same protocol with a fresh helper in this process: for simulations only."""
+        return self.helped_by(LocalHelper(noise))
 
     def noise(self, drawn: NoiseSource) -> NoiseSource:
         """The leader's own; what the helper adds is not counted."""

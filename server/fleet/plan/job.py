@@ -8,6 +8,8 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.common.protocols.registry import USUAL, names_where, says
+from fedboard.common.protocols.shared.properties import shows_rows
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
@@ -61,7 +63,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Number of shuffled cohorts, where they take turns."""
     form: str = "factored"
     """Wire form of the answers, under ``trusted``."""
-    protocol: str = "trusted"
+    protocol: str = USUAL
     """How contributions become a sum, by registered name."""
     protocol_settings: dict[str, Any] = {}
     """Of its public parameters, those that are not to be chosen for the fleet."""
@@ -129,10 +131,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError(
                 f"only one of probability, size and cohorts can be given, got {', '.join(drawn)}"
             )
-        if drawn and self.protocol != "trusted":
+        if drawn and not says(self.protocol, shows_rows):
             raise ValueError(
                 f"{drawn[0]} draws who takes part among rows, and protocol {self.protocol!r} shows none to the "
-                "aggregator; use 'trusted', or let everybody take part"
+                f"aggregator; use '{names_where(shows_rows)}', or let everybody take part"
             )
         if drawn and self.form != "factored":
             raise ValueError(

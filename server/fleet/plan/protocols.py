@@ -9,8 +9,8 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.registry import sized_protocol
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.registry import says, sized_protocol
+from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
 from fedboard.common.task import Task
 from fedboard.server.fleet.plan.job import Job
 
@@ -30,7 +30,7 @@ def protocol_of(job: Job) -> AggregationProtocol:
         InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
     """
     settings = dict(job.protocol_settings)
-    if job.protocol == Trusted.NAME:
+    if says(job.protocol, shows_rows):
         settings = {"form": job.form, **settings}
     return sized_protocol(
         job.protocol, clients=job.expected_nodes, users=job.n_users, settings=settings, backend=job.backend
@@ -85,18 +85,14 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
     Raises:
         InputError: nobody is named, or its files cannot be read.
     """
-    from fedboard.common.protocols.two_server.protocol import TwoServer
-
-    if not isinstance(protocol, TwoServer):
+    if not has_second_server(protocol):
         return lambda _: protocol
     if job.helper is None:
         if job.nodes is not None:
             raise InputError(
-                "protocol 'two-server' needs a second server, which somebody else runs: name helper"
+                f"protocol {protocol.name!r} needs a second server, which somebody else runs: name helper"
             )
-        from fedboard.common.protocols.two_server.helper import LocalHelper
-
-        local = protocol.helped_by(LocalHelper(drawn_noise(job)))
+        local = protocol.helped_here(drawn_noise(job))
         return lambda _: local
     from fedboard.server.helper.identity import read_identity
     from fedboard.server.helper.link import HelperLink

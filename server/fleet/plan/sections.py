@@ -7,6 +7,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.protocols.registry import USUAL
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.limits import Limits
 
@@ -112,8 +113,8 @@ class HelperSection(Section, frozen=True, kw_only=True):
 class ProtocolSection(Section, frozen=True, kw_only=True):
     """How contributions become sums, and so whom that asks to be trusted."""
 
-    name: str = "trusted"
-    """``trusted``, ``secure-sum``, ``distributed-dp``, ``two-server`` or ``local``."""
+    name: str = USUAL
+    """One of ``fedboard protocols list``."""
     settings: dict[str, Any] = {}
     """Overrides of what is chosen for the fleet, by parameter name."""
     step_seconds: float | None = None

@@ -10,6 +10,8 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import public_key_pem
 from fedboard.common.privacy.adjacency import OF_TRAININGS
+from fedboard.common.protocols.registry import names_where, says
+from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
 from fedboard.server.fleet.plan.job import MOST_ATTEMPTS, MOST_USERS
 from fedboard.server.fleet.plan.sections import (
     BoardSection,
@@ -85,11 +87,11 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             "protocol.step_seconds must be in (0, rounds.deadline_seconds]": self.protocol.step_seconds
             is None
             or 0 < self.protocol.step_seconds <= rounds.deadline_seconds,
-            "protocol.helper is needed for two-server, and for nothing else": (
-                (self.protocol.helper is not None) == (self.protocol.name == "two-server")
+            f"protocol.helper is needed for {names_where(has_second_server)}, and for nothing else": (
+                (self.protocol.helper is not None) == says(self.protocol.name, has_second_server)
             ),
-            "rounds.form is of protocol trusted alone": rounds.form == "factored"
-            or self.protocol.name == "trusted",
+            f"rounds.form is of protocol {names_where(shows_rows)} alone": rounds.form == "factored"
+            or says(self.protocol.name, shows_rows),
             "ports must be in [1, 65535]": all(1 <= port <= 65535 for port in ports),
             "ports must differ (port, superlink_port, board.port, metrics_port)": len(set(ports))
             == len(ports),

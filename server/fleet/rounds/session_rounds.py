@@ -18,6 +18,8 @@ from fedboard.common.files import write_atomically
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
+from fedboard.common.protocols.registry import names_where
+from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
@@ -205,7 +207,8 @@ def _require_everybody(requests: Sequence[Request], attendance: Attendance | Non
     require_unsampled(requests)
     if attendance is not None and attendance.participation.event_field(attendance.name) is not None:
         raise PrivacyError(
-            "who takes part can only be drawn by an aggregator that sees rows; use protocol 'trusted'"
+            "who takes part can only be drawn by an aggregator that sees rows; use protocol "
+            f"'{names_where(shows_rows)}'"
         )
 
 

@@ -37,7 +37,7 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.sums.item_index import ItemIndex, index_by_item
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.schedule import lipschitz_rates, lipschitz_step_count
 from fedboard.common.tasks.adadpsgd.update import weight_sums

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, sized_protocol
+from fedboard.common.protocols.secure_sum.card import unmasked
 from fedboard.common.protocols.secure_sum.masking.neighbours import neighbourhood
+from fedboard.common.protocols.shared.costs import SessionSize
 from fedboard.simulations.comparing.compare import Comparison, compare
-from fedboard.simulations.comparing.costs import SessionSize, carried, fit_costs, unmasked
-from fedboard.simulations.comparing.kinds import kind_of
+from fedboard.simulations.comparing.costs import carried, fit_costs
 from fedboard.simulations.comparing.measuring import FleetSize, measure_costs
 from fedboard.simulations.comparing.probes import client_costs, whole_session
-from fedboard.simulations.comparing.words import words_of
 from fedboard.simulations.comparing.workload import Workload, workload_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
@@ -99,7 +99,7 @@ def test_bytes_extrapolated_over_neighbours_are_those_of_a_larger_session(worklo
 @pytest.mark.parametrize("dropout", [0.1, 0.2])
 def test_a_crowd_has_the_neighbourhoods_of_the_fleet(dropout: float) -> None:
     fleet = neighbourhood(20_000, dropout=dropout, colluding=0.1)
-    crowd = kind_of("secure-sum").crowd({"dropout": dropout, "colluding": 0.1}, 20_000, 400)
+    crowd = card_of("secure-sum").crowd({"dropout": dropout, "colluding": 0.1}, 20_000, 400)
     few = neighbourhood(crowd.clients, **crowd.settings)
 
     assert crowd.clients <= fleet.size + 8
@@ -114,7 +114,7 @@ def test_every_protocol_is_measured_over_its_own_messages(name: str, workload: W
 
     costs = measure_costs(name, workload, fleet, {})
 
-    assert str(costs.client.steps) == words_of(name, costs.protocol).steps
+    assert str(costs.client.steps) == card_of(name).steps
     assert costs.server_seconds > 0
     assert costs.client.seconds > 0
     assert not costs.server_extrapolated

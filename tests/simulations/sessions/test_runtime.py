@@ -18,8 +18,8 @@ from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.simulations.config import RunConfig
 from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.sessions.choice import sums_left
 from fedboard.simulations.sessions.clients import Clients
-from fedboard.simulations.sessions.remains import remains_of
 from fedboard.simulations.sessions.runtime import ProtocolEngine, SimulatedFleet
 from fedboard.simulations.sessions.setup import recipe_of
 from fedboard.simulations.sessions.without_messages import CancelledEngine
@@ -115,7 +115,7 @@ def test_without_messages_the_sums_are_those_of_the_sessions_to_the_last_bit(pro
 @pytest.mark.parametrize("protocol", ["distributed-dp", "local"])
 def test_the_noise_of_all_clients_in_one_draw_has_the_deviation_of_their_shares(protocol: str) -> None:
     fleet = a_fleet(protocol)
-    left = remains_of(fleet.recipe.make())
+    left = sums_left(protocol, fleet.recipe.make())
     assert left.shares is not None
     n_shares = N_USERS if protocol == "local" else N_CLIENTS
     request = next(r for r in TASK.requests(LARGE) if r.source.per_item)
