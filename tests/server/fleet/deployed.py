@@ -1,4 +1,4 @@
-"""A whole fleet as real processes on 127.0.0.1, for tests: server and four devices over TLS, masked sums."""
+"""A whole fleet as real processes on 127.0.0.1, for tests: server and four devices over TLS."""
 
 import contextlib
 import csv
@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ name = "trial"
 task = {{ algorithm = "adadpals", rating_range = [1.0, 5.0], settings = {{ rank = 2, rounds = {rounds} }} }}
 privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
-protocol = {{ name = "secure-sum", step_seconds = 10 }}
+protocol = {{ name = "{protocol}", step_seconds = 10 }}
 rounds = {{ expected_nodes = 4, quorum = 3, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
 poll_seconds = 0.1 }}
 nodes = [{nodes}]
@@ -71,9 +72,12 @@ poll_seconds = 0.1
 class Fleet:
     """The processes, by name; ``server`` is one of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.settings = _make(folder)
+    def __init__(
+        self, folder: Path, *, protocol: str = "secure-sum", environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Make keys, ratings and configurations; ``environment`` is added to that of all processes."""
+        self.folder, self._environment = folder, environment or {}
+        self.settings = _make(folder, protocol)
         self.state = StateFolder.of(self.settings)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -87,7 +91,12 @@ class Fleet:
                 [*command, *words],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={
+                    **os.environ,
+                    "PYTHONUNBUFFERED": "1",
+                    "OPENBLAS_NUM_THREADS": "1",
+                    **self._environment,
+                },
             )
 
     def end(self, name: str, number: signal.Signals) -> int:
@@ -126,9 +135,11 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def deployed(folder: Path, *, before: Callable[[Fleet], None]) -> Iterator[Fleet]:
+def deployed(
+    folder: Path, *, before: Callable[[Fleet], None] = lambda fleet: None, **how: Any
+) -> Iterator[Fleet]:
     """A fleet that is gone afterwards, whatever happens; ``before`` is done before anything is started."""
-    fleet = Fleet(folder)
+    fleet = Fleet(folder, **how)
     before(fleet)
     try:
         for name in ("server", *NODES):
@@ -140,7 +151,7 @@ def deployed(folder: Path, *, before: Callable[[Fleet], None]) -> Iterator[Fleet
                 fleet.end(name, signal.SIGTERM)
 
 
-def _make(folder: Path) -> FleetSettings:
+def _make(folder: Path, protocol: str) -> FleetSettings:
     make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
     make_server_certificate(
         folder / "server.pem",
@@ -163,6 +174,7 @@ def _make(folder: Path) -> FleetSettings:
         f'{{ name = "{name}", public_key = "{name}/node.pub", max_users = {_USERS} }}' for name in NODES
     )
     text = _FLEET.format(
+        protocol=protocol,
         rounds=ROUNDS,
         nodes=nodes,
         port=port,

@@ -1,0 +1,168 @@
+"""A protocol is a folder and a line: with these it is listed, simulated, carried over a grid, and deployed."""
+
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.protocols.registry import PROTOCOL_NAMES
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from tests.server.fleet.deployed import deployed
+
+ROOT = Path(__file__).parents[3]
+TOY, REGISTRY = Path(__file__).parent / "toy", Path("common/protocols/registry.py")
+LINE = '    "toy": "Toy",\n'
+AFTER = "_CLASSES: Mapping[str, str] = {\n"
+TINY = (
+    *("--data", "synthetic", "--kernels", "numpy", "--rank", "2", "--rounds", "1", "--no-baselines"),
+    *("--set", "data.synthetic.n_users=40", "--set", "data.synthetic.n_items=20", "--noise", "seeded"),
+)
+
+
+class House:
+    """The product with a folder and a line more: all the rest are links to the files of this checkout."""
+
+    def __init__(self, root: Path) -> None:
+        self.package = root / "fedboard"
+        linked(ROOT / "api", self.package)
+        for folder in ("client", "server", "simulations", "cli"):
+            (self.package / folder).symlink_to(ROOT / folder)
+        linked(ROOT / "common", self.package / "common", but={"protocols"})
+        protocols = self.package / REGISTRY.parent
+        linked(ROOT / REGISTRY.parent, protocols, but={REGISTRY.name})
+        shutil.copytree(TOY, protocols / "toy", ignore=shutil.ignore_patterns("__pycache__"))
+        before, _, after = (ROOT / REGISTRY).read_text(encoding="utf-8").partition(AFTER)
+        (self.package / REGISTRY).write_text(before + AFTER + LINE + after, encoding="utf-8")
+        self.environment = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """A command of this product."""
+        return run(*words, environment=self.environment)
+
+
+def linked(source: Path, target: Path, *, but: set[str] | None = None) -> None:
+    """A folder whose entries are those of another."""
+    target.mkdir()
+    for entry in source.iterdir():
+        if entry.name not in {"__pycache__", *(but or ())}:
+            (target / entry.name).symlink_to(entry)
+
+
+def run(*words: object, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from fedboard.cli.main import main; main()", *map(str, words)],
+        env={**os.environ, "COLUMNS": "300", "OPENBLAS_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    return House(tmp_path_factory.mktemp("house"))
+
+
+def test_the_toy_is_one_folder_and_one_line(house: House) -> None:
+    """All that differs from the product; a link to the product's own file is no difference."""
+    own = [path for path in house.package.rglob("*") if path.is_file() and not path.is_symlink()]
+    touched = sorted(str(path.relative_to(house.package)) for path in own if "__pycache__" not in path.parts)
+    old, new = (
+        (place / REGISTRY).read_text(encoding="utf-8").splitlines() for place in (ROOT, house.package)
+    )
+    changed = [line for line in difflib.ndiff(old, new) if line[0] in "+-"]
+
+    folder = [f"common/protocols/toy/{name}.py" for name in ("__init__", "card", "protocol")]
+    assert touched == [str(REGISTRY), *folder]
+    assert changed == [f"+ {LINE.rstrip()}"]
+
+
+def test_everything_that_lists_protocols_lists_the_toy(house: House) -> None:
+    names = ", ".join(["toy", *PROTOCOL_NAMES])
+
+    listed = house.run("protocols", "list")
+    (line,) = [line for line in listed.stdout.splitlines() if line.startswith("toy ")]
+    for words in ("the server and its toys", "her sums as they are", "items x rank"):
+        assert words in line
+    assert "the sums of each toy client as they are" in house.run("protocols", "show", "toy").stdout
+    for command in ("simulate", "audit"):
+        assert names in " ".join(house.run(command, "--help").stdout.split())
+    refused = house.run("simulate", *TINY, "--protocol", "other")
+    assert f"protocol must be one of {names}, got 'other'" in " ".join(refused.stderr.split())
+    costs = house.run(
+        "protocols",
+        "compare",
+        "--items",
+        20,
+        "--rank",
+        2,
+        "--ratings",
+        5,
+        "--kernels",
+        "numpy",
+        "--users",
+        12,
+        "--protocols",
+        "trusted,toy",
+        "--json",
+        "-",
+        "--out",
+        house.package.parent / "costs",
+    )
+    assert json.loads(costs.stdout)["protocols"]["toy"]["steps"] == 1
+
+
+def test_without_the_line_it_is_refused() -> None:
+    """The control: it is the line that does it."""
+    refused = run("simulate", *TINY, "--protocol", "toy", environment={})
+
+    assert refused.returncode == 2
+    assert "protocol must be one of" in refused.stderr
+
+
+def test_the_same_verified_board_on_the_engine_over_a_grid_and_without_messages(
+    house: House, tmp_path: Path
+) -> None:
+    runs = {
+        "engine": ("--runtime", "engine", "--workers", 2),
+        "in-process": ("--runtime", "in-process"),
+        "cancelled": ("--masks", "cancelled"),
+    }
+    boards = {}
+    for name, words in runs.items():
+        out = tmp_path / name
+        ended = house.run("simulate", *TINY, "--protocol", "toy", "--clients", 4, *words, "--out", out)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        verified = house.run("certificate", "verify", out, "--simulation")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        trust = json.loads((out / "certificate.json").read_text())["trust"]
+        assert "The server sees the sums of each toy client as they are." in trust
+        boards[name] = [Board.load(path) for path in sorted((out / "boards").glob("*.board"))]
+
+    digests = {name: [board.digest for board in of_run] for name, of_run in boards.items()}
+    assert digests["engine"] == digests["in-process"]
+    assert len(digests["engine"]) > 1
+    last = {name: of_run[-1].arrays for name, of_run in boards.items()}  # whose certificates differ
+    assert all((last["cancelled"][name] == values).all() for name, values in last["engine"].items())
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+def test_a_fleet_of_processes_trains_a_verified_board_under_it(house: House, tmp_path: Path) -> None:
+    with deployed(tmp_path, protocol="toy", environment=house.environment) as fleet:
+        fleet.wait(lambda: "the training is complete" in fleet.log("server"), "complete training")
+
+    lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
+    assert {line["protocol"] for line in lines} == {"toy"}
+    assert all(3 <= line["answers"] <= 4 for line in lines if line["releases"])
+    verified = house.run("certificate", "verify", fleet.state.run, "--simulation")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    certificate = json.loads((fleet.state.run / "certificate.json").read_text())
+    assert "The server sees the sums of each toy client as they are." in certificate["trust"]

@@ -1,0 +1,1 @@
+"""Sums in the open: the smallest protocol that can be registered."""
