@@ -351,7 +351,7 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
     ("simulations/experiments/personalisation", "trusted"): ROWS,
-    ("cli/guarantee/ask.py", "trusted"): "a question is asked of rows, under no other protocol",
+    ("simulations/runs/asking.py", "trusted"): "a question is asked of rows, under no other protocol",
     ("client/device/protocol_policy.py", "two-server"): "a device decides by the registered name",
     ("server/helper", "two-server"): "it is the second server",
     ("simulations/audit/held.py", "secure-sum"): "it writes down what the parties of a session hold",
