@@ -27,7 +27,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.per_user.participation import Attendance, FullParticipation
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.privacy.releases.noise_shares import NoiseShares
@@ -187,8 +187,8 @@ class _Direct:
     def boards(self, folder: Path, alive: Any) -> list[str]:
         """Digests of all boards, if these devices are in these sums."""
         folder.mkdir()
-        budget = Budget(epsilon=self.job.epsilon, delta=self.job.delta, adjacency=self.job.adjacency)
-        noise = self.protocol.noise(SeededNoise(self.job.seed))
+        budget = self.job.privacy.budget
+        noise = self.protocol.noise(SeededNoise(self.job.privacy.seed))
         board, found = self.first, [self.first.digest]
         plan = plan_of(self.task, FullParticipation())
         with Ledger.create(folder / "ledger.sqlite", budget, run="direct", plan=plan) as ledger:

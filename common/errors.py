@@ -15,6 +15,13 @@ class InputError(FedboardError):
     exit_code: ClassVar[int] = 2
 
 
+class SettingError(InputError, ValueError):
+    """A setting of a run is out of its range, or does not go with another one.
+
+    Also a ``ValueError``, as what reads a file into sections expects of a section that refuses itself.
+    """
+
+
 class PrivacyError(FedboardError):
     """Going on would break or blur a privacy guarantee; nothing was released."""
 
@@ -74,6 +81,7 @@ __all__ = [
     "OutOfRangeError",
     "PrivacyError",
     "RoundsLostError",
+    "SettingError",
     "StorageError",
     "TooFewAnswersError",
     "WorkerDiedError",

@@ -7,10 +7,11 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.participation import Participation, round_name
 from fedboard.common.privacy.accounting.plan import Plan
 from fedboard.common.privacy.events import canonical_json
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.task import RoundTask
 from fedboard.server.publication import BoardStore
+from fedboard.server.run_spec import Promise
 
 
 def plan_of(task: RoundTask, participation: Participation) -> Plan:
@@ -27,23 +28,19 @@ def plan_of(task: RoundTask, participation: Participation) -> Plan:
 def open_run_ledger(
     path: Path,
     *,
-    budget: Budget,
+    promise: Promise,
     plan: Plan,
     store: BoardStore,
     stack: ExitStack,
-    population: str | None = None,
-    lineage: str | None = None,
 ) -> Ledger:
     """Start a run's ledger or go on with it; the stack closes it.
 
     Args:
         path: of the ledger; its folder is the run's, and gives it its name.
-        budget: of the run.
+        promise: its budget, and the account of a population that it counts with.
         plan: of the run.
         store: the run's boards.
         stack: closes what is opened.
-        population: account file of the users, if one is kept.
-        lineage: in that account.
 
     Raises:
         BudgetExceededError: the plan does not fit the run's budget, or what its population has left.
@@ -51,7 +48,8 @@ def open_run_ledger(
         PrivacyError: the ledger is missing although boards are there, was made for another budget, plan or
             population, or was tampered with.
     """
-    account = None if population is None else stack.enter_context(Population.open(population))
+    of, budget = promise.population, promise.budget
+    account = None if of is None else stack.enter_context(Population.open(of))
     if path.exists():
         ledger = stack.enter_context(Ledger.open(path, population=account))
         if ledger.budget != budget or canonical_json(ledger.plan) != canonical_json(plan):
@@ -66,7 +64,7 @@ def open_run_ledger(
         )
     name = path.parent.name or "run"
     return stack.enter_context(
-        Ledger.create(path, budget, run=name, plan=plan, population=account, lineage=lineage)
+        Ledger.create(path, budget, run=name, plan=plan, population=account, lineage=promise.lineage)
     )
 
 

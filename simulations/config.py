@@ -7,19 +7,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.common.protocols.registry import names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
+from fedboard.common.errors import InputError, SettingError
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.server.run_spec import (
+    ParticipationChoice,
+    Promise,
+    ProtocolChoice,
+    Section,
+    require_rows,
+    sentence_of,
+)
 from fedboard.simulations.run_config import RunConfig
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Common to all sections: immutable, keyword-only, misspelt keys are errors."""
-
-
-class DataConfig(_Section, frozen=True, kw_only=True):
+class DataConfig(Section, frozen=True, kw_only=True):
     """Which ratings."""
 
     source: str = "synthetic"
@@ -39,11 +41,11 @@ class DataConfig(_Section, frozen=True, kw_only=True):
     """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
     file; ``declared``: the list that an npz file brings of its own, and you vouch that it is public. Secure noise
     needs one of the last two, and a list that stands apart from the ratings."""
-    synthetic: dict[str, Any] = {}
+    synthetic: dict[str, Any] = msgspec.field(default_factory=dict)
     """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
 
 
-class SplitConfig(_Section, frozen=True, kw_only=True):
+class SplitConfig(Section, frozen=True, kw_only=True):
     """What is held out for judging."""
 
     kind: Literal["auto", "ratings", "users"] = "auto"
@@ -60,38 +62,7 @@ class SplitConfig(_Section, frozen=True, kw_only=True):
     """Ratings above this count as positive (``users``)."""
 
 
-class ParticipationConfig(_Section, frozen=True, kw_only=True):
-    """Who takes part in a round, see ``fedboard.common.per_user.participation``."""
-
-    kind: Literal["full", "poisson", "fixed-size", "shuffled-cohorts"] = "full"
-    probability: float | None = None
-    """Of ``poisson``: each user's coin; in (0, 1)."""
-    size: int | None = None
-    """Of ``fixed-size``: users per round."""
-    cohorts: int | None = None
-    """Of ``shuffled-cohorts``: how many take turns."""
-
-    def __post_init__(self) -> None:
-        """Check that the kind has its number and no other.
-
-        Raises:
-            ValueError: names the number.
-        """
-        needed = {"poisson": "probability", "fixed-size": "size", "shuffled-cohorts": "cohorts"}
-        for name in needed.values():
-            given = getattr(self, name) is not None
-            if given != (needed.get(self.kind) == name):
-                rule = "has no" if given else "needs"
-                raise ValueError(f"participation {self.kind!r} {rule} {name}")
-        if self.probability is not None and not 0 < self.probability < 1:
-            raise ValueError(f"participation.probability must be in (0, 1), got {self.probability}")
-        for name in ("size", "cohorts"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"participation.{name} must be a whole number >= 1, got {value}")
-
-
-class PersonalLevel(_Section, frozen=True, kw_only=True):
+class PersonalLevel(Section, frozen=True, kw_only=True):
     """Some of the users want more privacy than the run gives."""
 
     epsilon: float
@@ -100,17 +71,17 @@ class PersonalLevel(_Section, frozen=True, kw_only=True):
     """Of all users; in (0, 1]. Who they are is drawn by a coin of each user's id, whatever the ratings. Public."""
 
 
-class PrivacyConfig(_Section, frozen=True, kw_only=True):
-    """The promise."""
+class PrivacyConfig(Section, frozen=True, kw_only=True):
+    """The promise, see ``Promise``; ``SimulationConfig.promise`` checks it."""
 
     epsilon: float = 5.0
     delta: float = 1e-5
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise: Literal["seeded", "secure"] = "seeded"
+    noise: str = "seeded"
     """``seeded`` repeats bit for bit and protects nobody; ``secure`` is for boards that leave the house."""
-    shares: dict[str, float] = {}
+    shares: dict[str, float] = msgspec.field(default_factory=dict)
     """Overrides of ``fedboard.common.tasks.adadpals.config.BudgetShares``."""
-    participation: ParticipationConfig = ParticipationConfig()
+    participation: ParticipationChoice = ParticipationChoice()
     personal: tuple[PersonalLevel, ...] = ()
     """Users with a level of their own; the others have the run's epsilon."""
     population: str | None = None
@@ -121,39 +92,25 @@ class PrivacyConfig(_Section, frozen=True, kw_only=True):
     the run founds one of its own."""
 
     def __post_init__(self) -> None:
-        """Check what is promised together.
+        """Check the levels.
 
         Raises:
-            ValueError: sampling or personal levels that cannot be accounted.
+            SettingError: levels that cannot be accounted.
         """
-        if self.lineage is not None and self.population is None:
-            raise ValueError(
-                "privacy.lineage is an id in a population's account: give privacy.population too"
-            )
-        sampled = self.participation.kind == "poisson"
-        if sampled and self.adjacency is not Adjacency.ADD_REMOVE:
-            raise ValueError("participation 'poisson' is accounted under adjacency 'add-remove' only")
-        displaces = self.participation.kind in ("fixed-size", "shuffled-cohorts")
-        if displaces and self.adjacency is Adjacency.ADD_REMOVE:
-            raise ValueError(
-                f"participation {self.participation.kind!r} is not accounted under adjacency 'add-remove', where a "
-                "user more takes the place of another: set privacy.adjacency to 'replace' (--adjacency), or take "
-                "participation 'poisson' or 'full'"
-            )
-        if sampled and self.personal:
-            raise ValueError("personal levels cannot be accounted together with participation 'poisson'")
+        if self.participation.kind == "poisson" and self.personal:
+            raise SettingError("personal levels cannot be accounted together with participation 'poisson'")
         for level in self.personal:
             if not 0 < level.epsilon <= self.epsilon:
-                raise ValueError(
+                raise SettingError(
                     f"personal.epsilon must be > 0 and at most the run's {self.epsilon:g}, got {level.epsilon}"
                 )
             if not 0 < level.share <= 1:
-                raise ValueError(f"personal.share must be in (0, 1], got {level.share}")
+                raise SettingError(f"personal.share must be in (0, 1], got {level.share}")
         if math.fsum(level.share for level in self.personal) > 1 + 1e-9:
-            raise ValueError("the shares of personal levels must add to at most 1")
+            raise SettingError("the shares of personal levels must add to at most 1")
 
 
-class TunedConfig(_Section, frozen=True, kw_only=True):
+class TunedConfig(Section, frozen=True, kw_only=True):
     """Where settings and shares come from, as ``fedboard tune`` writes it down; nothing is computed from it."""
 
     data: str
@@ -187,7 +144,7 @@ class TunedConfig(_Section, frozen=True, kw_only=True):
         )
 
 
-class SimulationConfig(_Section, frozen=True, kw_only=True):
+class SimulationConfig(Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
     algorithm: str = "residual"
@@ -197,7 +154,7 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
     data: DataConfig = DataConfig()
     split: SplitConfig = SplitConfig()
     privacy: PrivacyConfig = PrivacyConfig()
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
     """Overrides of the algorithm's tuned defaults."""
     run: RunConfig = RunConfig()
     tuned: TunedConfig | None = None
@@ -207,41 +164,46 @@ class SimulationConfig(_Section, frozen=True, kw_only=True):
         """Check ranges.
 
         Raises:
-            ValueError: a number is out of its range (``parse_config`` turns it into an InputError).
+            SettingError: a number is out of its range (``parse_config`` says in which file).
         """
-        if not 0 < self.privacy.epsilon < math.inf:
-            raise ValueError(f"privacy.epsilon must be a finite number > 0, got {self.privacy.epsilon}")
-        if not 0 < self.privacy.delta < 1:
-            raise ValueError(f"privacy.delta must be in (0, 1), got {self.privacy.delta}")
-        if self.privacy.adjacency not in OF_TRAININGS:
-            raise ValueError(
-                f"privacy.adjacency must be {' or '.join(OF_TRAININGS)} for a training, "
-                f"got '{self.privacy.adjacency}'"
-            )
-        if self.seed < 0:
-            raise ValueError(f"seed must be a whole number >= 0, got {self.seed}")
+        over_flower = self.run.runtime != "engine"
+        require_rows(self.promise, self.protocol, form=self.run.wire if over_flower else "factored")
         if (
             self.privacy.noise == "secure"
             and self.data.catalogue == "rated"
             and self.data.source != "synthetic"
         ):
-            raise ValueError(
+            raise SettingError(
                 "secure noise needs a catalogue that does not depend on the ratings: set data.catalogue to "
                 "'listed' (every item of the titles file), or to 'declared' if an npz file brings a public list"
             )
-        present = self.privacy.participation.kind
-        if present != "full" and not says(self.run.protocol, shows_rows):
-            raise ValueError(
-                f"participation {present!r} is drawn among rows, which only protocol '{names_where(shows_rows)}' "
-                f"sees, got {self.run.protocol!r}"
-            )
         if self.run.dropout > 0 and self.privacy.noise == "secure":
-            raise ValueError(
+            raise SettingError(
                 "dropout loses clients on purpose, by a draw among as many as there are, so that one user's "
                 "presence decides about others: it is for simulations and needs privacy.noise 'seeded'"
             )
         if self.run.masks == "cancelled" and self.privacy.noise == "secure":
-            raise ValueError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
+            raise SettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
+
+    @property
+    def promise(self) -> Promise:
+        """What every user is promised."""
+        privacy = self.privacy
+        return Promise(
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
+            adjacency=privacy.adjacency,
+            noise=privacy.noise,
+            seed=self.seed,
+            participation=privacy.participation,
+            population=privacy.population,
+            lineage=privacy.lineage,
+        )
+
+    @property
+    def protocol(self) -> ProtocolChoice:
+        """How contributions become sums."""
+        return ProtocolChoice(name=self.run.protocol, settings=self.run.protocol_settings)
 
     @property
     def split_kind(self) -> str:
@@ -265,7 +227,7 @@ def parse_config(raw: dict[str, Any], *, source: str = "the configuration") -> S
     try:
         return msgspec.convert(raw, SimulationConfig)
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"{source}: {error}") from error
+        raise InputError(f"{source}: {sentence_of(error)}") from error
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -293,7 +255,6 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 __all__ = [
     "DataConfig",
-    "ParticipationConfig",
     "PersonalLevel",
     "PrivacyConfig",
     "RunConfig",

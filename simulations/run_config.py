@@ -5,14 +5,16 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.checks import MOST_WORKERS
+from fedboard.common.errors import SettingError
 from fedboard.common.protocols.registry import USUAL, names_where, says
 from fedboard.common.protocols.shared.properties import shows_rows
+from fedboard.server.run_spec import Section
 
 _MOST = {"workers": MOST_WORKERS, "nodes": 10_000, "clients": 100_000_000}
 """Processes, nodes of a Flower runtime, and clients of a protocol, that one machine is asked for."""
 
 
-class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunConfig(Section, frozen=True, kw_only=True):
     """How it runs; but for the protocol and what belongs to it, it never changes what is computed."""
 
     workers: int = 1
@@ -26,7 +28,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     protocol: str = USUAL
     """How contributions become sums: a registered protocol, or on the engine ``package.module:Class`` or
     ``path/to/file.py:Class``."""
-    protocol_settings: dict[str, Any] = {}
+    protocol_settings: dict[str, Any] = msgspec.field(default_factory=dict)
     """Overrides of the protocol's own choices, by parameter name."""
     clients: int | None = None
     """Clients of a protocol to which rows are not shown, each with consecutive users; if not given every user is
@@ -45,14 +47,14 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Check what goes together.
 
         Raises:
-            ValueError: names the key.
+            SettingError: names the key.
         """
         for name, most in _MOST.items():
             value = getattr(self, name)
             if value is not None and not 1 <= value <= most:
-                raise ValueError(f"run.{name} must be a whole number in [1, {most}], got {value}")
+                raise SettingError(f"run.{name} must be a whole number in [1, {most}], got {value}")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"run.dropout must be in [0, 1), got {self.dropout}")
+            raise SettingError(f"run.dropout must be in [0, 1), got {self.dropout}")
         simulated = {
             "dropout": self.dropout > 0,
             "masks 'cancelled'": self.masks == "cancelled",
@@ -60,9 +62,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         }
         for name, asked in simulated.items():
             if asked and self.runtime != "engine":
-                raise ValueError(f"{name} needs run.runtime 'engine', got {self.runtime!r}")
+                raise SettingError(f"{name} needs run.runtime 'engine', got {self.runtime!r}")
             if asked and says(self.protocol, shows_rows):
-                raise ValueError(f"{name} needs a run.protocol other than '{names_where(shows_rows)}'")
+                raise SettingError(f"{name} needs a run.protocol other than '{names_where(shows_rows)}'")
 
 
 __all__ = ["RunConfig"]

@@ -7,8 +7,10 @@ earlier release claimed what had been spent so far, which proves less than it sa
 import json
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -29,11 +31,18 @@ from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.certificate import Certificate
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import rebuild_task
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
 
+JOBS = (
+    *("poisson", "fixed-size", "shuffled-cohorts", "secure-sum", "dense"),
+    *("fleet-plain", "fleet-two-server"),
+)
+"""Jobs of the first format: of simulations over Flower, and of servers."""
 FOLDER = Path(__file__).with_name("earlier_formats")
 RUNS = (
     *("residual", "adadpals", "adadpals-clipped", "adadpals-overcount", "dpals-uniform", "dpals-tail"),
@@ -45,6 +54,12 @@ RUNS = (
 )
 UNDERSTATED = ("residual-fixed-size", "residual-cohorts")
 """Runs whose cost was understated then: one user more takes another's place, which add-remove does not count."""
+FLAT = (
+    *("residual", "adadpals", "adadpsgd", "dpsgd-tail", "langevin"),
+    *("adadpals-implicit", "residual-poisson", "residual-secure-sum"),
+)
+"""Runs from before a job and an algorithm's settings had sections; their noise is seeded."""
+PLACES = tuple(f"runs/{name}" for name in RUNS) + tuple(f"flat/runs/{name}" for name in FLAT)
 QUESTIONS = ("pure-1", "pure-2", "gaussian-1", "gaussian-2")
 """Certificates of questions, which nobody had planned."""
 
@@ -61,13 +76,15 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_nothing_that_was_kept_is_left_untested(earlier: Path) -> None:
     assert {path.name for path in (earlier / "runs").iterdir()} == {*RUNS, "population.ledger"}
+    assert {path.name for path in (earlier / "flat" / "runs").iterdir()} == set(FLAT)
+    assert {path.stem for path in (earlier / "flat" / "jobs").iterdir()} == set(JOBS)
     assert {path.stem for path in (earlier / "questions").glob("*.json")} == set(QUESTIONS)
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 300_000
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name not in UNDERSTATED])
-def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earlier: Path, name: str) -> None:
-    evidence = read_evidence(earlier / "runs" / name)
+@pytest.mark.parametrize("place", [place for place in PLACES if Path(place).name not in UNDERSTATED])
+def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earlier: Path, place: str) -> None:
+    evidence = read_evidence(earlier / place)
 
     findings = verify_evidence(evidence)
 
@@ -77,7 +94,7 @@ def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earli
     assert len(evidence.boards) == evidence.board.version + 1
     assert [f for f in findings if not f.passed] == []
     assert {"chain of boards", "ledger", "booked releases", "budget"} <= {f.check for f in findings}
-    assert not verify_ledger(find_subject(earlier / "runs" / name), ()).failed
+    assert not verify_ledger(find_subject(earlier / place), ()).failed
 
 
 @pytest.mark.parametrize("name", UNDERSTATED)
@@ -111,9 +128,9 @@ def test_ledgers_of_populations_and_questions_are_whole(earlier: Path, name: str
     assert not verify_ledger(find_subject(earlier / name), ()).failed
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_people_get_recommendations_from_boards_of_then(earlier: Path, name: str) -> None:
-    board = open_board(earlier / "runs" / name)
+@pytest.mark.parametrize("place", PLACES)
+def test_people_get_recommendations_from_boards_of_then(earlier: Path, place: str) -> None:
+    board = open_board(earlier / place)
     own = Cohort(
         indptr=np.array([0, 2]),
         items=np.array([0, 3], dtype=np.int32),
@@ -125,6 +142,88 @@ def test_people_get_recommendations_from_boards_of_then(earlier: Path, name: str
 
     assert len(found) == 3
     assert all(np.isfinite(entry.score) for entry in found)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_digest_of_a_board_is_that_of_what_was_written(earlier: Path, place: str) -> None:
+    """Whoever edits a configuration, a version or a number has another board than the one that was certified."""
+    path = max((earlier / place / "boards").glob("*.board"))
+    board = Board.load(path)
+    certified = Certificate.from_dict(dict(board.certificate or {})).board_digest
+
+    assert board.digest == certified
+    assert Board.from_bytes(np.frombuffer(board.to_bytes(), dtype=np.uint8)).digest == certified
+    for name in board.config:
+        left = {key: value for key, value in board.config.items() if key != name}
+        assert replace(board, config=left, _digest=[]).digest != certified
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_settings_of_a_board_of_then_are_written_as_they_were(earlier: Path, place: str) -> None:
+    """So that a training in progress goes on with the boards that it has: its next one has the same settings."""
+    board = open_board(earlier / place)
+
+    again = rebuild_task(board).first_board(board.catalogue)
+
+    assert dict(again.config) == dict(board.config)
+
+
+@pytest.mark.parametrize("name", ["residual", "adadpsgd"])
+def test_a_run_that_was_interrupted_then_ends_with_the_board_that_it_was_to_have(
+    earlier: Path, tmp_path: Path, name: str
+) -> None:
+    run = Path(shutil.copytree(earlier / "flat" / "interrupted" / name, tmp_path / name))
+    whole = json.loads((earlier / "flat" / "interrupted" / "whole.json").read_text(encoding="utf-8"))
+    config = parse_config(json.loads((run / "config.json").read_text(encoding="utf-8")))
+
+    result = simulate(config, run, resume=True, report=False)
+
+    assert result.board.digest == whole[name]
+    assert [finding for finding in verify_evidence(read_evidence(run)) if not finding.passed] == []
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_of_then_says_the_same_in_sections(earlier: Path, name: str) -> None:
+    path = earlier / "flat" / "jobs" / f"{name}.json"
+    flat, job = json.loads(path.read_text(encoding="utf-8")), Job.load(path)
+    privacy, protocol, helper = job.privacy, job.protocol, job.protocol.helper
+    participation = privacy.participation
+
+    told = {
+        **{key: getattr(job, key) for key in ("folder", "first_board", "question_key", "dataset", "users")},
+        **{key: getattr(job, key) for key in ("backend", "features", "nodes")},
+        **{key: getattr(privacy, key) for key in ("epsilon", "delta", "adjacency", "noise", "seed")},
+        **{key: getattr(privacy, key) for key in ("population", "lineage")},
+        **{key: getattr(participation, key) for key in ("probability", "size", "cohorts")},
+        **{key: getattr(job.rounds, key) for key in job.rounds.__struct_fields__ if key != "most_lost"},
+        "assumptions": list(job.assumptions),
+        "protocol": protocol.name,
+        "protocol_settings": protocol.settings,
+        "step_seconds": protocol.step_seconds,
+        "helper": None if helper is None else msgspec.to_builtins(helper, enc_hook=str),
+    }
+    assert told == flat
+    job.save(earlier / "again.json")
+    assert Job.load(earlier / "again.json") == job
+
+
+@pytest.mark.parametrize("name", ["plain", "two-server"])
+def test_a_fleet_s_server_goes_on_with_the_training_that_it_has(
+    earlier: Path, tmp_path: Path, name: str
+) -> None:
+    """Its first board is the one that the settings make today, and its job says what the old one said."""
+    home = Path(shutil.copytree(earlier / "flat" / "fleet", tmp_path / "fleet"))
+    state = home / f"state-{name}"
+    first, before = Board.load(state / "first.board"), Job.load(state / "job.json")
+    moved = Path(before.folder).parents[2]
+
+    board = prepare(read_settings(home / f"{name}.toml"))
+
+    assert board.digest == first.digest
+    written = (state / "job.json").read_text(encoding="utf-8")
+    (tmp_path / "moved.json").write_text(written.replace(str(home), str(moved)), encoding="utf-8")
+    assert Job.load(tmp_path / "moved.json") == before
+    assert json.loads(written)["format"] == 2
 
 
 @pytest.mark.parametrize("name", ["residual", "adadpsgd"])

@@ -13,15 +13,13 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.per_user.participation import participation_with
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import (
-    drawn_noise,
     protocol_of,
     require_carried,
     require_same_protocol,
@@ -83,19 +81,17 @@ def _training(
     grid: Grid, job: Job, task: Task, stack: ExitStack, on_progress: OnProgress | None
 ) -> tuple[Training, FleetRuntime | SessionRuntime]:
     store = BoardStore(Path(job.folder) / "boards")
-    participation = participation_with(probability=job.probability, size=job.size, cohorts=job.cohorts)
+    participation = job.privacy.participation.chosen
     ledger = open_run_ledger(
         Path(job.folder) / "ledger.sqlite",
-        budget=Budget(epsilon=job.epsilon, delta=job.delta, adjacency=job.adjacency),
+        promise=job.privacy,
         plan=plan_of(task, participation),
         store=store,
         stack=stack,
-        population=job.population,
-        lineage=job.lineage,
     )
     protocol = protocol_of(job)
     require_carried(protocol, task, job)
-    require_same_protocol(Path(job.folder), job.protocol)
+    require_same_protocol(Path(job.folder), job.protocol.name)
     of_run: dict[str, Any] = {
         "grid": grid,
         "job": job,
@@ -115,7 +111,7 @@ def _training(
         store=store,
         ledger=ledger,
         runtime=runtime,
-        noise=protocol.noise(drawn_noise(job)),
+        noise=protocol.noise(job.privacy.noise_source),
         trust=protocol.trust,
         dataset=job.dataset,
         assumptions=job.assumptions,

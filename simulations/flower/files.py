@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import says
 from fedboard.common.protocols.shared.properties import fits_any_fleet
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.server.run_spec import RoundPace
 from fedboard.simulations.flower.cohorts import write_cohorts
 from fedboard.simulations.runs.participants import personal_scales
 from fedboard.simulations.runs.trainer import Simulated
@@ -54,8 +54,8 @@ class FleetFiles:
             "job": str(self.job_path),
             "cohorts": str(self.cohorts),
             "kernels": self.kernels,
-            "noise": self.job.noise,
-            "seed": self.job.seed,
+            "noise": self.job.privacy.noise,
+            "seed": self.job.privacy.seed,
             "server": self.server,
         }
 
@@ -67,40 +67,26 @@ def _n_nodes(simulated: Simulated) -> int:
 
 
 def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) -> Job:
-    config, privacy = simulated.config, simulated.config.privacy
-    present = privacy.participation
-    if present.kind != "full" and config.run.wire != "factored":
-        raise InputError(
-            f"participation {present.kind!r} is drawn among rows, and over Flower only wire 'factored' sends them; "
-            "got wire 'dense'"
-        )
+    config, n_nodes = simulated.config, _n_nodes(simulated)
     return Job(
         folder=str(simulated.run.path),
         first_board=str(first),
         question_key=str(key),
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
-        noise=privacy.noise,
-        seed=config.seed,
+        privacy=config.promise,
+        protocol=config.protocol,
+        rounds=RoundPace(
+            expected_nodes=n_nodes,
+            quorum=n_nodes,
+            deadline_seconds=_PATIENCE_SECONDS,
+            resend_seconds=_PATIENCE_SECONDS,
+            poll_seconds=0.05,
+            form=config.run.wire,
+        ),
         dataset=simulated.problem.statement,
         assumptions=tuple(simulated.assumptions),
-        population=privacy.population,
-        lineage=privacy.lineage,
-        probability=present.probability,
-        size=present.size,
-        cohorts=present.cohorts,
-        form=config.run.wire,
-        protocol=config.run.protocol,
-        protocol_settings=dict(config.run.protocol_settings),
         users=simulated.problem.train.n_users,
         backend=simulated.backend,
         features=None if features is None else str(features),
-        expected_nodes=_n_nodes(simulated),
-        quorum=_n_nodes(simulated),
-        deadline_seconds=_PATIENCE_SECONDS,
-        resend_seconds=_PATIENCE_SECONDS,
-        poll_seconds=0.05,
     )
 
 

@@ -127,7 +127,9 @@ def _finished(line: dict[str, Any], files: FleetFiles) -> FinishedRound:
         rejected_rows=line["rejected_rows"],
         traffic=traffic,
         seconds=line["seconds"],
-        spent=Guarantee(epsilon=line["epsilon_spent"], delta=line["delta"], adjacency=files.job.adjacency),
+        spent=Guarantee(
+            epsilon=line["epsilon_spent"], delta=line["delta"], adjacency=files.job.privacy.adjacency
+        ),
     )
 
 

@@ -11,7 +11,6 @@ from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.run_ledger import plan_of
 from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.runs.ledger import open_ledger
-from fedboard.simulations.runs.participants import participation_of
 from fedboard.simulations.runs.trainer import OnRound, Simulated
 
 
@@ -28,7 +27,7 @@ def _require_flower(runtime: str) -> None:
 def _require_affordable(simulated: Simulated) -> None:
     """Start the ledger, or hold what is there against it; the job opens it again."""
     config, store = simulated.config, BoardStore(simulated.run.boards)
-    plan = plan_of(simulated.task, participation_of(config.privacy.participation))
+    plan = plan_of(simulated.task, config.privacy.participation.chosen)
     with ExitStack() as brief:
         ledger = open_ledger(simulated.run, config, plan, brief)
         if store.versions():

@@ -3,7 +3,6 @@
 from fedboard.common.arrays import FloatArray
 from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.runs.participants import participation_of
 
 
 def build_task(
@@ -34,7 +33,7 @@ def build_task(
         adjacency=privacy.adjacency,
         settings=config.settings,
         shares=privacy.shares,
-        participation=participation_of(privacy.participation),
+        participation=privacy.participation.chosen,
     )
     return calibrated_task(training, rating_range=rating_range, backend=backend, features=features)
 

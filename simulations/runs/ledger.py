@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 from fedboard.common.privacy.accounting.plan import Plan
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import open_run_ledger
@@ -13,16 +13,8 @@ from fedboard.simulations.runs.directory import RunDirectory
 
 def open_ledger(run: RunDirectory, config: SimulationConfig, plan: Plan, stack: ExitStack) -> Ledger:
     """Start the run's ledger or go on with it, see ``fedboard.server.run_ledger``; the stack closes it."""
-    privacy = config.privacy
-    return open_run_ledger(
-        run.ledger,
-        budget=Budget(epsilon=privacy.epsilon, delta=privacy.delta, adjacency=privacy.adjacency),
-        plan=plan,
-        store=BoardStore(run.boards),
-        stack=stack,
-        population=privacy.population,
-        lineage=privacy.lineage,
-    )
+    store = BoardStore(run.boards)
+    return open_run_ledger(run.ledger, promise=config.promise, plan=plan, store=store, stack=stack)
 
 
 def give_back(run: RunDirectory, privacy: PrivacyConfig) -> None:

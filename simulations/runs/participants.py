@@ -8,15 +8,10 @@ import numpy as np
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.mixing import mix64
-from fedboard.common.per_user.participation import Participation, participation_with
+from fedboard.common.per_user.participation import Participation
 from fedboard.common.per_user.personal import plan_scale
 from fedboard.common.task import Task
-from fedboard.simulations.config import ParticipationConfig, PrivacyConfig
-
-
-def participation_of(config: ParticipationConfig) -> Participation:
-    """The participation that a configuration names."""
-    return participation_with(probability=config.probability, size=config.size, cohorts=config.cohorts)
+from fedboard.simulations.config import PrivacyConfig
 
 
 def personal_scales(
@@ -86,4 +81,4 @@ def parse_participation(text: str) -> dict[str, object]:
         ) from None
 
 
-__all__ = ["assumptions_of", "parse_participation", "participation_of", "personal_scales"]
+__all__ = ["assumptions_of", "parse_participation", "personal_scales"]

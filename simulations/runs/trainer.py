@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fedboard.common.board import Board
-from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.server.calibrating import PrivateTask
 from fedboard.server.publication import BoardStore
@@ -17,7 +16,7 @@ from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import open_ledger
-from fedboard.simulations.runs.participants import assumptions_of, participation_of, personal_scales
+from fedboard.simulations.runs.participants import assumptions_of, personal_scales
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
 
@@ -79,7 +78,7 @@ class Simulated:
         tuned = self.config.tuned
         found = [] if tuned is None else [tuned.assumption]
         privacy = self.config.privacy
-        found.extend(assumptions_of(privacy, participation_of(privacy.participation)))
+        found.extend(assumptions_of(privacy, privacy.participation.chosen))
         return [*found, *assumptions_of_protocol(self.config.run)]
 
 
@@ -94,7 +93,7 @@ class EngineTrainer:
             PrivacyError: the ledger does not belong to this run.
         """
         config, task, problem = simulated.config, simulated.task, simulated.problem
-        participation = participation_of(config.privacy.participation)
+        participation = config.privacy.participation.chosen
         recipe = recipe_of(config.run, backend=simulated.backend, n_users=problem.train.n_users)
         protocol = recipe.make()
         rows = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
@@ -110,7 +109,7 @@ class EngineTrainer:
                 scales=scales,
             )
         )
-        noise = SecureNoise() if config.privacy.noise == "secure" else SeededNoise(config.seed)
+        noise = config.promise.noise_source
         self._first = task.first_board(problem.catalogue)
         self._training = Training(
             task=task,

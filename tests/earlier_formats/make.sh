@@ -75,6 +75,101 @@ films() {
     pack films
 }
 
+flat() {
+    # Before a job and an algorithm's settings had sections: configurations, boards and jobs of then, two runs that were
+    # interrupted after a round and the digests that they have when nothing interrupts them.
+    for algorithm in residual adadpals adadpsgd dpsgd-tail langevin; do
+        steps=(--set settings.steps=2)
+        case $algorithm in residual | adadpals) steps=(--rounds 2) ;; esac
+        run "$algorithm" --algorithm "$algorithm" "${steps[@]}"
+    done
+    implicit=(--feedback implicit --set split.held_out_users=0.05 --set 'split.positive_above=2.5')
+    run adadpals-implicit --algorithm adadpals --rounds 1 "${implicit[@]}"
+    run residual-poisson --algorithm residual --rounds 1 --participation poisson:0.5
+    run residual-secure-sum --algorithm residual --rounds 1 --protocol secure-sum --clients 20
+    mkdir flat
+    mv runs flat/runs
+    python - "$sources" flat <<'END'
+import json, sys
+from pathlib import Path
+from fedboard.common.keys.node_keys import make_node_key
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.simulate import Silent, simulate
+
+sources, folder = Path(sys.argv[1]), Path(sys.argv[2])
+PEOPLE = {"n_users": 120, "n_items": 24, "mean_ratings_per_user": 12}
+QUIET = {"kernels": "numpy", "baselines": False, "evaluate_rounds": False}
+
+class Interrupted(Silent):
+    def round_finished(self, line):
+        raise KeyboardInterrupt
+
+whole = {}
+for name, settings in (("residual", {"rank": 2, "rounds": 2}), ("adadpsgd", {"rank": 2, "steps": 3})):
+    raw = {"algorithm": name, "data": {"synthetic": PEOPLE}, "settings": settings, "run": QUIET}
+    config = parse_config(raw)
+    whole[name] = simulate(config, folder / "whole" / name, report=False).board.digest
+    try:
+        simulate(config, folder / "interrupted" / name, report=False, listener=Interrupted())
+    except KeyboardInterrupt:
+        pass
+(folder / "interrupted" / "whole.json").write_text(json.dumps(whole, indent=1))
+
+jobs = folder / "jobs"
+jobs.mkdir()
+save, kept = Job.save, {}
+def keep(job, path):
+    save(job, path)
+    (jobs / f"{kept['name']}.json").write_bytes(Path(path).read_bytes())
+Job.save = keep
+Population.create(folder / "people.ledger", Budget(epsilon=20.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)).close()
+SIMULATED = {
+    "poisson": {"privacy": {"participation": {"kind": "poisson", "probability": 0.5},
+                            "population": str(folder / "people.ledger")}},
+    "fixed-size": {"privacy": {"adjacency": "replace", "participation": {"kind": "fixed-size", "size": 60}}},
+    "shuffled-cohorts": {"privacy": {"adjacency": "replace",
+                                     "participation": {"kind": "shuffled-cohorts", "cohorts": 2}}},
+    "secure-sum": {"run": {"protocol": "secure-sum", "protocol_settings": {"dropout": 0.1}, "clients": 20}},
+    "dense": {"run": {"wire": "dense"}, "seed": 7},
+}
+for name, more in SIMULATED.items():
+    kept["name"] = name
+    run = {**QUIET, "runtime": "in-process", "nodes": 2, **more.get("run", {})}
+    raw = {**more, "data": {"synthetic": PEOPLE}, "settings": {"rank": 2, "rounds": 1}, "run": run}
+    simulate(parse_config(raw), folder / "whole" / f"job-{name}", report=False)
+
+home = folder / "fleet"
+text = (sources / "examples" / "fleet" / "fleet.toml").read_text()
+for device in ("gateway-a", "gateway-b", "ann"):
+    make_node_key(home / device / "node.key", name=device)
+(home / "catalogue.csv").write_text("item,title\n" + "".join(f"{n},Film {n}\n" for n in range(24)))
+HELPER = """name = "two-server"
+step_seconds = 15.0
+settings = { survivors = 2 }
+[protocol.helper]
+address = "localhost:9443"
+authority = "keys/helper.pem"
+identity = "%s"
+token = "keys/helper.token" """ % ("0" * 64)
+FLEETS = {
+    "plain": text,
+    "two-server": text.replace('name = "trusted"', HELPER).replace("expected_nodes = 3", "expected_nodes = 3\nlongest_deadline_seconds = 100.0"),
+}
+for name, written in FLEETS.items():
+    kept["name"] = f"fleet-{name}"
+    (home / f"{name}.toml").write_text(written.replace('state = "state"', f'state = "state-{name}"'))
+    prepare(read_settings(home / f"{name}.toml"))
+END
+    rm -r flat/whole
+    pack flat
+}
+
 [ $# -gt 0 ] || set -- runs questions films
 for part in "$@"; do
     $part

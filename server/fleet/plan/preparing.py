@@ -12,9 +12,8 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.server.fleet.plan.job import HelperServer, Job
+from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
-from fedboard.server.fleet.plan.sections import HelperSection
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 
@@ -82,44 +81,17 @@ def _features(
 
 
 def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Job:
-    rounds, privacy, protocol = settings.rounds, settings.privacy, settings.protocol
     return Job(
         folder=str(state.run),
         first_board=str(state.first_board),
         question_key=str(settings.network.question_key),
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
-        noise=privacy.noise,
-        seed=privacy.seed,
+        privacy=settings.privacy,
+        protocol=settings.protocol,
+        rounds=settings.rounds,
         dataset=settings.catalogue.statement,
-        form=rounds.form,
-        protocol=protocol.name,
-        protocol_settings=protocol.settings,
-        helper=_helper(protocol.helper),
-        step_seconds=protocol.step_seconds,
         backend=settings.task.kernels,
         features=str(state.features) if with_features else None,
         nodes={key: node.max_users for key, node in settings.public_keys.items()},
-        expected_nodes=rounds.expected_nodes,
-        quorum=rounds.quorum,
-        deadline_seconds=rounds.deadline_seconds,
-        longest_deadline_seconds=rounds.longest_deadline_seconds,
-        attempts=rounds.attempts,
-        grace_seconds=rounds.grace_seconds,
-        resend_seconds=rounds.resend_seconds,
-        poll_seconds=rounds.poll_seconds,
-    )
-
-
-def _helper(section: HelperSection | None) -> HelperServer | None:
-    if section is None:
-        return None
-    return HelperServer(
-        address=section.address,
-        authority=str(section.authority),
-        identity=section.identity,
-        token=None if section.token is None else str(section.token),
     )
 
 

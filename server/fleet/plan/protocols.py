@@ -7,7 +7,6 @@ from pathlib import Path
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.files import write_atomically
-from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import says, sized_protocol
 from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
@@ -18,22 +17,21 @@ ProtocolOf = Callable[[Board], AggregationProtocol]
 """The protocol of the round that asks about this board."""
 
 
-def drawn_noise(job: Job) -> NoiseSource:
-    """Where the server's own noise comes from."""
-    return SecureNoise() if job.noise == "secure" else SeededNoise(job.seed)
-
-
 def protocol_of(job: Job) -> AggregationProtocol:
     """The protocol of a job, sized for its nodes.
 
     Raises:
         InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
     """
-    settings = dict(job.protocol_settings)
-    if says(job.protocol, shows_rows):
-        settings = {"form": job.form, **settings}
+    settings = dict(job.protocol.settings)
+    if says(job.protocol.name, shows_rows):
+        settings = {"form": job.rounds.form, **settings}
     return sized_protocol(
-        job.protocol, clients=job.expected_nodes, users=job.n_users, settings=settings, backend=job.backend
+        job.protocol.name,
+        clients=job.rounds.expected_nodes,
+        users=job.n_users,
+        settings=settings,
+        backend=job.backend,
     )
 
 
@@ -46,11 +44,11 @@ def require_carried(protocol: AggregationProtocol, task: Task, job: Job) -> None
     """
     for asked in task.plan():
         try:
-            protocol.open(b"plan", asked, [str(number) for number in range(job.quorum)], n_items=1)
+            protocol.open(b"plan", asked, [str(number) for number in range(job.rounds.quorum)], n_items=1)
         except TooFewAnswersError as error:
             raise InputError(
-                f"quorum is {job.quorum}, and protocol {protocol.name!r} needs more: {error}; raise quorum, or set "
-                "the protocol's survivors"
+                f"quorum is {job.rounds.quorum}, and protocol {protocol.name!r} needs more: {error}; raise quorum, "
+                "or set the protocol's survivors"
             ) from None
 
 
@@ -87,26 +85,24 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
     """
     if not has_second_server(protocol):
         return lambda _: protocol
-    if job.helper is None:
+    if (helper := job.protocol.helper) is None:
         if job.nodes is not None:
             raise InputError(
                 f"protocol {protocol.name!r} needs a second server, which somebody else runs: name helper"
             )
-        local = protocol.helped_here(drawn_noise(job))
+        local = protocol.helped_here(job.privacy.noise_source)
         return lambda _: local
     from fedboard.server.helper.identity import read_identity
     from fedboard.server.helper.link import HelperLink
 
-    token = None if job.helper.token is None else Path(job.helper.token)
-    link = HelperLink(job.helper.address, authority=Path(job.helper.authority), token=token)
+    link = HelperLink(helper.address, authority=helper.authority, token=helper.token)
     stack.callback(link.close)
-    pinned = protocol.pinned(read_identity(job.helper.identity))
+    pinned = protocol.pinned(read_identity(helper.identity))
     return lambda board: pinned.helped_by(link.about(board))
 
 
 __all__ = [
     "ProtocolOf",
-    "drawn_noise",
     "protocol_of",
     "require_carried",
     "require_same_protocol",

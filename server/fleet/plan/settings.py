@@ -1,33 +1,36 @@
 """The one file that a fleet's server is run by: ``fleet.toml``."""
 
-import math
 import re
 import tomllib
 from pathlib import Path
 
 import msgspec
 
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, SettingError
 from fedboard.common.keys.node_keys import public_key_pem
-from fedboard.common.privacy.adjacency import OF_TRAININGS
 from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
-from fedboard.server.fleet.plan.job import MOST_ATTEMPTS, MOST_USERS
+from fedboard.server.fleet.plan.job import MOST_USERS
 from fedboard.server.fleet.plan.sections import (
     BoardSection,
     CatalogueSection,
     NetworkSection,
     NodeSection,
-    PrivacySection,
-    ProtocolSection,
-    RoundsSection,
-    Section,
     TaskSection,
+)
+from fedboard.server.run_spec import (
+    MOST_SECONDS,
+    ParticipationChoice,
+    Promise,
+    ProtocolChoice,
+    RoundPace,
+    Section,
+    require_steps_fit,
+    sentence_of,
 )
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_MOST_SECONDS = 1e6
 
 
 class FleetSettings(Section, frozen=True, kw_only=True):
@@ -38,10 +41,10 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     state: Path
     """Folder of all that must survive: ledger, boards, SuperLink's database, logs; ``state`` if not given."""
     task: TaskSection = TaskSection()
-    privacy: PrivacySection
+    privacy: Promise
     catalogue: CatalogueSection
-    rounds: RoundsSection
-    protocol: ProtocolSection = ProtocolSection()
+    rounds: RoundPace
+    protocol: ProtocolChoice = ProtocolChoice()
     network: NetworkSection
     nodes: tuple[NodeSection, ...]
     board: BoardSection = BoardSection()
@@ -50,11 +53,12 @@ class FleetSettings(Section, frozen=True, kw_only=True):
         """Check ranges, and that the numbers go together.
 
         Raises:
-            ValueError: names the key (``read_settings`` turns it into an InputError).
+            SettingError: names the key.
         """
+        require_steps_fit(self.protocol, self.rounds)
         for rule, holds in self._rules().items():
             if not holds:
-                raise ValueError(rule)
+                raise SettingError(rule)
 
     def _rules(self) -> dict[str, bool]:
         ports = [self.network.port, self.network.superlink_port]
@@ -62,31 +66,17 @@ class FleetSettings(Section, frozen=True, kw_only=True):
         ports += [] if self.board.metrics_port is None else [self.board.metrics_port]
         low, high = self.task.rating_range
         names = [node.name for node in self.nodes]
-        rounds = self.rounds
+        rounds, privacy = self.rounds, self.privacy
         return {
             f"name must be {NAME_RULE}": is_name(self.name),
             "task.rating_range must be LOW < HIGH": low < high,
-            "privacy.epsilon must be a finite number > 0": 0 < self.privacy.epsilon < math.inf,
-            "privacy.delta must be in (0, 1)": 0 < self.privacy.delta < 1,
-            f"privacy.adjacency must be {' or '.join(OF_TRAININGS)}": self.privacy.adjacency in OF_TRAININGS,
-            "privacy.seed must be >= 0": self.privacy.seed >= 0,
-            "rounds.expected_nodes must be >= 1": rounds.expected_nodes >= 1,
+            "privacy.participation, privacy.population and privacy.lineage are for simulations: in a fleet "
+            "everybody takes part, and no account of a population is kept; leave them out": (
+                (privacy.participation, privacy.population, privacy.lineage)
+                == (ParticipationChoice(), None, None)
+            ),
             "rounds.expected_nodes must be at most the number of [[nodes]]": rounds.expected_nodes
             <= len(self.nodes),
-            "rounds.quorum must be in [1, expected_nodes]": 1 <= rounds.quorum <= rounds.expected_nodes,
-            "rounds.deadline_seconds must be in (0, 1000000)": 0 < rounds.deadline_seconds < _MOST_SECONDS,
-            "rounds.longest_deadline_seconds must be in [rounds.deadline_seconds, 1000000)": (
-                rounds.longest_deadline_seconds is None
-                or rounds.deadline_seconds <= rounds.longest_deadline_seconds < _MOST_SECONDS
-            ),
-            f"rounds.attempts must be in [1, {MOST_ATTEMPTS}]": 1 <= rounds.attempts <= MOST_ATTEMPTS,
-            "rounds.most_lost must be in [0, 1]": 0 <= rounds.most_lost <= 1,
-            "rounds.grace_seconds must be in (0, 1000000)": 0 < rounds.grace_seconds < _MOST_SECONDS,
-            "rounds.resend_seconds must be in (0, 1000000)": 0 < rounds.resend_seconds < _MOST_SECONDS,
-            "rounds.poll_seconds must be in [0.01, 60]": 0.01 <= rounds.poll_seconds <= 60,
-            "protocol.step_seconds must be in (0, rounds.deadline_seconds]": self.protocol.step_seconds
-            is None
-            or 0 < self.protocol.step_seconds <= rounds.deadline_seconds,
             f"protocol.helper is needed for {names_where(has_second_server)}, and for nothing else": (
                 (self.protocol.helper is not None) == says(self.protocol.name, has_second_server)
             ),
@@ -101,7 +91,7 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             ),
             "network.connections must be >= 1": self.network.connections >= 1,
             "network.connections_per_address must be >= 0": self.network.connections_per_address >= 0,
-            "network.idle_seconds must be in (0, 1000000)": 0 < self.network.idle_seconds < _MOST_SECONDS,
+            "network.idle_seconds must be in (0, 1000000)": 0 < self.network.idle_seconds < MOST_SECONDS,
             "nodes.name must be given once each": len(set(names)) == len(names),
             "nodes.max_users must be >= 1": all(node.max_users >= 1 for node in self.nodes),
             f"nodes.max_users must add to at most {MOST_USERS}": sum(node.max_users for node in self.nodes)
@@ -111,7 +101,7 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             'board.simulation must be true where board.enabled is and privacy.noise is "seeded": anybody who knows '
             "the seed can remove the noise from such boards": not self.board.enabled
             or self.board.simulation
-            or self.privacy.noise == "secure",
+            or privacy.noise == "secure",
         }
 
     @property
@@ -150,7 +140,7 @@ def read_settings(path: Path) -> FleetSettings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {sentence_of(error)}") from error
     nodes = tuple(
         msgspec.structs.replace(node, public_key=_key_line(node, folder)) for node in settings.nodes
     )

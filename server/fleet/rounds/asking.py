@@ -77,12 +77,12 @@ class Asking:
                 until = now + self.pace.patience(seconds, attempt=self.attempt)
                 self._ask((present & set(known)) - settled, until)
             took = time.monotonic() - looked_at
-            time.sleep(max(job.poll_seconds, min(_TIMES_A_LOOK * took, _LONGEST_PAUSE)))
-            if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, job.resend_seconds):
+            time.sleep(max(job.rounds.poll_seconds, min(_TIMES_A_LOOK * took, _LONGEST_PAUSE)))
+            if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, job.rounds.resend_seconds):
                 found = self.roster.present()
                 looked, present = now, set(found)
                 known |= found if self.newcomers else {}
-                recently = self.exchange.waiting_for(since=now - job.resend_seconds)
+                recently = self.exchange.waiting_for(since=now - job.rounds.resend_seconds)
                 self._ask((present & set(known)) - settled - recently, until)
         self.refused[Refusal.LATE] += len(self.exchange.waiting_for() - settled)
         self.exchange.forget()

@@ -49,7 +49,7 @@ class Pace:
         Returns:
             Seconds, at most ``least`` as often as the longest deadline holds the usual one.
         """
-        most = least * self.job.longest_seconds / self.job.deadline_seconds
+        most = least * self.job.rounds.longest_seconds / self.job.rounds.deadline_seconds
         return min(most, max(least, _TIMES_THE_SLOWEST * self.slowest) * 2.0 ** (attempt - 1))
 
 

@@ -66,22 +66,23 @@ class Roster:
             TooFewAnswersError: fewer than the quorum were heard from until the longest deadline. Nobody was asked
                 for anything, so nothing is spent.
         """
-        job, began, greetings = self.job, time.monotonic(), Exchange(self.grid, largest=_LARGEST_GREETING)
-        since = began - job.grace_seconds
+        pace, began = self.job.rounds, time.monotonic()
+        greetings = Exchange(self.grid, largest=_LARGEST_GREETING)
+        since = began - pace.grace_seconds
         while True:
             looked = time.monotonic()
             there = self._heard_from(greetings, since)
             waited, took = time.monotonic() - began, time.monotonic() - looked
-            enough = len(there) >= job.quorum and waited >= min(job.grace_seconds, job.deadline_seconds)
-            if len(there) >= job.expected_nodes or enough:
+            enough = len(there) >= pace.quorum and waited >= min(pace.grace_seconds, pace.deadline_seconds)
+            if len(there) >= pace.expected_nodes or enough:
                 return there
-            if waited >= job.longest_seconds:  # it costs nothing to wait for those who have given nothing
+            if waited >= pace.longest_seconds:  # it costs nothing to wait for those who have given nothing
                 raise TooFewAnswersError(
-                    f"{len(there)} nodes are there and the quorum is {job.quorum}; nobody was asked, and nothing "
+                    f"{len(there)} nodes are there and the quorum is {pace.quorum}; nobody was asked, and nothing "
                     "was spent",
                     asked=False,
                 )
-            time.sleep(max(job.poll_seconds, min(2.0 * took, _LONGEST_PAUSE)))
+            time.sleep(max(pace.poll_seconds, min(2.0 * took, _LONGEST_PAUSE)))
 
     def _heard_from(self, greetings: Exchange, since: float) -> dict[int, Node]:
         """Those of the listed nodes that were heard from after ``since``; the others are greeted."""
@@ -89,10 +90,12 @@ class Roster:
         if self.job.nodes is None:
             return nodes
         silent = {number for number, node in nodes.items() if self._heard.get(node.name, -math.inf) < since}
-        waiting = greetings.waiting_for(since=time.monotonic() - self.job.resend_seconds)
+        waiting = greetings.waiting_for(since=time.monotonic() - self.job.rounds.resend_seconds)
         if silent - waiting:
             contents = dict.fromkeys(sorted(silent - waiting), record_of(b""))
-            greetings.send(contents, kind=HELLO, group="hello", seconds=max(1.0, self.job.deadline_seconds))
+            greetings.send(
+                contents, kind=HELLO, group="hello", seconds=max(1.0, self.job.rounds.deadline_seconds)
+            )
         for reply in greetings.replies():
             if reply.heard and reply.node_id in nodes:
                 self.hear(nodes[reply.node_id].name)

@@ -112,8 +112,8 @@ class Carrier:
                 take=take,
                 complete=partial(self._complete, set(asked)),
                 pace=self.pace,
-                again=lambda: taken.total() < min(self.roster.job.quorum, len(asked)),
-                attempts=self.roster.job.attempts,
+                again=lambda: taken.total() < min(self.roster.job.rounds.quorum, len(asked)),
+                attempts=self.roster.job.rounds.attempts,
                 newcomers=False,
                 progress=self._report,
                 refused=self.refused,
@@ -145,14 +145,15 @@ class Carrier:
             number=number,
             protocol=self.protocol.name,
             parameters=self.protocol.parameters,
-            private_noise=self.roster.job.noise == "secure",
+            private_noise=self.roster.job.privacy.noise == "secure",
             reply_key=self._key.public,
             message=message,
         )
 
     def _complete(self, asked: set[int], settled: set[int], present: set[int], seconds: float) -> bool:
         """All are settled, or all that are still there and the others have not come back for a while."""
-        return settled >= asked or (settled >= asked & present and seconds >= self.roster.job.grace_seconds)
+        grace = self.roster.job.rounds.grace_seconds
+        return settled >= asked or (settled >= asked & present and seconds >= grace)
 
     def _opened(self, content: bytes, number: int) -> bytes:
         """The protocol's reply; only a refusal, which says nothing of anybody, may come as it is."""

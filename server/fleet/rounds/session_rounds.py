@@ -107,11 +107,11 @@ class SessionRuntime:
             try:
                 return self._gathered(board, requests)
             except TooFewAnswersError as error:
-                if self._asked or self.sessions >= self.job.attempts:
+                if self._asked or self.sessions >= self.job.rounds.attempts:
                     sentence = f"round {board.version}: {error} (not taken: {told_refusals(self.refused)})"
                     given = error.given or begun
                     raise TooFewAnswersError(sentence, given=given, asked=self._asked) from error
-            time.sleep(min(_TRY_AGAIN_SECONDS, self.job.grace_seconds))
+            time.sleep(min(_TRY_AGAIN_SECONDS, self.job.rounds.grace_seconds))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -170,21 +170,22 @@ class SessionRuntime:
                     carrier.about, requests, names, n_items=board.catalogue.n_items
                 )
             except TooFewAnswersError as error:
-                if error.given or time.monotonic() - began >= self.job.deadline_seconds:
+                if error.given or time.monotonic() - began >= self.job.rounds.deadline_seconds:
                     raise
-            time.sleep(min(_TRY_AGAIN_SECONDS, self.job.grace_seconds))
+            time.sleep(min(_TRY_AGAIN_SECONDS, self.job.rounds.grace_seconds))
 
     def _invited(self, there: Mapping[int, Node]) -> dict[int, Node]:
         """Whose policy does not refuse, by lot where more are there than the protocol was sized for."""
         willing = [number for number, node in there.items() if node.name not in self._declined]
-        chosen = SystemRandom().sample(willing, min(len(willing), self.job.expected_nodes))
+        chosen = SystemRandom().sample(willing, min(len(willing), self.job.rounds.expected_nodes))
         return {number: there[number] for number in sorted(chosen)}
 
     def _require_quorum(self) -> None:
-        if self.n_answers < self.job.quorum:
+        quorum = self.job.rounds.quorum
+        if self.n_answers < quorum:
             raise TooFewAnswersError(
-                f"{self.n_answers} nodes gave their contribution in time and the quorum is {self.job.quorum}; "
-                "nothing was released",
+                f"{self.n_answers} nodes gave their contribution in time and the quorum is {quorum}; nothing was "
+                "released",
                 given=True,
             )
 

@@ -39,7 +39,7 @@ OnProgress = Callable[[str, int, int], None]
 class FleetRuntime:
     """Asks the nodes of a grid, once a quorum of them was heard from. A round is complete when all expected nodes
     have answered or refused; it is cut at its deadline. Below the quorum the same question is asked again, so that
-    devices send the answers that they kept; what has come stays. After ``job.attempts`` times it is given up.
+    devices send the answers that they kept; what has come stays. After ``rounds.attempts`` times it is given up.
 
     Memory: see ``RunningSums``; where it is drawn who takes part, all answers of a round.
     """
@@ -99,7 +99,7 @@ class FleetRuntime:
             protocol=Trusted.NAME,
             form=self.protocol.form,
             board=board,
-            private_noise=self.job.noise == "secure",
+            private_noise=self.job.privacy.noise == "secure",
             reply_key=key.public,
         )
         admission = Admission(question=question, requests=tuple(requests), key=key)
@@ -107,10 +107,10 @@ class FleetRuntime:
         intake = Intake(running=running, attendance=attendance)
         self._collect(question, admission, intake)
         self.n_answers, self.bytes_up = len(admission.users), intake.bytes_up
-        if self.n_answers < self.job.quorum:
+        if self.n_answers < self.job.rounds.quorum:
             raise TooFewAnswersError(
                 f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
-                f"{self.job.quorum}; nothing was released (asked {told_times(self.attempts)}, not taken: "
+                f"{self.job.rounds.quorum}; nothing was released (asked {told_times(self.attempts)}, not taken: "
                 f"{told_refusals(self.refused)})"
             )
         try:
@@ -147,33 +147,33 @@ class FleetRuntime:
             complete=lambda settled, present, seconds: self._complete(admission, settled, present, seconds),
             pace=self.pace,
             again=lambda: self._again(admission, declined),
-            attempts=self.job.attempts,
+            attempts=self.job.rounds.attempts,
             progress=self._report,
             refused=self.refused,
             declined=declined,
         )
-        asking.run(nodes, seconds=self.job.deadline_seconds)
+        asking.run(nodes, seconds=self.job.rounds.deadline_seconds)
         self.attempts = asking.attempt
 
     def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
         """Whether the quorum is missing and can still come; no look at what is in the answers."""
-        quorum, lost = self.job.quorum, len(declined.keys() - admission.users.keys())
-        admitted = self.job.expected_nodes if self.job.nodes is None else len(self.job.nodes)
+        quorum, lost = self.job.rounds.quorum, len(declined.keys() - admission.users.keys())
+        admitted = self.job.rounds.expected_nodes if self.job.nodes is None else len(self.job.nodes)
         return len(admission.users) < quorum <= admitted - lost
 
     def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
         """As many as are expected have answered; or nobody who is there will still answer, and either as many are
         settled, or the quorum has answered and nobody else came for a while.
         """
-        n_answers, expected = len(admission.users), self.job.expected_nodes
+        n_answers, expected = len(admission.users), self.job.rounds.expected_nodes
         if n_answers >= expected:
             return True
-        waited = n_answers >= self.job.quorum and seconds >= self.job.grace_seconds
+        waited = n_answers >= self.job.rounds.quorum and seconds >= self.job.rounds.grace_seconds
         return (len(settled) >= expected or waited) and settled >= present
 
     def _report(self, done: int) -> None:
         if self.on_progress is not None:
-            self.on_progress("nodes", done, self.job.expected_nodes)
+            self.on_progress("nodes", done, self.job.rounds.expected_nodes)
 
 
 def told_of(

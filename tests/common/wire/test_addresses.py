@@ -10,10 +10,10 @@ from fedboard.client.device.config import Server
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.service import ServiceSettings
-from fedboard.server.fleet.plan.sections import HelperSection
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.metrics import start_metrics
+from fedboard.server.run_spec import HelperServer
 
 NOWHERE = Path("nowhere")
 
@@ -32,7 +32,7 @@ READERS = {
     ),
     "metrics": start_metrics,
     "link to a helper": lambda text: HelperLink(text, authority=NOWHERE),
-    "fleet.toml": lambda text: HelperSection(address=text, authority=NOWHERE, identity="0" * 64),
+    "fleet.toml": lambda text: HelperServer(address=text, authority=NOWHERE, identity="0" * 64),
     "device.toml": lambda text: Server(address=text, ca_certificate=NOWHERE, node_key=NOWHERE),
     "node": lambda text: _node(text),
     "grpc source": lambda text: open_source(f"grpc://{text}"),

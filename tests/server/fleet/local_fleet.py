@@ -31,6 +31,7 @@ from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
+from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
 from fedboard.simulations.flower.local_grid import LocalGrid
 from tests.client.asking import ASKER, SERVER, reply_to, sealed
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
@@ -166,6 +167,25 @@ class StormyGrid(LocalGrid):
         return [self.weather.changes(reply) for reply in super().pull_messages(there)]
 
 
+def job_with(
+    *, protocol: str = "trusted", protocol_settings: dict[str, Any] | None = None, **named: Any
+) -> Job:
+    """A job of settings by name; ``probability``, ``size`` and ``cohorts`` say who is drawn."""
+    kinds = {"probability": "poisson", "size": "fixed-size", "cohorts": "shuffled-cohorts"}
+    if drawn := {name: named.pop(name) for name in kinds if name in named}:
+        named["participation"] = ParticipationChoice(kind=kinds[min(drawn)], **drawn)
+    privacy, pace, chosen = (
+        {name: named.pop(name) for name in section.__struct_fields__ if name in named}
+        for section in (Promise, RoundPace, ProtocolChoice)
+    )
+    return Job(
+        privacy=Promise(**privacy),
+        rounds=RoundPace(**pace),
+        protocol=ProtocolChoice(name=protocol, settings=protocol_settings or {}, **chosen),
+        **named,
+    )
+
+
 @dataclass
 class Fleet:
     """A job in a folder, to be run over nodes that may fail."""
@@ -196,11 +216,11 @@ class Fleet:
             "deadline_seconds": 20.0,
             "grace_seconds": 0.05,
             "resend_seconds": 0.02,
-            "poll_seconds": 0.002,
+            "poll_seconds": 0.01,
             "nodes": {f"key-{number}": 100 for number in range(self.n_nodes)},
         }
         files = {"folder": str(self.folder), "first_board": str(first), "question_key": str(key)}
-        return Job(**{**files, **usual, **self.settings})
+        return job_with(**{**files, **usual, **self.settings})
 
     def run(self) -> "Outcome":
         grid = StormyGrid(an_app(self.tampers), self.n_nodes, self.weather)

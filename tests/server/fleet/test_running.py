@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -22,6 +21,7 @@ from fedboard.common.errors import (
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.plan.former_job import in_sections
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
@@ -353,36 +353,97 @@ def test_a_board_that_holds_data_is_no_first_board(tmp_path: Path, calm: Path) -
         assert BoardStore(tmp_path / str(version) / "boards").versions() == []
 
 
+FLAT_JOB: dict[str, Any] = {
+    "folder": "run",
+    "first_board": "first.board",
+    "question_key": "question-signing.key",
+    "epsilon": 5.0,
+    "delta": 1e-5,
+    "noise": "seeded",
+    "expected_nodes": 4,
+    "quorum": 1,
+    "deadline_seconds": 20.0,
+    "nodes": {f"key-{number}": 100 for number in range(4)},
+}
+"""As the first format had it."""
 WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
-    ({"quorum": 0}, "quorum must be in 1..4"),
-    ({"quorum": 5}, "quorum must be in 1..4"),
-    ({"expected_nodes": 0}, "quorum must be"),
+    ({"quorum": 0}, r"quorum must be in \[1, expected_nodes\] = \[1, 4\]"),
+    ({"quorum": 5}, r"quorum must be in \[1, expected_nodes\] = \[1, 4\]"),
+    ({"expected_nodes": 0}, "expected_nodes must be >= 1"),
     ({"deadline_seconds": 0}, "deadline_seconds must be in"),
     ({"poll_seconds": -1.0}, "poll_seconds must be in"),
     ({"resend_seconds": 1e9}, "resend_seconds must be in"),
+    ({"longest_deadline_seconds": 19.0}, "longest_deadline_seconds must be in"),
+    ({"step_seconds": 21.0}, "step_seconds must be in"),
+    ({"attempts": 101}, r"attempts must be in \[1, 100\]"),
     ({"noise": "none"}, "'secure' or 'seeded'"),
+    ({"epsilon": 0.0}, r"privacy\.epsilon must be a finite number > 0, got 0\.0$"),
+    ({"delta": 1.0}, r"privacy\.delta must be in \(0, 1\), got 1\.0"),
+    ({"adjacency": "replace-labels"}, "adjacency must be add-remove or replace"),
+    ({"seed": -1}, "seed must be a whole number >= 0"),
+    ({"lineage": "a"}, r"give privacy\.population too"),
     ({"nodes": {"key-0": 10}}, "4 nodes are expected but only 1 admitted"),
     ({"nodes": {f"key-{n}": 0 for n in range(4)}}, "users per node"),
     ({"nodes": {f"key-{n}": 1 << 23 for n in range(4)}}, "users per node"),
     ({"nodes": ["key"]}, r"\$\.nodes"),
-    ({"epsilon": "much"}, r"\$\.epsilon"),
+    ({"epsilon": "much"}, r"\$\.privacy\.epsilon"),
     ({"epsilom": 1.0}, "epsilom"),
-    ({"probability": 0.5, "size": 3}, "only one of probability, size and cohorts"),
-    ({"form": "dense", "size": 20}, "'factored'"),
+    ({"form": "dense", "size": 20, "adjacency": "replace"}, "'factored'"),
     ({"size": 20, "adjacency": "add-remove"}, "a user more takes the place of another"),
+    ({"probability": 0.5, "adjacency": "replace"}, "accounted under adjacency 'add-remove' only"),
+    ({"probability": 1.5}, "probability"),
+    ({"probability": 0.5, "protocol": "local"}, "protocol 'local' shows none to the aggregator"),
+    ({"helper": {"address": "here", "authority": "a", "identity": "b"}}, "protocol.helper.address"),
 ]
 
 
+@pytest.mark.parametrize("former", [True, False], ids=["first format", "sections"])
 @pytest.mark.parametrize(("wrong", "says"), WRONG_JOBS, ids=lambda value: str(value)[:30])
-def test_a_job_that_cannot_be_is_one_sentence(tmp_path: Path, wrong: dict[str, Any], says: str) -> None:
-    job = msgspec.to_builtins(Fleet(tmp_path / "run").job)
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps({**job, **wrong}))
+def test_a_job_that_cannot_be_is_one_sentence(
+    tmp_path: Path, wrong: dict[str, Any], says: str, former: bool
+) -> None:
+    flat, path = {**FLAT_JOB, **wrong}, tmp_path / "job.json"
+    path.write_text(json.dumps(flat if former else {"format": 2, **in_sections(flat)}))
 
     with pytest.raises(InputError, match=says) as error:
         Job.load(path)
     assert str(error.value).startswith(f"{path}: ")
     assert "\n" not in str(error.value)
+
+
+def test_a_job_draws_who_takes_part_in_one_way(tmp_path: Path) -> None:
+    path, both = tmp_path / "job.json", {"probability": 0.5, "size": 3}
+    path.write_text(json.dumps({**FLAT_JOB, **both}))
+
+    with pytest.raises(InputError, match="only one of probability, size and cohorts"):
+        Job.load(path)
+    job = {"format": 2, **in_sections(FLAT_JOB)}
+    job["privacy"] |= {"participation": {"kind": "poisson", **both}}
+    path.write_text(json.dumps(job))
+
+    with pytest.raises(InputError, match="participation 'poisson' has no size"):
+        Job.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": 3}, "a job of format 3, and this version of fedboard reads 2 and the one before"),
+        ({"format": "2"}, "a job of format '2'"),
+        ({"format": 1}, "a job of format 1"),
+        ({}, "a job with the section 'privacy' must state its format"),
+        ({"format": 2, "epsilon": 1.0}, "unknown field `epsilon`"),
+    ],
+)
+def test_a_job_of_a_format_that_is_not_known_is_refused(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    """Nothing of it is guessed: what a number means belongs to the format that it was written in."""
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps({**in_sections(FLAT_JOB), **change}))
+
+    with pytest.raises(InputError, match=says):
+        Job.load(path)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "\x00", "{}"])

@@ -12,8 +12,8 @@ from fedboard.client.device.protocol_policy import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.step import StepMessage
-from fedboard.server.fleet.plan.job import HelperServer
 from fedboard.server.helper.service import HelperSettings, RunningHelper
+from fedboard.server.run_spec import HelperServer
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.local_fleet import N_NODES, Phone, digests, phone
 from tests.server.fleet.rounds.test_session_rounds import Nodes, run
@@ -70,9 +70,9 @@ def settings(folder: Path, helper: RunningHelper, identity: str) -> dict[str, An
         "step_seconds": 2.0,
         "helper": HelperServer(
             address=f"127.0.0.1:{helper.port}",
-            authority=str(folder / "authority.pem"),
+            authority=folder / "authority.pem",
             identity=identity,
-            token=str(folder / "token"),
+            token=folder / "token",
         ),
     }
 

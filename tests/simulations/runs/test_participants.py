@@ -24,7 +24,6 @@ from fedboard.simulations.report.guarantee import read_statement
 from fedboard.simulations.runs.participants import (
     assumptions_of,
     parse_participation,
-    participation_of,
     personal_scales,
 )
 from fedboard.simulations.simulate import RunResult, simulate
@@ -68,7 +67,7 @@ def terms_of(kind: str) -> dict[str, str]:
 def test_a_flag_names_a_participation(text: str, expected: object) -> None:
     config = a_config(participation=parse_participation(text), **terms_of(text))
 
-    assert participation_of(config.privacy.participation) == expected
+    assert config.privacy.participation.chosen == expected
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ COHORT: dict[str, object] = {"participation": {"kind": "fixed-size", "size": 9}}
         ({"clients": 0, "protocol": "local"}, {}, "run.clients must be"),
         ({"dropout": 0.2, "protocol": "local", "runtime": "flower"}, {}, "needs run.runtime 'engine'"),
         ({"protocol": "a.b:C", "runtime": "in-process"}, {}, "needs run.runtime 'engine'"),
-        ({"protocol": "local"}, COHORT | {"adjacency": "replace"}, "drawn among rows"),
+        ({"protocol": "local"}, COHORT | {"adjacency": "replace"}, "draws who takes part among rows"),
         ({}, COHORT, "a user more takes the place of another: set privacy.adjacency"),
         ({"protocol": "local", "masks": "cancelled"}, {"noise": "secure"}, "for simulations"),
         (

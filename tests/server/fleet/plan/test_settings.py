@@ -10,6 +10,7 @@ from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.server.run_spec import Promise, RoundPace
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "fleet" / "fleet.toml"
 
@@ -117,15 +118,12 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
             folder="f",
             first_board="b",
             question_key="k",
-            epsilon=1.0,
-            delta=1e-5,
-            adjacency=adjacency,
-            expected_nodes=1,
-            quorum=1,
+            privacy=Promise(epsilon=1.0, delta=1e-5, adjacency=adjacency),
+            rounds=RoundPace(expected_nodes=1, quorum=1),
         )
 
     if adjacency in OF_TRAININGS:
-        assert made().adjacency is adjacency
+        assert made().privacy.adjacency is adjacency
     else:
         with pytest.raises(ValueError, match="adjacency must be add-remove or replace"):
             made()

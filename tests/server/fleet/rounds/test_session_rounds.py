@@ -400,7 +400,7 @@ def test_a_training_keeps_to_the_protocol_that_it_was_begun_under(tmp_path: Path
 
 def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match="probability draws who takes part among rows, and protocol 'secure-sum'"
+        ValueError, match="participation 'poisson' draws who takes part among rows, and protocol 'secure-sum'"
     ):
         _ = Fleet(tmp_path / "run", settings={**SECURE, "probability": 0.5}).job
 

@@ -1,0 +1,186 @@
+"""The sections that a fleet's settings, a job and a simulation share: one sentence each, wherever it was read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fedboard.common.errors import InputError, SettingError
+from fedboard.common.keys.node_keys import make_node_key
+from fedboard.common.per_user.participation import FullParticipation, PoissonParticipation
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.server.run_spec import (
+    ParticipationChoice,
+    Promise,
+    ProtocolChoice,
+    RoundPace,
+    require_rows,
+    sentence_of,
+)
+from fedboard.simulations.config import parse_config
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "fleet" / "fleet.toml"
+WRONG_PROMISES: list[tuple[dict[str, Any], str]] = [
+    ({"epsilon": 0.0}, "privacy.epsilon must be a finite number > 0, got 0.0"),
+    (
+        {"delta": 1.0},
+        "privacy.delta must be in (0, 1), got 1.0; usual is less than one over the number of users",
+    ),
+    (
+        {"adjacency": "replace-values"},
+        "privacy.adjacency must be add-remove or replace for a training, got 'replace-values'",
+    ),
+    ({"noise": "none"}, "privacy.noise must be 'secure' or 'seeded', got 'none'"),
+]
+DRAWN: list[dict[str, Any]] = [
+    {"adjacency": "add-remove", "participation": {"kind": "poisson", "probability": 0.5}},
+    {"adjacency": "replace", "participation": {"kind": "fixed-size", "size": 20}},
+    {"adjacency": "replace", "participation": {"kind": "shuffled-cohorts", "cohorts": 2}},
+]
+
+
+def of_fleet(folder: Path, privacy: dict[str, Any]) -> None:
+    written = "\n".join(f"{key} = {value!r}" for key, value in {"epsilon": 5.0, **privacy}.items())
+    read_fleet(folder, written)
+
+
+def read_fleet(folder: Path, written: str) -> None:
+    for name in ("gateway-a", "gateway-b", "ann"):
+        make_node_key(folder / name / "node.key", name=name)
+    text = EXAMPLE.read_text(encoding="utf-8")
+    begins, ends = text.index("[privacy]"), text.index("[catalogue]")
+    path = folder / "fleet.toml"
+    path.write_text(f"{text[:begins]}[privacy]\n{written}\n{text[ends:]}", encoding="utf-8")
+    read_settings(path)
+
+
+def of_job(folder: Path, privacy: dict[str, Any]) -> None:
+    files = {"folder": "f", "first_board": "b", "question_key": "k"}
+    rounds = {"expected_nodes": 1, "quorum": 1}
+    job = {"format": 2, **files, "privacy": {"epsilon": 5.0, **privacy}, "rounds": rounds}
+    (folder / "job.json").write_bytes(msgspec.json.encode(job))
+    Job.load(folder / "job.json")
+
+
+def of_simulation(folder: Path, privacy: dict[str, Any]) -> None:
+    parse_config({"privacy": privacy}, source=str(folder / "simulation.toml"))
+
+
+@pytest.mark.parametrize("read", [of_fleet, of_job, of_simulation])
+@pytest.mark.parametrize(("wrong", "sentence"), WRONG_PROMISES, ids=lambda value: str(value)[:25])
+def test_a_promise_is_refused_in_the_same_words_wherever_it_stands(
+    tmp_path: Path, read: Any, wrong: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, wrong)
+
+    path, _, told = str(refused.value).partition(": ")
+    assert told == sentence
+    assert Path(path).parent == tmp_path
+
+
+@pytest.mark.parametrize("privacy", DRAWN, ids=lambda privacy: privacy["participation"]["kind"])
+@pytest.mark.parametrize("protocol", ["secure-sum", "distributed-dp", "two-server", "local"])
+def test_who_is_drawn_is_drawn_where_somebody_sees_rows(privacy: dict[str, Any], protocol: str) -> None:
+    kind = privacy["participation"]["kind"]
+    says = f"participation {kind!r} draws who takes part among rows, and protocol {protocol!r} shows none"
+    promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
+    pace = RoundPace(expected_nodes=1, quorum=1)
+
+    with pytest.raises(InputError, match=re.escape(says)):
+        Job(
+            folder="f",
+            first_board="b",
+            question_key="k",
+            privacy=promise,
+            protocol=ProtocolChoice(name=protocol),
+            rounds=pace,
+        )
+    with pytest.raises(InputError, match=re.escape(says)):
+        parse_config({"privacy": privacy, "run": {"protocol": protocol}})
+    require_rows(promise, ProtocolChoice(), form="factored")
+
+
+@pytest.mark.parametrize("privacy", DRAWN, ids=lambda privacy: privacy["participation"]["kind"])
+def test_dense_answers_have_no_rows_to_draw_among(privacy: dict[str, Any]) -> None:
+    promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
+
+    with pytest.raises(SettingError, match="take 'factored'"):
+        require_rows(promise, ProtocolChoice(), form="dense")
+    with pytest.raises(InputError, match="take 'factored'"):
+        parse_config({"privacy": privacy, "run": {"wire": "dense", "runtime": "in-process"}})
+    parse_config({"privacy": privacy, "run": {"wire": "dense"}})  # the engine sends no answers
+
+
+def test_a_simulation_promises_what_its_sections_say() -> None:
+    privacy = {"epsilon": 2.0, "participation": {"kind": "poisson", "probability": 0.25}, "population": "p"}
+    config = parse_config({"seed": 4, "privacy": {**privacy, "lineage": "l"}, "run": {"wire": "dense"}})
+
+    promise = config.promise
+
+    assert promise == Promise(
+        epsilon=2.0,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_REMOVE,
+        noise="seeded",
+        seed=4,
+        participation=ParticipationChoice(kind="poisson", probability=0.25),
+        population="p",
+        lineage="l",
+    )
+    assert promise.budget == Budget(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    assert promise.participation.chosen == PoissonParticipation(0.25)
+    assert promise.noise_source == SeededNoise(4)
+
+
+def test_every_field_of_a_promise_is_taken_from_a_simulation_s_configuration() -> None:
+    """A field that is added to the promise and forgotten here would silently have its default."""
+    other: dict[str, Any] = {
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "adjacency": "replace",
+        "noise": "seeded",
+        "participation": {"kind": "fixed-size", "size": 5},
+        "population": "p",
+        "lineage": "l",
+    }
+    promise, usual = parse_config({"seed": 4, "privacy": other}).promise, Promise(epsilon=5.0)
+
+    assert [
+        name for name in Promise.__struct_fields__ if getattr(promise, name) == getattr(usual, name)
+    ] == []
+
+
+def test_a_fleet_is_promised_secret_noise_unless_told_otherwise() -> None:
+    promise = Promise(epsilon=1.0)
+
+    assert isinstance(promise.noise_source, SecureNoise)
+    assert promise.participation.chosen == FullParticipation()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'population = "people.ledger"',
+        'population = "people.ledger"\nlineage = "l"',
+        'participation = { kind = "poisson", probability = 0.5 }',
+    ],
+)
+def test_a_fleet_cannot_promise_what_it_does_not_do(tmp_path: Path, more: str) -> None:
+    says = r"privacy\.lineage are for simulations: in a fleet everybody takes part"
+
+    with pytest.raises(InputError, match=says):
+        read_fleet(tmp_path, f"epsilon = 5.0\n{more}")
+
+
+def test_the_reader_s_own_words_are_kept_where_no_section_spoke() -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert({"epsilon": "much"}, Promise)
+
+    assert sentence_of(refused.value) == "Expected `float`, got `str` - at `$.epsilon`"
