@@ -258,8 +258,8 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     draws = f"participation {kind!r} draws who takes part among rows, and"
     _require(
         says(protocol.name, shows_rows),
-        f"{draws} protocol {protocol.name!r} shows none to the aggregator; take protocol '{names_where(shows_rows)}', "
-        "or let everybody take part",
+        f"{draws} protocol {protocol.name!r} shows none to the aggregator; take protocol "
+        f"'{names_where(shows_rows)}', or let everybody take part",
     )
     _require(
         form == "factored",
