@@ -11,8 +11,8 @@ def algorithms(feedback: str | None = None) -> tuple[str, ...]:
         InputError: another kind of feedback.
     """
     from fedboard.common.errors import InputError
+    from fedboard.common.tasks.registry import algorithm_names
     from fedboard.common.tasks.shared.ratings_config import Feedback
-    from fedboard.server.calibrating import algorithm_names
 
     try:
         kind = None if feedback is None else Feedback(feedback)

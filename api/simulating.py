@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import DEFAULT
 from fedboard.configuring import configuration_of, require_main_process
 from fedboard.ratings import InMemory
 from fedboard.run import Run
@@ -47,7 +48,7 @@ def simulate(
     Args:
         data: a path, ``"synthetic"`` (the default), a data frame with the columns user, item and rating, or users,
             items and ratings as three arrays; with ``rating_range=(1, 5)`` where the format does not tell. Private.
-        algorithm: default ``residual``; see ``fedboard.algorithms()``.
+        algorithm: by name or ``FILE.py:RECORD``; see ``fedboard.algorithms()``.
         epsilon: of the whole run, for each user; default 5.
         delta: default 1e-5; keep it well below one over the number of users.
         feedback: default ``explicit``.
@@ -97,7 +98,7 @@ def simulate(
     if is_reference(asked.algorithm):
         raise InputError(
             f"{asked.algorithm} is without privacy and has no certificate; compare with it by "
-            f"fedboard.sweep(algorithms=['residual', {asked.algorithm!r}])"
+            f"fedboard.sweep(algorithms=[{DEFAULT!r}, {asked.algorithm!r}])"
         )
     with ExitStack() as stack:
         listener = stack.enter_context(listening(asked)) if progress else None

@@ -32,7 +32,6 @@ from scipy.optimize import nnls
 from fedboard.client.fleet import answering_app
 from fedboard.server.fleet.plan.costs import (
     Fleet,
-    Method,
     Rates,
     node_terms,
     round_costs,
@@ -43,13 +42,14 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.simulate import Silent, simulate
 
+MEASURED = ("adadpals", "residual")
 BASE = Fleet(users=2_000, items=1_000, rank=8, ratings_per_user=30.0, users_per_node=500)
 
 
 def cases(quick: bool) -> Iterator[tuple[Fleet, str]]:
-    """Sizes, each varied by itself, both methods, both forms, gateways and phones."""
-    for method in Method:
-        base = replace(BASE, method=method)
+    """Sizes, each varied by itself, every algorithm, both forms, gateways and phones."""
+    for algorithm in MEASURED:
+        base = replace(BASE, algorithm=algorithm)
         yield base, "factored"
         yield replace(base, users=60, users_per_node=1), "factored"
         yield replace(base, rank=32), "factored"
@@ -112,7 +112,7 @@ def measure(fleet: Fleet, form: str, *, rounds: int = 4) -> Measured:
     """Run it; medians over the item rounds but the first."""
     config = parse_config(
         {
-            "algorithm": fleet.method.value,
+            "algorithm": fleet.algorithm,
             "data": {
                 "synthetic": {
                     "n_users": fleet.users,
@@ -180,7 +180,7 @@ def table(found: list[Measured], rates: Rates) -> list[dict[str, Any]]:
         sizes = {"factored": costs.factored_bytes_per_node, "dense": costs.dense_bytes_per_node}
         lines.append(
             {
-                "case": f"{fleet.method} {one.form} users {fleet.users} nodes {fleet.nodes} items {fleet.items} "
+                "case": f"{fleet.algorithm} {one.form} users {fleet.users} nodes {fleet.nodes} items {fleet.items} "
                 f"rank {fleet.rank} ratings {fleet.ratings_per_user:.0f}",
                 "node_ms": (1e3 * one.node_seconds, 1e3 * node),
                 "server_ms": (1e3 * one.server_seconds, 1e3 * server),
@@ -193,7 +193,7 @@ def table(found: list[Measured], rates: Rates) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three cases of each method")
+    parser.add_argument("--quick", action="store_true", help="three cases of each algorithm")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = []

@@ -12,8 +12,8 @@ import msgspec
 
 from fedboard.cli.research.configuration import configure
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig, overlay, read_config
 from fedboard.simulations.datasets import find_data
 from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names

@@ -35,7 +35,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.server.calibrating import PrivateTask
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets.splits import RatingSplit
@@ -95,11 +95,11 @@ def configured(options: argparse.Namespace, data: Mapping[str, Any]) -> Simulati
     )
 
 
-def task_of(config: SimulationConfig, problem: Problem) -> PrivateTask:
+def task_of(config: SimulationConfig, problem: Problem) -> RatingTask:
     return build_task(config, rating_range=problem.rating_range, backend=KERNELS).task
 
 
-def count_release(task: PrivateTask, problem: Problem) -> GaussianRelease:
+def count_release(task: RatingTask, problem: Problem) -> GaussianRelease:
     requests = task.requests(task.first_board(problem.catalogue))
     return next(request.release for request in requests if request.source is SumSource.ITEM_COUNT)
 

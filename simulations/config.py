@@ -9,6 +9,7 @@ import msgspec
 
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.tasks.registry import DEFAULT
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.run_spec import (
     ParticipationChoice,
@@ -80,7 +81,7 @@ class PrivacyConfig(Section, frozen=True, kw_only=True):
     noise: str = "seeded"
     """``seeded`` repeats bit for bit and protects nobody; ``secure`` is for boards that leave the house."""
     shares: dict[str, float] = msgspec.field(default_factory=dict)
-    """Overrides of ``fedboard.common.tasks.adadpals.config.BudgetShares``."""
+    """Overrides of how the algorithm shares the budget among its releases; ``shares`` of its record."""
     participation: ParticipationChoice = ParticipationChoice()
     personal: tuple[PersonalLevel, ...] = ()
     """Users with a level of their own; the others have the run's epsilon."""
@@ -147,7 +148,7 @@ class TunedConfig(Section, frozen=True, kw_only=True):
 class SimulationConfig(Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
-    algorithm: str = "residual"
+    algorithm: str = DEFAULT
     feedback: Feedback = Feedback.EXPLICIT
     seed: int = 0
     """Fixes first factors, sampling and, where it is seeded, the noise."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.names import NamedOption, default_algorithm
 from fedboard.cli.text import aligned, byte_text
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ class _Number(click.ParamType[int]):
         return int(number)
 
 
+def _sized_names() -> str:
+    from fedboard.server.fleet.plan.costs import sized_algorithms
+
+    return f"{', '.join(sized_algorithms())}. {default_algorithm()}"
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -41,9 +48,7 @@ Examples:
 @click.option(
     "--users-per-node", type=_Number(), default=1, show_default=True, help="1: phones; more: gateways."
 )
-@click.option(
-    "--algorithm", type=click.Choice(["residual", "adadpals"]), default="residual", show_default=True
-)
+@click.option("--algorithm", cls=NamedOption, metavar="NAME", help="What is learnt:", names=_sized_names)
 @click.option(
     "--hours",
     type=click.FloatRange(min=0, min_open=True),
@@ -58,7 +63,7 @@ def size(
     rank: int,
     ratings: float,
     users_per_node: int,
-    algorithm: str,
+    algorithm: str | None,
     hours: float,
     as_json: bool,
 ) -> None:
@@ -67,7 +72,8 @@ def size(
     Bytes follow from the layout of the messages; seconds are those of one core of the machine that the guide names
     (see docs/guide/sizing.md), so take them as a scale, not as a promise.
     """
-    from fedboard.server.fleet.plan.costs import Fleet, Method, round_costs
+    from fedboard.common.tasks.registry import DEFAULT
+    from fedboard.server.fleet.plan.costs import Fleet, round_costs
 
     fleet = Fleet(
         users=users,
@@ -75,7 +81,7 @@ def size(
         rank=rank,
         ratings_per_user=ratings,
         users_per_node=users_per_node,
-        method=Method(algorithm),
+        algorithm=algorithm or DEFAULT,
     )
     costs = round_costs(fleet)
     record = _record(fleet, costs, hours)

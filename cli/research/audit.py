@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
+from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL, names_where, says
@@ -37,7 +38,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @data_options
-@click.option("--algorithm", metavar="NAME", help="A private algorithm.  [default: residual]")
+@click.option("--algorithm", cls=NamedOption, metavar="NAME", names=private_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
 @model_options
 @click.option(

@@ -58,7 +58,7 @@ def model_options(command: Command) -> Command:
             click.option(
                 "--rounds",
                 type=int,
-                help="Rounds, not counting what prepares them; adadpsgd and langevin: --set settings.steps=N.",
+                help="Rounds, without those that prepare; of algorithms that go in steps: --set settings.steps=N.",
             ),
             click.option(
                 "--kernels",

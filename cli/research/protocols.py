@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import PEOPLE, WORKERS
+from fedboard.cli.names import NamedOption, default_algorithm
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
 from fedboard.common.errors import InputError
@@ -76,7 +77,7 @@ Examples:
 @click.option("--ratings", type=float, default=100.0, show_default=True, help="With --items: a user's.")
 @click.option("--users", type=float, help="Of the fleet.  [default: those of the data, or 1e5]")
 @click.option("--clients", type=float, help="Of the fleet, hosting all users.  [default: one for each user]")
-@click.option("--algorithm", "algorithms", default="residual", show_default=True, help="One or two: A,B.")
+@click.option("--algorithm", "algorithms", cls=NamedOption, help="One or two: A,B.", names=default_algorithm)
 @click.option("--epsilon", default="1,5", show_default=True, metavar="E,F", help="Budgets to simulate.")
 @click.option("--protocols", "names", metavar="P,Q", help="Which.  [default: all]")
 @click.option(
@@ -109,7 +110,7 @@ def compare(
     ratings: float,
     users: float | None,
     clients: float | None,
-    algorithms: str,
+    algorithms: str | None,
     epsilon: str,
     names: str | None,
     dropout: float,
@@ -127,6 +128,7 @@ def compare(
     """
     from fedboard.cli.research.protocols_text import compared
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
+    from fedboard.common.tasks.registry import DEFAULT
     from fedboard.simulations.comparing.compare import Comparison
     from fedboard.simulations.runs.folders import RUNS, fresh
 
@@ -135,7 +137,7 @@ def compare(
     base = {} if items is None else _made_up(items, ratings)
     wanted = Comparison(
         config=configure(base, flags, assignments, source="the flags"),
-        algorithms=listed(algorithms, str, "--algorithm"),
+        algorithms=listed(algorithms or DEFAULT, str, "--algorithm"),
         protocols=PROTOCOL_NAMES if names is None else listed(names, str, "--protocols"),
         epsilons=listed(epsilon, float, "--epsilon") if items is None else (),
         ratings=None if items is None else ratings,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.failures import InterruptedRunError
+from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
 from fedboard.common.errors import StorageError
@@ -27,17 +28,17 @@ Examples:
   fedboard simulate --out runs/residual-eps5 --resume
 """
 
-_ALGORITHMS = (
-    "residual, adadpals, adadpals-clipped, adadpals-overcount, dpals-uniform, dpals-tail, adadpsgd, "
-    "adadpsgd-clipped, adadpsgd-overcount, dpsgd-uniform, dpsgd-tail or langevin; without privacy: item-mean, "
-    "user-item-bias, local-only, popularity or als.  [default: residual]"
-)
+
+def _algorithms() -> str:
+    from fedboard.simulations.runs.without_privacy import every_reference
+
+    return private_algorithms(f"; without privacy: {', '.join(every_reference())}")
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
 @data_options
-@click.option("--algorithm", metavar="NAME", help=_ALGORITHMS)
+@click.option("--algorithm", cls=NamedOption, metavar="NAME", names=_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
 @model_options
 @click.option(
@@ -93,7 +94,7 @@ def simulate(
     """Run one simulation of federated learning under a privacy budget.
 
     CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
-    `residual` at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
+    the default algorithm at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
     """
     from fedboard.simulations.runs.folders import name_of
     from fedboard.simulations.runs.keys import base_of

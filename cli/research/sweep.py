@@ -9,6 +9,7 @@ import click
 
 from fedboard.cli.counts import WORKERS
 from fedboard.cli.failures import resumable
+from fedboard.cli.names import NamedOption
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.common.errors import InputError
 
@@ -28,10 +29,18 @@ Examples:
 """
 
 
+def _default_axis() -> str:
+    from fedboard.simulations.sweeps.sweep import Grid
+
+    return f" [default: {','.join(Grid().algorithms)}]"
+
+
 @click.command(epilog=_EXAMPLES)
 @click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
 @data_options
-@click.option("--algorithms", metavar="A,B", help="With or without privacy.  [default: residual,als]")
+@click.option(
+    "--algorithms", cls=NamedOption, metavar="A,B", help="With or without privacy.", names=_default_axis
+)
 @click.option("--epsilon", metavar="E,F", help="Privacy budgets.  [default: 1,5,20]")
 @click.option("--seeds", metavar="S,T", help="Seeds of noise and first factors.  [default: 0]")
 @model_options

@@ -10,6 +10,7 @@ import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.failures import resumable
+from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
@@ -34,7 +35,7 @@ Examples:
     metavar="SENTENCE",
     help="Why these ratings need no protection; required for all but `synthetic`, and kept in every certificate.",
 )
-@click.option("--algorithm", metavar="NAME", help="A private one.  [default: residual]")
+@click.option("--algorithm", cls=NamedOption, metavar="NAME", names=private_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the runs to come.  [default: 5]")
 @model_options
 @click.option(

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.registry import KnownTask, rebuild_task
-from fedboard.common.tasks.residual.config import ResidualConfig, StageKind, stage_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.registry import algorithm_of, rebuild_task
+from fedboard.common.tasks.shared.algorithm import RatingTask
+from fedboard.common.tasks.shared.regression import Regression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +46,6 @@ class Explanation:
     def total(self) -> float:
         """Base and all influences together: the prediction before it is held to the public range."""
         return self.base + float(np.sum([influence.added for influence in self.influences]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Regression:
-    """A person's ridge regression. ``vectors`` and ``base`` are public, the rest private."""
-
-    vectors: FloatArray
-    """z: float64, shape (n_items, width)."""
-    base: FloatArray
-    """What the board alone predicts: float64, shape (n_items,)."""
-    ridge: float
-    """Lambda, one for all coordinates."""
-    gram: FloatArray | float
-    """G: float64, shape (width, width), or 0."""
 
 
 def explain(own: Cohort, board: Board, item: int) -> Explanation:
@@ -106,44 +90,13 @@ def explain(own: Cohort, board: Board, item: int) -> Explanation:
     )
 
 
-def _regression(task: KnownTask, own: Cohort, board: Board) -> _Regression:
-    """Of a task itself, or of the one whose model of ratings it shares."""
-    match getattr(task.settings, "model", task.settings):
-        case AdaDpalsConfig() as settings:
-            return _of_adadpals(settings, own, board)
-        case ResidualConfig() as settings:
-            return _of_residual(settings, own, board)
-    raise InputError(f"boards of the task {board.task!r} cannot be explained by this version of fedboard")
-
-
-def _of_adadpals(settings: AdaDpalsConfig, own: Cohort, board: Board) -> _Regression:
-    factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
-    explicit = settings.feedback is Feedback.EXPLICIT
-    return _Regression(
-        vectors=factors,
-        base=np.full(factors.shape[0], float(board.arrays["mean"][0]) if explicit else 0.0),
-        ridge=settings.user_ridge * max(own.n_ratings, 1) ** settings.user_ridge_exponent,
-        gram=settings.unobserved_weight * (factors.T @ factors),
-    )
-
-
-def _of_residual(settings: ResidualConfig, own: Cohort, board: Board) -> _Regression:
-    factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
-    done = stage_of(board.version, settings).kind is StageKind.DONE
-    final = settings.final_user_ridge if done else None
-    strength = settings.user_ridge if final is None else final
-    ridge = strength * max(own.n_ratings, 1) ** settings.user_ridge_exponent
-    if not settings.has_biases:
-        gram = settings.unobserved_weight * (factors.T @ factors)
-        return _Regression(vectors=factors, base=np.zeros(factors.shape[0]), ridge=ridge, gram=gram)
-    constant = np.full((factors.shape[0], 1), np.sqrt(strength / settings.user_bias_ridge))
-    biases = np.asarray(board.arrays["item_biases"], dtype=np.float64)
-    return _Regression(
-        vectors=np.hstack([constant, factors]),
-        base=float(board.arrays["mean"][0]) + biases,
-        ridge=ridge,
-        gram=0.0,
-    )
+def _regression(task: RatingTask, own: Cohort, board: Board) -> Regression:
+    regression = algorithm_of(task.name).regression
+    if regression is None:
+        raise InputError(
+            f"boards of the task {task.name!r} cannot be explained: own models are no ridge regressions there"
+        )
+    return regression(task.settings, own, board)
 
 
 __all__ = ["Explanation", "Influence", "explain"]

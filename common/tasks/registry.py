@@ -1,54 +1,172 @@
-"""The task that a board was made by, rebuilt from the board alone: what a device and a resumed server do."""
+"""The algorithms by name: one line each for those in this package, an entry point each for those in others."""
 
-from typing import TypeAlias
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 import msgspec
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
-from fedboard.common.errors import InputError
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
-from fedboard.common.tasks.langevin.config import LangevinConfig
-from fedboard.common.tasks.langevin.task import Langevin
-from fedboard.common.tasks.residual.config import ResidualConfig
-from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
-KnownTask: TypeAlias = AdaDpals | AdaDpsgd | Langevin | Residual
+ALGORITHMS = (
+    "adadpals",
+    "adadpsgd",
+    "langevin",
+    "residual",
+)
+"""Folders of this package, imported when they are asked for. ``ALGORITHM`` of each one's ``algorithm.py`` has the
+folder's name, with hyphens for underscores."""
+
+DEFAULT = "residual"
+"""What is run where nobody names another."""
+
+ENTRY_POINTS = "fedboard.algorithms"
+"""Group of entry points by which an installed package brings algorithms: name = "package.module:RECORD"."""
 
 
-def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray | None = None) -> KnownTask:
-    """Rebuild the task from a board's name and public configuration.
+def algorithm_of(name: str) -> Algorithm:
+    """The algorithm of this name, as boards state it.
+
+    A name is looked up and never taken apart, so that who states it chooses among what is installed here: no file,
+    no module, no code of theirs.
+
+    Raises:
+        InputError: none is installed, or it cannot be loaded.
+    """
+    if name in _folders():
+        return _own(_folders()[name])
+    entry = _entries().get(name)
+    if entry is None:
+        raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}")
+    return _others(entry)
+
+
+def variant_of(name: str) -> Variant:
+    """What ``--algorithm`` names: an algorithm, or one of its variants.
+
+    Raises:
+        InputError: none is installed.
+    """
+    if name in _folders() or name in _entries():
+        return algorithm_of(name).variant()
+    for algorithm in installed():
+        if name in algorithm.names:
+            return algorithm.variant(name)
+    raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}{_broken()}")
+
+
+def algorithm_names(feedback: Feedback | None = None) -> tuple[str, ...]:
+    """Names that ``--algorithm`` takes: all, or those for one kind of feedback."""
+    return tuple(
+        name
+        for algorithm in installed()
+        if feedback is None or feedback in algorithm.feedback
+        for name in algorithm.names
+    )
+
+
+def installed() -> Iterator[Algorithm]:
+    """All algorithms: those of this package, then those of others as far as they can be loaded."""
+    taken = set[str]()
+    for folder in _folders().values():
+        algorithm = _own(folder)
+        taken.update(algorithm.names)
+        yield algorithm
+    for entry in _entries().values():
+        try:
+            algorithm = _others(entry)
+        except FedboardError:  # asked for by name, it says why
+            continue
+        if not taken & set(algorithm.names):
+            taken.update(algorithm.names)
+            yield algorithm
+
+
+def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray | None = None) -> RatingTask:
+    """The task that a board was made by, from the board alone: what a device and a resumed server do.
 
     Args:
         board: of any version; version 0 says all that devices will be asked.
         backend: which kernels compute; the default are those of the base install.
-        features: public features of the items, float64, shape (n_items, n_features), for the server of a
-            ``residual`` run that uses them.
+        features: public features of the items, float64, shape (n_items, n_features), for the server of a run that
+            uses them.
 
     Raises:
-        InputError: this version of fedboard does not know the task or its configuration.
+        InputError: the algorithm is not installed here, or does not know the configuration.
     """
+    if board.task not in _folders() and board.task not in _entries():
+        raise InputError(
+            f"this board was made by the task {board.task!r}, which is not installed here; installed are "
+            f"{', '.join(repr(algorithm.name) for algorithm in installed())}"
+        )
+    algorithm = algorithm_of(board.task)
     try:
-        if board.task == AdaDpals.NAME:
-            return AdaDpals(msgspec.convert(dict(board.config), AdaDpalsConfig), backend=backend)
-        if board.task == AdaDpsgd.NAME:
-            return AdaDpsgd(msgspec.convert(dict(board.config), AdaDpsgdConfig), backend=backend)
-        if board.task == Langevin.NAME:
-            return Langevin(msgspec.convert(dict(board.config), LangevinConfig), backend=backend)
-        if board.task == Residual.NAME:
-            settings = msgspec.convert(dict(board.config), ResidualConfig)
-            return Residual(settings, backend=backend, features=features)
+        settings = msgspec.convert(dict(board.config), algorithm.settings)
+        return algorithm.task(settings, backend=backend, features=features)
     except msgspec.ValidationError as error:
         raise InputError(
-            f"the board's configuration is not one that this version of fedboard knows: {error}"
+            f"the board's configuration is not one that this version of {algorithm.name} knows: {error}"
         ) from error
-    raise InputError(
-        f"this board was made by the task {board.task!r}; this version of fedboard reads {AdaDpals.NAME!r}, "
-        f"{AdaDpsgd.NAME!r}, {Langevin.NAME!r} and {Residual.NAME!r}"
+
+
+def _folders() -> dict[str, str]:
+    """Name to folder."""
+    return {folder.replace("_", "-"): folder for folder in ALGORITHMS}
+
+
+def _entries() -> dict[str, EntryPoint]:
+    """Name to entry point, of other packages; a name of this package's own stays its own."""
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS) if entry.name not in _folders()}
+
+
+@cache
+def _own(folder: str) -> Algorithm:
+    return _checked(
+        import_module(f"fedboard.common.tasks.{folder}.algorithm").ALGORITHM, folder.replace("_", "-")
     )
 
 
-__all__ = ["KnownTask", "rebuild_task"]
+@cache
+def _others(entry: EntryPoint) -> Algorithm:
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever somebody else's package raises while it is imported
+        raise InputError(
+            f"algorithm {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    return _checked(found, entry.name)
+
+
+def _checked(found: object, name: str) -> Algorithm:
+    if not isinstance(found, Algorithm) or found.name != name:
+        what = f"the record of {found.name!r}" if isinstance(found, Algorithm) else repr(type(found).__name__)
+        raise InputError(f"algorithm {name!r} must be an Algorithm record of that name, got {what}")
+    return found
+
+
+def _broken() -> str:
+    """What cannot be loaded, for the end of a sentence."""
+    broken = []
+    for entry in _entries().values():
+        try:
+            _others(entry)
+        except FedboardError:
+            broken.append(entry.name)
+    return f" (installed, but not to be loaded: {', '.join(broken)})" if broken else ""
+
+
+__all__ = [
+    "ALGORITHMS",
+    "DEFAULT",
+    "ENTRY_POINTS",
+    "algorithm_names",
+    "algorithm_of",
+    "installed",
+    "rebuild_task",
+    "variant_of",
+]

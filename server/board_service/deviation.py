@@ -8,7 +8,8 @@ from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import Deviation
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import KnownTask, rebuild_task
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.common.tasks.shared.ratings_config import Feedback
 
 _USERS = 64
@@ -71,7 +72,7 @@ def _of_factors(exact: Board, approximate: Board) -> tuple[float, float]:
     return absolute, relative
 
 
-def _made_up_users(task: KnownTask, board: Board, generator: np.random.Generator) -> Cohort:
+def _made_up_users(task: RatingTask, board: Board, generator: np.random.Generator) -> Cohort:
     learnt = np.flatnonzero(board.arrays["learnt"])
     items = [np.sort(generator.choice(learnt, _RATINGS, replace=False)) for _ in range(_USERS)]
     settings = task.settings
@@ -89,7 +90,7 @@ def _made_up_users(task: KnownTask, board: Board, generator: np.random.Generator
     )
 
 
-def _best(task: KnownTask, users: Cohort, local: Float32Array, board: Board) -> IndexArray:
+def _best(task: RatingTask, users: Cohort, local: Float32Array, board: Board) -> IndexArray:
     """Item numbers, shape (n_users, 20): the best learnt items, those that she has rated too."""
     factors, items = task.ranking_factors(local, board)
     unknown = np.flatnonzero(np.asarray(board.arrays["learnt"]) == 0).astype(np.int32)

@@ -7,14 +7,14 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.server.calibrating import PrivateTask
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.judging.evaluation import item_counts
 
 _BINS = 40
 _USERS = 5000
 
 
-def distributions(task: PrivateTask, board: Board, train: Cohort) -> dict[str, Any]:
+def distributions(task: RatingTask, board: Board, train: Cohort) -> dict[str, Any]:
     """Histograms of noisy and exact item counts, item weights and (of some users) entry weights.
 
     Only the noisy counts and the item weights are public; the rest is not private: simulation only.

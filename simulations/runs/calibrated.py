@@ -1,6 +1,7 @@
 """From a simulation's configuration to its calibrated task."""
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.tasks.registry import variant_of
 from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
 from fedboard.simulations.config import SimulationConfig
 
@@ -18,14 +19,23 @@ def build_task(
         config: names the algorithm.
         rating_range: public.
         backend: which kernels compute.
-        features: public features of the items, float64, shape (n_items, n_features); used by ``residual`` alone.
+        features: public features of the items, float64, shape (n_items, n_features); for algorithms that use them.
 
     Raises:
         InputError: an unknown algorithm or setting, or a value out of its range.
     """
+    return calibrated_task(training_of(config), rating_range=rating_range, backend=backend, features=features)
+
+
+def training_of(config: SimulationConfig) -> Training:
+    """What a configuration trains, and what that may cost.
+
+    Raises:
+        InputError: an unknown algorithm.
+    """
     privacy = config.privacy
-    training = Training(
-        algorithm=config.algorithm,
+    return Training(
+        algorithm=variant_of(config.algorithm),
         feedback=config.feedback,
         seed=config.seed,
         epsilon=privacy.epsilon,
@@ -35,7 +45,6 @@ def build_task(
         shares=privacy.shares,
         participation=privacy.participation.chosen,
     )
-    return calibrated_task(training, rating_range=rating_range, backend=backend, features=features)
 
 
-__all__ = ["build_task"]
+__all__ = ["build_task", "training_of"]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fedboard.common.board import Board
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.server.calibrating import PrivateTask
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import plan_of
 from fedboard.server.training import FinishedRound, Training
@@ -59,7 +59,7 @@ class Simulated:
     config: SimulationConfig
     run: RunDirectory
     problem: Problem
-    task: PrivateTask
+    task: RatingTask
     backend: str
     listener: Listener
 

@@ -10,8 +10,8 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
+from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations import baselines
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
@@ -44,6 +44,11 @@ def reference_names(feedback: Feedback) -> tuple[str, ...]:
     return _BY_FEEDBACK[feedback]
 
 
+def every_reference() -> tuple[str, ...]:
+    """Names of the models without privacy, whatever the feedback."""
+    return tuple(dict.fromkeys(name for names in _BY_FEEDBACK.values() for name in names))
+
+
 def require_runnable(config: SimulationConfig) -> None:
     """Check that one run can learn with this algorithm, where clients are to run.
 
@@ -62,10 +67,9 @@ def require_runnable(config: SimulationConfig) -> None:
                 f"got {config.run.protocol!r}"
             )
     elif config.algorithm not in algorithm_names():
-        without = dict.fromkeys(name for names in _BY_FEEDBACK.values() for name in names)
         raise InputError(
             f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "
-            f"{', '.join(without)}; got {config.algorithm!r}"
+            f"{', '.join(every_reference())}; got {config.algorithm!r}"
         )
 
 
@@ -146,7 +150,7 @@ def run_reference(
         config.algorithm,
         problem,
         feedback=config.feedback,
-        backend=backend_of(config, problem),
+        backend=backend_of(config, problem, usual_rank=_als_config({}, problem, config.feedback).rank),
         settings=config.settings,
         seed=config.seed,
         threads=config.run.workers,
@@ -191,6 +195,7 @@ def _fit_simple(name: str, problem: Problem) -> Predictor:
 __all__ = [
     "ALS",
     "NO_PRIVACY",
+    "every_reference",
     "fit_reference",
     "is_reference",
     "reference_names",

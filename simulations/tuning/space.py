@@ -1,17 +1,17 @@
 """The space that a search looks in: which settings and budget shares vary, between which values."""
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.shared.algorithm import Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import search_tables
 from fedboard.simulations.config import read_config
 
 SECTIONS: Mapping[str, str] = {"settings": "settings", "shares": "privacy.shares"}
@@ -72,22 +72,19 @@ Space = Mapping[str, Parameter]
 """Key of the configuration -> its dimension."""
 
 
-def default_space(algorithm: str, feedback: Feedback) -> Space:
-    """The space that is searched unless a file gives another; ``spaces.toml`` holds them all.
+def default_space(algorithm: Variant, feedback: Feedback) -> Space:
+    """The space that is searched unless a file gives another: ``search.toml`` beside the algorithm.
 
     Raises:
         InputError: there is none for this algorithm and feedback.
     """
-    tables = tomllib.loads(files(__package__).joinpath("spaces.toml").read_text(encoding="utf-8"))
-    table = tables.get(algorithm, {})
-    found = dict(tables.get(table.get("like"), {}).get(feedback, {}))
-    for section, parameters in table.get(feedback, {}).items():
-        found[section] = {**found.get(section, {}), **parameters}
+    found = search_tables(algorithm, feedback)
     if not found:
         raise InputError(
-            f"there is no search space for {algorithm} with {feedback} feedback; give one with --search FILE.toml"
+            f"there is no search space for {algorithm.name} with {feedback} feedback; give one with "
+            "--search FILE.toml"
         )
-    return parse_space(found, source=f"spaces.toml, {algorithm}")
+    return parse_space(found, source=f"search.toml of {algorithm.name}")
 
 
 def read_space(path: Path) -> Space:

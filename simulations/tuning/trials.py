@@ -13,19 +13,12 @@ import numpy as np
 
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.adadpals.config import BudgetShares
-from fedboard.common.tasks.adadpsgd.config import AdaDpsgdShares
-from fedboard.common.tasks.langevin.config import LangevinShares
-from fedboard.common.tasks.langevin.task import Langevin
-from fedboard.common.tasks.presets import preset
-from fedboard.common.tasks.residual.config import ResidualShares
-from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.options import checked_options
-from fedboard.server.calibrating import GRADIENT_WEIGHTS
+from fedboard.server.calibrating import shares_of
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.calibrated import training_of
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning.space import Choice
@@ -116,7 +109,7 @@ def run_trial(config: SimulationConfig, number: int, choice: Choice, path: Path)
         else:
             found["metrics"] = _renamed(result.final["metrics"])
             found["settings"] = _stated(result.board.config)
-            found["shares"] = _shares(chosen)
+            found["shares"] = asdict(shares_of(training_of(chosen)))
             found["seconds"] = result.final["seconds_total"]
     record = msgspec.convert(found, TrialRecord)
     write_atomically(path, msgspec.json.format(msgspec.json.encode(record), indent=1))
@@ -136,19 +129,6 @@ def _stated(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """What a board states, without what follows from the budget."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(configuration)))
     return {key: value for key, value in plain.items() if key != "noise_multipliers"}
-
-
-def _shares(config: SimulationConfig) -> dict[str, float]:
-    """The budget shares that a configuration comes to."""
-    kind: type[AdaDpsgdShares | BudgetShares | LangevinShares | ResidualShares] = BudgetShares
-    if config.algorithm in GRADIENT_WEIGHTS:
-        kind = AdaDpsgdShares
-    if config.algorithm == Langevin.NAME:
-        kind = LangevinShares
-    if config.algorithm == Residual.NAME:
-        kind = ResidualShares
-    shipped = preset(config.algorithm, config.feedback, config.privacy.epsilon).shares
-    return asdict(checked_options(config.privacy.shares, kind, "privacy.shares", defaults=shipped))
 
 
 def _renamed(metrics: Mapping[str, float]) -> dict[str, float]:

@@ -8,9 +8,9 @@ import msgspec
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
+from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.tuning.outcome import write_outcome
@@ -93,15 +93,12 @@ def plan_tuning(
         InputError: anything else that cannot be searched.
     """
     _require_public(config, public)
-    if config.algorithm not in algorithm_names():
-        raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {config.algorithm!r}")
+    algorithm = variant_of(config.algorithm)
     if config.privacy.noise != "seeded":
         raise InputError("tuning compares settings under repeatable noise: leave privacy.noise at 'seeded'")
     if trials < 2 or search_seed < 0 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InputError("tuning needs at least 2 trials and different seeds >= 0")
-    space = (
-        default_space(config.algorithm, config.feedback) if search_file is None else read_space(search_file)
-    )
+    space = default_space(algorithm, config.feedback) if search_file is None else read_space(search_file)
     left = without(space, {"settings": config.settings, "privacy.shares": config.privacy.shares})
     if not left:
         raise InputError(

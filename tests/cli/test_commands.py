@@ -10,8 +10,8 @@ from click.testing import Result
 from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
+from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import algorithm_names
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.folders import fresh
 from fedboard.simulations.runs.without_privacy import reference_names

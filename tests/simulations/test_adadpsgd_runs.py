@@ -9,8 +9,8 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.tasks.adadpsgd.algorithm import ALGORITHM
 from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
-from fedboard.server.calibrating import GRADIENT_WEIGHTS
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task
@@ -111,11 +111,11 @@ def test_the_steps_of_the_theorem_follow_public_guesses() -> None:
     assert steps(steps=7, **guesses) == 7
 
 
-@pytest.mark.parametrize("algorithm", GRADIENT_WEIGHTS)
+@pytest.mark.parametrize("algorithm", ALGORITHM.variants)
 def test_every_weighting_makes_a_run(tmp_path: Path, algorithm: str) -> None:
     result = simulate(a_config(algorithm=algorithm, settings={"steps": 2}), tmp_path / "run")
 
-    assert result.board.config["weights"] == GRADIENT_WEIGHTS[algorithm]
+    assert result.board.config["weights"] == ALGORITHM.variants[algorithm]["weights"]
     assert result.final["metrics"]["test_rmse"] < 1.5
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
-from fedboard.common.tasks.presets import preset
+from fedboard.common.tasks.registry import algorithm_names, variant_of
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import algorithm_names
+from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
 
@@ -37,8 +37,9 @@ def test_every_preset_is_valid_and_spends_its_budget(
 
 def test_an_epsilon_between_takes_the_nearest_preset_on_the_log_scale() -> None:
     explicit = Feedback.EXPLICIT
-    assert preset("adadpals", explicit, 2.0) == preset("adadpals", explicit, 1.0)
-    assert preset("adadpals", explicit, 2.5) == preset("adadpals", explicit, 5.0)
+    adadpals = variant_of("adadpals")
+    assert preset(adadpals, explicit, 2.0) == preset(adadpals, explicit, 1.0)
+    assert preset(adadpals, explicit, 2.5) == preset(adadpals, explicit, 5.0)
 
 
 @pytest.mark.parametrize("settings", [{"start": "spectral"}, {"curvature": "once"}, {"clip_quantile": 0.5}])

@@ -6,9 +6,10 @@ the numbers of users, ratings, items and factors, so they carry over to other si
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import DEFAULT, algorithm_of, installed
+from fedboard.common.tasks.shared.round_size import RoundSize
 
 _HEADER = 590
 """Of an answer: names, shapes and fields as JSON, and what seals it."""
@@ -24,31 +25,6 @@ _BLOCK_BYTES = 3 * 8 * (1 << 20)
 """A block of a million numbers as exact sums, noise and real numbers."""
 
 
-class Method(StrEnum):
-    """Which numbers are released for an item."""
-
-    ADADPALS = "adadpals"
-    RESIDUAL = "residual"
-
-    def vector_width(self, rank: int) -> int:
-        """Numbers in a user's vector: ``residual`` has one more, for the items' biases."""
-        return rank + (self is Method.RESIDUAL)
-
-    def item_numbers(self, rank: int) -> int:
-        """Numbers that a round releases for one item: b_i, and for AdaDPALS also the symmetric A_i."""
-        width = self.vector_width(rank)
-        return width if self is Method.RESIDUAL else width + width * (width + 1) // 2
-
-    def common_numbers(self, rank: int) -> int:
-        """Numbers that a round releases once: for ``residual`` the users' symmetric second moment."""
-        width = self.vector_width(rank)
-        return width * (width + 1) // 2 if self is Method.RESIDUAL else 0
-
-    def board_bytes(self, rank: int) -> int:
-        """Bytes of a board for one item: its factors as float32, and counts, weights and flags."""
-        return 4 * rank + (29 if self is Method.RESIDUAL else 33)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """A deployment to be sized."""
@@ -59,7 +35,8 @@ class Fleet:
     ratings_per_user: float
     users_per_node: int = 1
     """1 for phones; a gateway hosts a cohort."""
-    method: Method = Method.RESIDUAL
+    algorithm: str = DEFAULT
+    """By name: which numbers are released for an item."""
     title_bytes: float = 40.0
     """Id and title of an item, as JSON."""
 
@@ -67,7 +44,7 @@ class Fleet:
         """Check the ranges.
 
         Raises:
-            InputError: names the number.
+            InputError: names the number, or the algorithm where its rounds have no known size.
         """
         for name in ("users", "items", "rank", "users_per_node"):
             if getattr(self, name) < 1:
@@ -76,6 +53,22 @@ class Fleet:
             raise InputError(
                 f"ratings per user must be in (0, {self.items}] (the catalogue), got {self.ratings_per_user:g}"
             )
+        _ = self.round
+
+    @property
+    def round(self) -> RoundSize:
+        """An item round of the algorithm at this rank.
+
+        Raises:
+            InputError: it does not say how large its rounds are.
+        """
+        size = algorithm_of(self.algorithm).round_size
+        if size is None:
+            raise InputError(
+                f"algorithm {self.algorithm!r} does not say how large its rounds are; those that do are "
+                f"{', '.join(sized_algorithms())}"
+            )
+        return size(self.rank)
 
     @property
     def nodes(self) -> int:
@@ -85,7 +78,7 @@ class Fleet:
     @property
     def numbers(self) -> int:
         """Numbers that a round releases."""
-        return self.items * self.method.item_numbers(self.rank) + self.method.common_numbers(self.rank)
+        return self.items * self.round.item_numbers + self.round.common_numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +144,11 @@ class RoundCosts:
         return "factored" if self.factored_bytes_per_node <= self.dense_bytes_per_node else "dense"
 
 
+def sized_algorithms() -> tuple[str, ...]:
+    """Names of the algorithms whose rounds have a known size."""
+    return tuple(algorithm.name for algorithm in installed() if algorithm.round_size is not None)
+
+
 def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
     """Cost of one item round.
 
@@ -183,7 +181,7 @@ def node_terms(fleet: Fleet, form: str) -> Mapping[str, float]:
         "node_fixed": 1.0,
         "node_per_board_byte": board_bytes(fleet),
         "node_per_user": fleet.users_per_node,
-        "node_per_product": ratings * fleet.method.vector_width(fleet.rank),
+        "node_per_product": ratings * fleet.round.vector_width,
         "node_per_sum": ratings if form == "dense" else 0.0,
     }
 
@@ -195,10 +193,10 @@ def server_terms(fleet: Fleet, form: str) -> Mapping[str, float]:
         "server_fixed": 1.0,
         "server_per_answer": fleet.nodes,
         "server_per_rating": ratings,
-        "server_per_product": ratings * fleet.method.item_numbers(fleet.rank),
+        "server_per_product": ratings * fleet.round.item_numbers,
         "server_per_number": fleet.numbers,
         "server_per_item": fleet.items,
-        "server_per_entry": fleet.items * fleet.method.vector_width(fleet.rank) ** 2,
+        "server_per_entry": fleet.items * fleet.round.vector_width**2,
         "server_per_dense_number": fleet.nodes * fleet.numbers if form == "dense" else 0.0,
     }
 
@@ -210,7 +208,7 @@ def _seconds(terms: Mapping[str, float], rates: Rates) -> float:
 
 def factored_bytes(fleet: Fleet) -> int:
     """An answer as rows: row pointers, ratings with weights and responses, vectors, and the header."""
-    per_user = 8 + _PER_RATING * fleet.ratings_per_user + 2 * fleet.method.vector_width(fleet.rank)
+    per_user = 8 + _PER_RATING * fleet.ratings_per_user + 2 * fleet.round.vector_width
     return int(_HEADER + 8 + fleet.users_per_node * per_user)
 
 
@@ -221,13 +219,12 @@ def dense_bytes(fleet: Fleet) -> int:
 
 def board_bytes(fleet: Fleet) -> int:
     """A board: what is known of each item, its id and title, configuration and certificate."""
-    per_item = fleet.method.board_bytes(fleet.rank) + fleet.title_bytes
+    per_item = fleet.round.board_bytes + fleet.title_bytes
     return int(_BOARD_HEADER + fleet.items * per_item)
 
 
 __all__ = [
     "Fleet",
-    "Method",
     "Rates",
     "RoundCosts",
     "board_bytes",
@@ -236,4 +233,5 @@ __all__ = [
     "node_terms",
     "round_costs",
     "server_terms",
+    "sized_algorithms",
 ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.catalogue.column_mapping import ColumnMapping
@@ -53,7 +54,7 @@ def prepare(settings: FleetSettings) -> Board:
 def _training(settings: FleetSettings) -> Training:
     task, privacy = settings.task, settings.privacy
     return Training(
-        algorithm=task.algorithm,
+        algorithm=variant_of(task.algorithm),
         feedback=Feedback(task.feedback),
         seed=privacy.seed,
         epsilon=privacy.epsilon,

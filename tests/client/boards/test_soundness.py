@@ -16,8 +16,9 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.tasks.registry import KnownTask, rebuild_task
+from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.config import Curvature, Start
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.wire.refusals import Refusal
@@ -29,7 +30,7 @@ from tests.common.tasks.langevin.test_task import langevin_task
 
 BUDGET = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
-TASKS: dict[str, KnownTask] = {
+TASKS: dict[str, RatingTask] = {
     "adadpals": a_task(),
     "adadpals, its bound moves": a_task(clip_quantile=0.8, rounds=3),
     "adadpals, overcounting": a_task(weights=WeightScheme.ADAPTIVE_OVERCOUNT, head_fraction=0.5),
@@ -47,7 +48,7 @@ TASKS: dict[str, KnownTask] = {
 }
 
 
-def real_boards(task: KnownTask, folder: Path) -> list[Board]:
+def real_boards(task: RatingTask, folder: Path) -> list[Board]:
     """Every board of a run, made by the task itself from noised sums."""
     rated = population() if task.settings.feedback is Feedback.EXPLICIT else presence(population())
     noise = SeededNoise(0)

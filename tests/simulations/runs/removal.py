@@ -12,7 +12,7 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
-from fedboard.server.calibrating import PrivateTask
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit
 from fedboard.simulations.problem import Problem, load_data, load_problem
@@ -84,7 +84,7 @@ def problem_of_control(config: SimulationConfig) -> tuple[Problem, list[str]]:
     return replace(problem, split=split, train=split.train), ids
 
 
-def boards_of(config: SimulationConfig, folder: Path) -> tuple[PrivateTask, list[Board]]:
+def boards_of(config: SimulationConfig, folder: Path) -> tuple[RatingTask, list[Board]]:
     """The first boards of a real run on these data: what everybody is asked about."""
     problem = load_problem(config)
     calibrated = build_task(config, rating_range=problem.rating_range, backend=backend_of(config, problem))
@@ -93,7 +93,7 @@ def boards_of(config: SimulationConfig, folder: Path) -> tuple[PrivateTask, list
     return calibrated.task, [Board.load(path) for path in stored]
 
 
-def parts_of(task: PrivateTask, boards: Sequence[Board], train: Cohort, ids: Sequence[str]) -> Parts:
+def parts_of(task: RatingTask, boards: Sequence[Board], train: Cohort, ids: Sequence[str]) -> Parts:
     """What each user of a cohort gives to all releases of the rounds that follow these boards."""
     given: dict[str, list[bytes]] = {user: [] for user in ids}
     for board in boards:

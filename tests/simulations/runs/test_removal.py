@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
-from fedboard.server.calibrating import PrivateTask
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
 from tests.simulations.runs.removal import (
@@ -39,7 +39,7 @@ SLOW = settings(deadline=None, max_examples=25, suppress_health_check=[HealthChe
 
 
 @cache
-def asked(feedback: str, algorithm: str) -> tuple[PrivateTask, tuple[Board, ...]]:
+def asked(feedback: str, algorithm: str) -> tuple[RatingTask, tuple[Board, ...]]:
     """A task and the boards of a run on other people's ratings of the same items."""
     rng = np.random.default_rng(0)
     rows = [(f"{user}", item, float(rng.integers(1, 6))) for user in range(60) for item in ITEMS]
@@ -212,6 +212,6 @@ def test_no_kernel_lets_a_users_place_among_the_rows_show(algorithm, kernels, tm
         assert not changed(before, everybody(config, task, boards[:3], problem_of))
 
 
-def everybody(config: SimulationConfig, task: PrivateTask, boards: list[Board], problem: ProblemOf) -> Parts:
+def everybody(config: SimulationConfig, task: RatingTask, boards: list[Board], problem: ProblemOf) -> Parts:
     found, ids = problem(config)
     return parts_of(task, boards, found.train, ids)

@@ -1,7 +1,5 @@
 """Search spaces: every default one is valid, places and values correspond, faults are named."""
 
-import tomllib
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +7,26 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import algorithm_names, variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import algorithm_names
-from fedboard.simulations import tuning
+from fedboard.common.tasks.shared.tuned import search_tables
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.tuning.space import Parameter, default_space, parse_space, read_space, without
 from fedboard.simulations.tuning.trials import configured
 
-SPACES = tomllib.loads(files(tuning).joinpath("spaces.toml").read_text())
 PAIRS = [
     (algorithm, feedback)
     for algorithm in algorithm_names()
     for feedback in Feedback
-    if {algorithm, SPACES[algorithm].get("like")} & {name for name in SPACES if feedback in SPACES[name]}
+    if search_tables(variant_of(algorithm), feedback)
 ]
 
 
-def test_every_algorithm_has_a_default_space() -> None:
-    assert {algorithm for algorithm, _ in PAIRS} == set(algorithm_names()) == set(SPACES)
+def test_every_algorithm_has_a_default_space_for_all_that_it_learns_from() -> None:
+    assert {algorithm for algorithm, _ in PAIRS} == set(algorithm_names())
+    learning = {(name, kind) for name in algorithm_names() for kind in variant_of(name).algorithm.feedback}
+    assert set(PAIRS) == learning
 
 
 @pytest.mark.parametrize(("algorithm", "feedback"), PAIRS)
@@ -38,7 +37,7 @@ def test_every_end_of_every_default_space_can_be_run(
     raw = {"algorithm": algorithm, "feedback": feedback.value, "privacy": {"epsilon": epsilon}}
     config = parse_config(raw)
 
-    for key, parameter in default_space(algorithm, feedback).items():
+    for key, parameter in default_space(variant_of(algorithm), feedback).items():
         for value in (parameter.value_at(0.0), parameter.value_at(1.0)):
             trial = configured(config, {key: value}, seed=0)
             build_task(trial, rating_range=(1.0, 5.0), backend="numpy")
@@ -79,7 +78,7 @@ def test_near_stays_between_the_ends_and_mostly_near() -> None:
 
 
 def test_what_a_configuration_sets_is_not_searched() -> None:
-    space = default_space("adadpals", Feedback.EXPLICIT)
+    space = default_space(variant_of("adadpals"), Feedback.EXPLICIT)
 
     left = without(space, {"settings": {"rank": 3, "rounds": 2}, "privacy.shares": {"quadratic": 0.4}})
 

@@ -1,0 +1,51 @@
+"""AdaDPALS and DPALS, as the rest of the house knows them."""
+
+from importlib.resources import files
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.tasks.adadpals.arrays import array_rules
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.tasks.adadpals.regression import regression
+from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.round_size import RoundSize
+
+
+def _task(settings: AdaDpalsConfig, *, backend: str, features: FloatArray | None) -> AdaDpals:
+    return AdaDpals(settings, backend=backend)
+
+
+def _round_size(rank: int) -> RoundSize:
+    """b_i and the symmetric A_i of each item; on the board counts, weights, scale, ridge and a flag."""
+    return RoundSize(
+        vector_width=rank,
+        item_numbers=rank + rank * (rank + 1) // 2,
+        common_numbers=0,
+        board_bytes=4 * rank + 33,
+    )
+
+
+ALGORITHM = Algorithm(
+    name=AdaDpals.NAME,
+    variants={
+        "adadpals": {"weights": WeightScheme.ADAPTIVE},
+        "adadpals-clipped": {"weights": WeightScheme.ADAPTIVE_CLIPPED},
+        "adadpals-overcount": {"weights": WeightScheme.ADAPTIVE_OVERCOUNT},
+        "dpals-tail": {"weights": WeightScheme.TAIL},
+        "dpals-uniform": {"weights": WeightScheme.UNIFORM},
+    },
+    feedback=frozenset(Feedback),
+    settings=AdaDpalsConfig,
+    shares=BudgetShares,
+    shares_by_release=shares_by_release,
+    task=_task,
+    array_rules=array_rules,
+    folder=files(__package__),
+    regression=regression,
+    round_size=_round_size,
+)
+"""One task with five weightings."""
+
+__all__ = ["ALGORITHM"]

@@ -1,0 +1,46 @@
+"""Noisy Langevin steps, as the rest of the house knows them."""
+
+from importlib.resources import files
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.tasks.langevin.arrays import array_rules
+from fedboard.common.tasks.langevin.config import LangevinConfig, LangevinShares, shares_by_release
+from fedboard.common.tasks.langevin.task import Langevin
+from fedboard.common.tasks.residual.regression import regression
+from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.regression import Regression
+from fedboard.common.tasks.shared.round_size import RoundSize
+
+
+def _task(settings: LangevinConfig, *, backend: str, features: FloatArray | None) -> Langevin:
+    return Langevin(settings, backend=backend)
+
+
+def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
+    return regression(settings.model, own, board)
+
+
+def _round_size(rank: int) -> RoundSize:
+    """A gradient of each item and its bias; on the board bias, counts, weights and a flag."""
+    return RoundSize(
+        vector_width=rank + 1, item_numbers=rank + 1, common_numbers=0, board_bytes=4 * rank + 21
+    )
+
+
+ALGORITHM = Algorithm(
+    name=Langevin.NAME,
+    feedback=frozenset({Feedback.EXPLICIT}),
+    settings=LangevinConfig,
+    shares=LangevinShares,
+    shares_by_release=shares_by_release,
+    task=_task,
+    array_rules=array_rules,
+    folder=files(__package__),
+    regression=_regression,
+    round_size=_round_size,
+)
+
+__all__ = ["ALGORITHM"]

@@ -1,0 +1,37 @@
+"""A person's own model of residual alternating minimisation as the ridge regression that it is."""
+
+import numpy as np
+
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.tasks.residual.config import ResidualConfig, StageKind, stage_of
+from fedboard.common.tasks.shared.regression import Regression
+
+
+def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regression:
+    """Ratings around the mean and the item biases on a constant and the item factors.
+
+    Args:
+        settings: public.
+        own: her ratings. Private.
+        board: public; of version 1 or later.
+    """
+    factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
+    done = stage_of(board.version, settings).kind is StageKind.DONE
+    final = settings.final_user_ridge if done else None
+    strength = settings.user_ridge if final is None else final
+    ridge = strength * max(own.n_ratings, 1) ** settings.user_ridge_exponent
+    if not settings.has_biases:
+        gram = settings.unobserved_weight * (factors.T @ factors)
+        return Regression(vectors=factors, base=np.zeros(factors.shape[0]), ridge=ridge, gram=gram)
+    constant = np.full((factors.shape[0], 1), np.sqrt(strength / settings.user_bias_ridge))
+    biases = np.asarray(board.arrays["item_biases"], dtype=np.float64)
+    return Regression(
+        vectors=np.hstack([constant, factors]),
+        base=float(board.arrays["mean"][0]) + biases,
+        ridge=ridge,
+        gram=0.0,
+    )
+
+
+__all__ = ["regression"]
