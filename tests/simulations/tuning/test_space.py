@@ -86,7 +86,7 @@ def test_what_a_configuration_sets_is_not_searched() -> None:
 
 
 def test_a_sampled_weighting_searches_what_its_family_does_and_its_own() -> None:
-    family, own = (default_space(name, Feedback.EXPLICIT) for name in ("adadpals", "dpals-tail"))
+    family, own = (default_space(variant_of(name), Feedback.EXPLICIT) for name in ("adadpals", "dpals-tail"))
 
     assert set(own) - set(family) == {"settings.items_per_user"}
 

@@ -1,0 +1,120 @@
+"""Presets and search spaces: read from beside the algorithm, the nearest epsilon, faults named."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import variant_of
+from fedboard.common.tasks.shared.algorithm import Variant
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import Preset, preset, search_tables
+
+EXPLICIT = Feedback.EXPLICIT
+TWO = """
+[[explicit]]
+epsilon = 1.0
+settings = { rank = 3 }
+shares = { counts = 0.1 }
+[[explicit]]
+epsilon = 16.0
+settings = { rank = 5 }
+"""
+
+
+def beside(folder: Path, name: str = "dpals-tail", **files: str) -> Variant:
+    """A variant of AdaDPALS with these files in place of its own."""
+    for stem, text in files.items():
+        (folder / f"{stem}.toml").write_text(text, encoding="utf-8")
+    return replace(variant_of("adadpals").algorithm, folder=folder).variant(name)
+
+
+@pytest.mark.parametrize(("epsilon", "rank"), [(0.01, 3), (1.0, 3), (3.9, 3), (4.1, 5), (16.0, 5), (1e6, 5)])
+def test_the_nearest_epsilon_on_the_log_scale_is_taken(tmp_path: Path, epsilon: float, rank: int) -> None:
+    assert preset(beside(tmp_path, presets=TWO), EXPLICIT, epsilon).settings == {"rank": rank}
+
+
+def test_what_is_for_a_variant_is_laid_over_for_it_alone(tmp_path: Path) -> None:
+    own = TWO + (
+        '[[explicit]]\nepsilon = 1.0\nvariants = ["dpals-tail"]\nsettings = { rank = 4 }\n'
+        '[[explicit]]\nvariants = ["dpals-tail", "dpals-uniform"]\nshares = { mean = 0.01 }\n'
+    )
+    tail, uniform, base = (
+        beside(tmp_path, name, presets=own) for name in ("dpals-tail", "dpals-uniform", "adadpals")
+    )
+
+    assert preset(tail, EXPLICIT, 1.0) == Preset(settings={"rank": 4}, shares={"counts": 0.1, "mean": 0.01})
+    assert preset(tail, EXPLICIT, 20.0) == Preset(settings={"rank": 5}, shares={"mean": 0.01})
+    assert preset(uniform, EXPLICIT, 1.0) == Preset(
+        settings={"rank": 3}, shares={"counts": 0.1, "mean": 0.01}
+    )
+    assert preset(base, EXPLICIT, 1.0) == Preset(settings={"rank": 3}, shares={"counts": 0.1})
+
+
+def test_nothing_tuned_is_an_empty_preset(tmp_path: Path) -> None:
+    nothing = replace(variant_of("adadpals").algorithm, folder=None).variant()
+
+    assert preset(nothing, EXPLICIT, 1.0) == Preset()
+    assert preset(beside(tmp_path), EXPLICIT, 1.0) == Preset()
+    assert preset(beside(tmp_path, presets=TWO), Feedback.IMPLICIT, 1.0) == Preset()
+    assert search_tables(nothing, EXPLICIT) == {}
+
+
+def test_a_third_is_the_number_that_was_tuned() -> None:
+    """Decimal digits in a file are the same double as the fraction that was typed in Python."""
+    assert preset(variant_of("adadpals"), EXPLICIT, 5.0).settings["weight_exponent"] == 1 / 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[explicit]", "presets.toml of adadpals: Expected"),
+        ("[[explicit]]\nsettings = { rank = 2 }", "without `variants` needs the epsilon"),
+        ("[[explicit]]\nepsilon = 0.0", "epsilon must be finite and > 0, got 0"),
+        ("[[explicit]]\nepsilon = inf", "epsilon must be finite and > 0, got inf"),
+        (TWO + '[[explicit]]\nepsilon = 2.0\nvariants = ["dpals-tail"]', "tuned at epsilon 2"),
+        (TWO + '[[explicit]]\nvariants = ["dpals"]', "unknown variant 'dpals'"),
+        (TWO + "[[explicit]]\nepsilon = 1.0", "two entries for all"),
+        ("[[explicit]]\nepsilon = 1.0\nsettings = { rnak = 2 }", "unknown setting 'rnak'; known are"),
+        ("[[explicit]]\nepsilon = 1.0\nshares = { count = 0.1 }", "unknown share 'count'"),
+        ("[[explicit]]\nepsilon = 1.0\nshares = { counts = 'much' }", "Expected `float`"),
+        ("[[explicit]]\nepsilno = 1.0", "unknown field `epsilno`"),
+        ("[[explicite]]\nepsilon = 1.0", "unknown field `explicite`"),
+    ],
+)
+def test_presets_that_cannot_be_used_say_where_and_why(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        preset(beside(tmp_path, presets=text), EXPLICIT, 1.0)
+    assert "presets.toml of adadpals" in str(refused.value)
+
+
+def test_a_search_space_of_a_variant_is_laid_over_that_of_all(tmp_path: Path) -> None:
+    text = (
+        "[explicit.settings]\nrank = { int = [2, 9] }\n[explicit.shares]\nmean = { log = [0.01, 0.1] }\n"
+        "[variants.dpals-tail.explicit.settings]\nitems_per_user = { choice = [25, 50] }\n"
+    )
+    tail, base = (beside(tmp_path, name, search=text) for name in ("dpals-tail", "adadpals"))
+
+    shared: dict[str, Any] = {"rank": {"int": [2, 9]}}
+    assert search_tables(base, EXPLICIT) == {"settings": shared, "shares": {"mean": {"log": [0.01, 0.1]}}}
+    assert search_tables(tail, EXPLICIT)["settings"] == {**shared, "items_per_user": {"choice": [25, 50]}}
+    assert search_tables(tail, Feedback.IMPLICIT) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[variants.dpals.explicit.settings]\nrank = { int = [2, 9] }", "unknown variant 'dpals'"),
+        ("[explicit.settings]\nrnak = { int = [2, 9] }", "unknown setting 'rnak'"),
+        ("[explicit.shares]\ncount = { log = [0.1, 0.2] }", "unknown share 'count'"),
+        ("[explicite.settings]\nrank = { int = [2, 9] }", "unknown field `explicite`"),
+    ],
+)
+def test_a_search_space_that_cannot_be_used_says_where_and_why(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        search_tables(beside(tmp_path, search=text), EXPLICIT)
+    assert "search.toml of adadpals" in str(refused.value)

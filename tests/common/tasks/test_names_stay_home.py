@@ -1,0 +1,105 @@
+"""An algorithm is known by its record: outside its folder nobody names it and nobody imports from it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.tasks.registry import ALGORITHMS, algorithm_names
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = ("common", "client", "server", "simulations", "cli", "api")
+HOMES = tuple(f"common/tasks/{folder}/" for folder in ALGORITHMS)
+"""An algorithm may build on another one's parts."""
+ALLOWED = {
+    "common/tasks/registry.py": "the one line each",
+    "common/tasks/representation/": "`residual` is a target of its alternation there, not the algorithm",
+    "client/device/new_device.py": "an example in the file that a device's owner edits",
+    "cli/research/demo.py": "lays AdaDPALS beside the default, to show both",
+    "simulations/experiments/": "figures of papers, each about one algorithm",
+}
+NAME = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, algorithm_names()))})(?![\w-])")
+EXAMPLES = re.compile(r"\s*Examples?:")
+
+
+def spoken(tree: ast.Module) -> Iterator[ast.Constant]:
+    """All texts but docstrings and the examples that help ends with."""
+    silent = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in silent:
+            continue
+        if not EXAMPLES.match(node.value.removeprefix("\b")):
+            yield node
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def told(text: str) -> list[str]:
+    """Where a file speaks of one algorithm."""
+    tree = ast.parse(text)
+    homes = tuple(f"fedboard.common.tasks.{folder}." for folder in ALGORITHMS)
+    found = [f"line {line} imports {name}" for line, name in imported(tree) if f"{name}.".startswith(homes)]
+    found += [
+        f"line {node.lineno} says {NAME.search(node.value)}"
+        for node in spoken(tree)
+        if NAME.search(node.value)
+    ]
+    return found
+
+
+def test_nobody_else_names_an_algorithm_or_imports_from_one() -> None:
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    elsewhere = [path for path in paths if not str(path.relative_to(ROOT)).startswith((*HOMES, *ALLOWED))]
+
+    found = {str(path.relative_to(ROOT)): told(path.read_text(encoding="utf-8")) for path in elsewhere}
+
+    assert {path: lines for path, lines in found.items() if lines} == {}
+    assert len(elsewhere) > 300
+
+
+@pytest.mark.parametrize("place", ALLOWED)
+def test_every_exception_is_still_one(place: str) -> None:
+    paths = [ROOT / place] if place.endswith(".py") else list((ROOT / place).rglob("*.py"))
+
+    assert any(told(path.read_text(encoding="utf-8")) for path in paths), f"{place} needs no exception"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from fedboard.common.tasks.residual.config import ResidualConfig",
+        "from fedboard.common.tasks import langevin",
+        "import fedboard.common.tasks.adadpals.task as task",
+        "def late():\n    from fedboard.common.tasks.adadpsgd import task",
+        "if algorithm == 'dpals-tail': pass",
+        "KNOWN = ('residual', 'other')",
+        "help = f'{count} rounds of adadpsgd'",
+        "match name:\n    case 'langevin':\n        pass",
+    ],
+)
+def test_a_planted_one_is_found(planted: str) -> None:
+    assert told(planted)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        '"""What residual does."""',
+        'x = "residuals of adadpals-like"',
+        'EPILOG = "\\b\\nExamples:\\n  --algorithm residual"',
+    ],
+)
+def test_prose_and_examples_are_let_through(harmless: str) -> None:
+    assert told(harmless) == []

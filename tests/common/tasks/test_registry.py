@@ -1,0 +1,237 @@
+"""The registry: what is installed is found by its name and by nothing else, from this package and from others."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.errors import InputError
+from fedboard.common.tasks import registry
+from fedboard.common.tasks.registry import (
+    ALGORITHMS,
+    DEFAULT,
+    ENTRY_POINTS,
+    algorithm_names,
+    algorithm_of,
+    installed,
+    rebuild_task,
+    variant_of,
+)
+from fedboard.common.tasks.residual.algorithm import ALGORITHM as RESIDUAL
+from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.ratings_config import Feedback
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Makes this process believe that packages with such entry points are installed."""
+
+    def install(**values: str) -> None:
+        entries = tuple(
+            EntryPoint(name=name.replace("_", "-"), value=value, group=ENTRY_POINTS)
+            for name, value in values.items()
+        )
+        monkeypatch.setattr(
+            registry, "entry_points", lambda *, group: entries if group == ENTRY_POINTS else ()
+        )
+
+    yield install
+    registry._others.cache_clear()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Writes a module that can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def package(name: str, text: str) -> None:
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return package
+
+
+TAKEN = """
+from dataclasses import replace
+from fedboard.common.tasks.residual.algorithm import ALGORITHM
+RECORD = replace(ALGORITHM, name={name!r}, variants={variants!r}, folder=None)
+"""
+
+
+def board_of(task: str) -> Board:
+    """A board that states this task, as a server may write it down."""
+    catalogue = Catalogue(item_ids=("a", "b"), titles=("A", "B"))
+    made = RESIDUAL.task(RESIDUAL.settings(rank=2), backend="numpy", features=None).first_board(catalogue)
+    return replace(made, task=task)
+
+
+def test_each_line_is_a_folder_whose_record_has_its_name() -> None:
+    assert [algorithm.name for algorithm in installed()][: len(ALGORITHMS)] == list(ALGORITHMS)
+    assert DEFAULT in ALGORITHMS
+    for name in ALGORITHMS:
+        assert algorithm_of(name).name == name
+
+
+def test_names_are_one_algorithms_each_and_those_of_a_feedback_learn_from_it() -> None:
+    assert len(set(algorithm_names())) == len(algorithm_names())
+    for feedback in Feedback:
+        for name in algorithm_names():
+            assert (name in algorithm_names(feedback)) == (feedback in variant_of(name).algorithm.feedback)
+    assert "langevin" not in algorithm_names(Feedback.IMPLICIT)
+
+
+def test_only_the_algorithm_that_is_asked_for_is_imported() -> None:
+    import subprocess
+
+    code = (
+        "import sys; from fedboard.common.tasks.registry import algorithm_of; algorithm_of('residual'); "
+        "print([n for n in sys.modules if n.startswith('fedboard.common.tasks.')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert "fedboard.common.tasks.residual.task" in shown
+    assert "adadpals" not in shown
+    assert "langevin" not in shown
+
+
+def test_a_task_is_rebuilt_from_the_name_and_configuration_of_its_board() -> None:
+    board = board_of("residual")
+
+    task = rebuild_task(board, backend="plain", features=np.ones((2, 1)))
+
+    assert (task.name, dict(task.config), task.backend) == ("residual", dict(board.config), "plain")
+
+
+# What a server states.
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "dpals-tail",
+        "representation",
+        "shared",
+        "registry",
+        "Residual",
+        "residual ",
+        "residual.task",
+        "adadpals/../residual",
+        "..tasks.residual",
+        "fedboard.common.tasks.residual.algorithm:ALGORITHM",
+        "os:system",
+        "",
+    ],
+)
+def test_a_board_of_an_algorithm_that_is_not_installed_is_refused(stated: str) -> None:
+    before = set(sys.modules)
+
+    with pytest.raises(InputError, match="not installed here"):
+        rebuild_task(board_of(stated))
+
+    assert set(sys.modules) == before
+
+
+def test_a_device_runs_no_code_that_a_board_names(
+    tmp_path: Path, package: Callable[[str, str], None], install: Install
+) -> None:
+    """Neither a file, nor a module that could be imported, nor an installed package's without its name."""
+    marker = tmp_path / "it-ran"
+    code = f"open({str(marker)!r}, 'w').close()\n" + TAKEN.format(name="evil", variants={})
+    package("evil", code)
+    install(other="evil_elsewhere:RECORD")
+
+    for stated in (f"{tmp_path}/evil.py:RECORD", "evil.py:RECORD", "evil:RECORD", "evil.RECORD", "evil"):
+        with pytest.raises(InputError, match="not installed here"):
+            rebuild_task(board_of(stated))
+    assert not marker.exists()
+    install(evil="evil:RECORD")  # negative control: installed under its name, it is what runs
+    assert rebuild_task(board_of("evil")).name == "residual"
+    assert marker.exists()
+
+
+# Other packages.
+
+
+def test_an_installed_package_brings_an_algorithm_by_an_entry_point(
+    package: Callable[[str, str], None], install: Install
+) -> None:
+    package(
+        "brought",
+        TAKEN.format(name="brought", variants={"brought": {}, "brought-ridge": {"shrinkage": "ridge"}}),
+    )
+    install(brought="brought:RECORD")
+
+    assert algorithm_names()[-2:] == ("brought", "brought-ridge")
+    assert variant_of("brought").fixed == {}
+    assert variant_of("brought-ridge").fixed == {"shrinkage": "ridge"}
+    assert algorithm_of("brought") in list(installed())
+
+
+def test_a_name_of_this_package_stays_its_own(package: Callable[[str, str], None], install: Install) -> None:
+    package("takes", TAKEN.format(name="residual", variants={}))
+    package("covers", TAKEN.format(name="covers", variants={"covers": {}, "dpals-tail": {}}))
+    install(residual="takes:RECORD", covers="covers:RECORD")
+
+    assert algorithm_of("residual") is RESIDUAL
+    assert variant_of("dpals-tail").algorithm.name == "adadpals"
+    assert len(set(algorithm_names())) == len(algorithm_names())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import nothing_that_exists", "ModuleNotFoundError"),
+        ("raise RuntimeError('half installed')", "half installed"),
+        ("RECORD = 3", "must be an Algorithm record"),
+        ("", "has no attribute 'RECORD'"),
+        (TAKEN.format(name="another", variants={}), "got the record of 'another'"),
+    ],
+)
+def test_a_broken_package_says_why_when_it_is_asked_for_and_stops_nobody_else(
+    package: Callable[[str, str], None], install: Install, text: str, reason: str
+) -> None:
+    package("broken", text)
+    install(broken="broken:RECORD")
+
+    with pytest.raises(InputError, match=reason):
+        algorithm_of("broken")
+    with pytest.raises(InputError, match=reason):
+        variant_of("broken")
+    with pytest.raises(InputError, match=reason):
+        rebuild_task(board_of("broken"))
+    assert "broken" not in algorithm_names()
+    assert variant_of("dpals-tail").algorithm.name == "adadpals"
+    with pytest.raises(
+        InputError, match=r"algorithm must be one of .* got 'nope' .*not to be loaded: broken"
+    ):
+        variant_of("nope")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"name": "Big"}, "lower case words"),
+        ({"name": "a/b"}, "lower case words"),
+        ({"name": "a:b"}, "lower case words"),
+        ({"name": "other", "variants": {"one": {}}}, "must name it"),
+        ({"variants": {"residual": {}, "../x": {}}}, "lower case words"),
+        ({"feedback": frozenset()}, "explicit or implicit"),
+    ],
+)
+def test_a_record_with_names_that_are_none_is_refused(change: dict[str, object], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        replace(RESIDUAL, **change)  # type: ignore[arg-type]
+
+
+def test_a_record_says_all_that_is_asked_of_it() -> None:
+    for algorithm in installed():
+        assert isinstance(algorithm, Algorithm)
+        for name in algorithm.names:
+            assert algorithm.variant(name).name == name
