@@ -110,7 +110,7 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
         return algorithm.task(settings, backend=backend, features=features)
     except msgspec.ValidationError as error:
         raise InputError(
-            f"the board's configuration is not one that this version of {algorithm.name} knows: {error}"
+            f"the board's configuration is not one that this version of fedboard knows: {error}"
         ) from error
 
 

@@ -44,8 +44,8 @@ def _with_steps_of_theorem(settings: AdaDpsgdConfig, *, given: Collection[str], 
 
 
 def _round_size(rank: int) -> RoundSize:
-    """A gradient of each item; on the board what AdaDPALS has there."""
-    return RoundSize(vector_width=rank, item_numbers=rank, common_numbers=0, board_bytes=4 * rank + 33)
+    """A gradient of each item; on the board what AdaDPALS has there, and the sum of the item's weights."""
+    return RoundSize(vector_width=rank, item_numbers=rank, common_numbers=0, board_bytes=4 * rank + 41)
 
 
 ALGORITHM = Algorithm(
