@@ -32,9 +32,9 @@ class NamedOption(click.Option):
 
 def default_algorithm() -> str:
     """What is run where nobody names another, as help says it."""
-    from fedboard.common.tasks.registry import DEFAULT
+    from fedboard.common.tasks.registry import USUAL
 
-    return f" [default: {DEFAULT}]"
+    return f" [default: {USUAL}]"
 
 
 def private_algorithms(beside: str = "") -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.registry import DEFAULT
+from fedboard.common.tasks.registry import USUAL
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.run_spec import (
     ParticipationChoice,
@@ -148,7 +148,7 @@ class TunedConfig(Section, frozen=True, kw_only=True):
 class SimulationConfig(Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
-    algorithm: str = DEFAULT
+    algorithm: str = USUAL
     feedback: Feedback = Feedback.EXPLICIT
     seed: int = 0
     """Fixes first factors, sampling and, where it is seeded, the noise."""

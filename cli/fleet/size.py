@@ -72,7 +72,7 @@ def size(
     Bytes follow from the layout of the messages; seconds are those of one core of the machine that the guide names
     (see docs/guide/sizing.md), so take them as a scale, not as a promise.
     """
-    from fedboard.common.tasks.registry import DEFAULT
+    from fedboard.common.tasks.registry import USUAL
     from fedboard.server.fleet.plan.costs import Fleet, round_costs
 
     fleet = Fleet(
@@ -81,7 +81,7 @@ def size(
         rank=rank,
         ratings_per_user=ratings,
         users_per_node=users_per_node,
-        algorithm=algorithm or DEFAULT,
+        algorithm=algorithm or USUAL,
     )
     costs = round_costs(fleet)
     record = _record(fleet, costs, hours)

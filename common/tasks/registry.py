@@ -22,8 +22,8 @@ ALGORITHMS = (
 """Folders of this package, imported when they are asked for. ``ALGORITHM`` of each one's ``algorithm.py`` has the
 folder's name, with hyphens for underscores."""
 
-DEFAULT = "residual"
-"""What is run where nobody names another."""
+USUAL = "residual"
+"""What a run takes that names none."""
 
 ENTRY_POINTS = "fedboard.algorithms"
 """Group of entry points by which an installed package brings algorithms: name = "package.module:RECORD"."""
@@ -162,8 +162,8 @@ def _broken() -> str:
 
 __all__ = [
     "ALGORITHMS",
-    "DEFAULT",
     "ENTRY_POINTS",
+    "USUAL",
     "algorithm_names",
     "algorithm_of",
     "installed",

@@ -12,7 +12,7 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, says
 from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.tasks.registry import DEFAULT, algorithm_names
+from fedboard.common.tasks.registry import USUAL, algorithm_names
 from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs
 from fedboard.simulations.comparing.record import Found, record_of
 from fedboard.simulations.comparing.workload import workload_of
@@ -37,7 +37,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     config: SimulationConfig
     """Data, rank, seed: what all runs share."""
-    algorithms: tuple[str, ...] = (DEFAULT,)
+    algorithms: tuple[str, ...] = (USUAL,)
     """The first is the one at the top level of the record."""
     protocols: tuple[str, ...] = PROTOCOL_NAMES
     epsilons: tuple[float, ...] = (1.0, 5.0)

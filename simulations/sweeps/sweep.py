@@ -11,7 +11,7 @@ import msgspec
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import DEFAULT, algorithm_names
+from fedboard.common.tasks.registry import USUAL, algorithm_names
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
@@ -26,7 +26,7 @@ FAILURES = "failures.txt"
 class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The axes of a sweep."""
 
-    algorithms: tuple[str, ...] = (DEFAULT, ALS)
+    algorithms: tuple[str, ...] = (USUAL, ALS)
     """Private ones, and references without privacy."""
     epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
     seeds: tuple[int, ...] = (0,)

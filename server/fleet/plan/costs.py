@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import DEFAULT, algorithm_of, installed
+from fedboard.common.tasks.registry import USUAL, algorithm_of, installed
 from fedboard.common.tasks.shared.round_size import RoundSize
 
 _HEADER = 590
@@ -35,7 +35,7 @@ class Fleet:
     ratings_per_user: float
     users_per_node: int = 1
     """1 for phones; a gateway hosts a cohort."""
-    algorithm: str = DEFAULT
+    algorithm: str = USUAL
     """By name: which numbers are released for an item."""
     title_bytes: float = 40.0
     """Id and title of an item, as JSON."""

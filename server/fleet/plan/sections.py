@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.tasks.registry import DEFAULT
+from fedboard.common.tasks.registry import USUAL
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.run_spec import Section
 
@@ -13,7 +13,7 @@ from fedboard.server.run_spec import Section
 class TaskSection(Section, frozen=True, kw_only=True):
     """What is learnt."""
 
-    algorithm: str = DEFAULT
+    algorithm: str = USUAL
     """A private algorithm by name, as in ``fedboard simulate --algorithm``."""
     feedback: Literal["explicit", "implicit"] = "explicit"
     rating_range: tuple[float, float] = (1.0, 5.0)

@@ -14,8 +14,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks import registry
 from fedboard.common.tasks.registry import (
     ALGORITHMS,
-    DEFAULT,
     ENTRY_POINTS,
+    USUAL,
     algorithm_names,
     algorithm_of,
     installed,
@@ -74,7 +74,7 @@ def board_of(task: str) -> Board:
 
 def test_each_line_is_a_folder_whose_record_has_its_name() -> None:
     assert [algorithm.name for algorithm in installed()][: len(ALGORITHMS)] == list(ALGORITHMS)
-    assert DEFAULT in ALGORITHMS
+    assert USUAL in ALGORITHMS
     for name in ALGORITHMS:
         assert algorithm_of(name).name == name
 
