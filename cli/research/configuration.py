@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fedboard.cli.later import ToldLater
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +18,16 @@ Command = TypeVar("Command", bound=Callable[..., object])
 _BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
 
 
+def _formats() -> str:
+    from fedboard.simulations.datasets import FORMATS
+
+    return f"Format, where it is not recognised: {', '.join(FORMATS)}."
+
+
+format_option = click.option("--format", "data_format", metavar="NAME", cls=ToldLater, told=_formats)
+"""Which reader reads the ratings."""
+
+
 def data_options(command: Command) -> Command:
     """Options that say which ratings."""
     for option in reversed(
@@ -24,9 +35,7 @@ def data_options(command: Command) -> Command:
             click.option(
                 "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
             ),
-            click.option(
-                "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
-            ),
+            format_option,
             click.option(
                 "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
             ),
@@ -155,4 +164,4 @@ def assigned(text: str) -> tuple[str, Any]:
     raise InputError(f"--set {key.strip()}: {value!r} is not a TOML value; texts need quotes")
 
 
-__all__ = ["assigned", "configure", "data_options", "listed", "model_options", "parse_range"]
+__all__ = ["assigned", "configure", "data_options", "format_option", "listed", "model_options", "parse_range"]

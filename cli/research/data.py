@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fedboard.cli.research.configuration import parse_range
+from fedboard.cli.research.configuration import format_option, parse_range
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -18,7 +18,7 @@ def data() -> None:
 
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
 @click.argument("path")
-@click.option("--format", "data_format", metavar="NAME", help="Format, where it is not recognised.")
+@format_option
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
 @click.option("--titles", metavar="FILE", help="Item titles.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
@@ -37,13 +37,26 @@ def info(
     click.echo(json.dumps(facts) if as_json else _text(facts))
 
 
+@data.command()
+def formats() -> None:
+    """List the formats of ratings that can be read."""
+    from fedboard.simulations.datasets.readers import READERS
+
+    rows = [(reader.name, reader.what.replace("`", ""), _scale(reader.rating_range)) for reader in READERS]
+    click.echo(aligned(("format", "what", "ratings"), rows))
+
+
+def _scale(rating_range: tuple[float, float] | None) -> str:
+    return "--rating-range" if rating_range is None else "{:g} to {:g}".format(*rating_range)
+
+
 @data.command(epilog="Example: fedboard data cohort ml-1m.zip gateway-a/cohort --users 0:3000")
 @click.argument("path")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--users", metavar="FIRST:LAST", default=":", help="Which users, counted from 0; LAST is not one."
 )
-@click.option("--format", "data_format", metavar="NAME", help="Format, where it is not recognised.")
+@format_option
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
 def cohort(path: str, folder: Path, users: str, data_format: str | None, rating_range: str | None) -> None:
     """Write the ratings of many users from PATH to FOLDER, for the gateway that hosts them.

@@ -5,7 +5,7 @@ from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.loading import load_ratings
 from fedboard.simulations.datasets.named import find_data
 from fedboard.simulations.datasets.ratings import Ratings, Triples
-from fedboard.simulations.datasets.sources import FORMATS
+from fedboard.simulations.datasets.readers import FORMATS
 from fedboard.simulations.datasets.summary import describe
 from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
 

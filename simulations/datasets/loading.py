@@ -1,7 +1,5 @@
 """One door to all formats."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -10,22 +8,14 @@ import numpy as np
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
-from fedboard.server.catalogue.movielens import OF_1M, OF_20M, OF_100K
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.formats import (
-    delimited,
-    movielens_100k,
-    movielens_csv,
-    movielens_dat,
-    npz,
-    parquet,
-)
+from fedboard.simulations.datasets.formats.reader import Asked
 from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.readers import DataSource, find_source
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
-from fedboard.simulations.datasets.sources import DAT_FORMATS, MOVIELENS_CSV_FORMATS, DataSource, find_source
 from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
 
 SYNTHETIC = "synthetic"
@@ -64,70 +54,39 @@ def load_ratings(
     """
     if str(source) == SYNTHETIC:
         return synthetic_ratings(synthetic if synthetic is not None else SyntheticConfig())
-    found = find_source(Path(source), format, mapped=columns is not None)
     mapping = columns if columns is not None else ColumnMapping()
-    listed = _titles(found, titles, mapping)
-    reader = _reader(found, mapping, listed)
+    listed = None if titles is None else _named_titles(Path(titles), mapping)
+    found = find_source(Path(source), format, mapped=columns is not None, titles=listed)
+    reader = found.reader
+    listed = _titles_beside(found) if listed is None else listed
     if rating_range is None and reader.rating_range is None:
         raise InputError(
             f"{found.file.label}: the rating range of this format is not known; declare it, for example "
             "(1, 5), as public knowledge about the scale, not read off the data."
         )
     scale = check_range(reader.rating_range if rating_range is None else rating_range, found.file.label)
-    if catalogue == "listed" and listed is None and reader.read is not None:
+    if catalogue == "listed" and listed is None and not reader.lists_items:
         raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
-    if reader.read is None:
-        return npz.read_npz(found.file.path, rating_range=scale, titles=listed)
-    if find_spec("pyarrow") is None:
+    if reader.needs_pyarrow and find_spec("pyarrow") is None:
         raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
+    read = reader.read(found.file, Asked(columns=mapping, rating_range=scale, titles=listed))
+    if isinstance(read, Ratings):
+        return read
     listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
-    return assemble(reader.read(found.file), found.name, scale, listing)
+    return assemble(read, found.name, scale, listing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
-    """How to read one format."""
-
-    read: Callable[[StoredFile], RawColumns] | None
-    """None for the npz format, which is numbered already."""
-    rating_range: tuple[float, float] | None
+def _named_titles(path: Path, mapping: ColumnMapping) -> dict[str, str]:
+    """Item id to title, of a file that somebody names."""
+    file = StoredFile(path=path)
+    return read_titles(file, layout_of(file, mapping))
 
 
-def _reader(found: DataSource, mapping: ColumnMapping, titles: dict[str, str] | None) -> _Reader:
-    name = found.formats[0]
-    if found.formats == DAT_FORMATS:
-        name = movielens_dat.which(found.file, found.place, titles)
-    if name in DAT_FORMATS:
-        return _Reader(read=movielens_dat.read, rating_range=movielens_dat.RATING_RANGES[name])
-    if name in MOVIELENS_CSV_FORMATS:
-        return _Reader(read=movielens_csv.read, rating_range=movielens_csv.RATING_RANGE)
-    if name == movielens_100k.FORMAT:
-        return _Reader(read=movielens_100k.read, rating_range=movielens_100k.RATING_RANGE)
-    if name == parquet.FORMAT:
-        return _Reader(read=lambda file: parquet.read(file, mapping=mapping), rating_range=None)
-    if name == npz.FORMAT:
-        return _Reader(read=None, rating_range=npz.RATING_RANGE)
-    delimiter = delimited.DELIMITERS[name]
-    return _Reader(
-        read=lambda file: delimited.read(file, delimiter=delimiter, mapping=mapping), rating_range=None
-    )
-
-
-def _titles(found: DataSource, titles: str | Path | None, mapping: ColumnMapping) -> dict[str, str] | None:
-    """Item id to title: of the named file, else of the file that the format brings."""
-    if titles is not None:
-        named = StoredFile(path=Path(titles))
-        return read_titles(named, layout_of(named, mapping))
-    if found.formats[0] == movielens_100k.FORMAT:
-        brought = OF_100K
-    elif found.formats[0] in DAT_FORMATS:
-        brought = OF_1M
-    elif found.formats[0] in MOVIELENS_CSV_FORMATS:
-        brought = OF_20M
-    else:
-        return None
-    beside = found.place.find(brought.name)
-    return None if beside is None else read_titles(beside, brought.layout)
+def _titles_beside(found: DataSource) -> dict[str, str] | None:
+    """Item id to title, of the file that the format brings."""
+    brought = found.reader.titles
+    beside = None if brought is None else found.place.find(brought.name)
+    return None if brought is None or beside is None else read_titles(beside, brought.layout)
 
 
 def assemble(

@@ -1,28 +1,32 @@
 """Any comma- or tab-separated file with a header line, its columns named by a mapping."""
 
-import csv
+from functools import partial
 
-from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
-from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
+from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.formats.text import TextLayout, header, read_text
 
-FORMAT_CSV, FORMAT_TSV = "csv", "tsv"
-DELIMITERS = {FORMAT_CSV: ",", FORMAT_TSV: "\t"}
+ENDINGS = {".csv": ("csv", ",", "comma"), ".tsv": ("tsv", "\t", "tab")}
+"""Ending to the name of the format, what stands between two cells, and how that is called."""
 
 
-def read(file: StoredFile, *, delimiter: str, mapping: ColumnMapping) -> RawColumns:
+def _recognises(looks: Looks, ending: str) -> bool:
+    return looks.file.suffix == ending
+
+
+def _read(file: StoredFile, asked: Asked, delimiter: str) -> RawColumns:
     """Read a file with a header line; ids may be any text.
 
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
-    names = next(csv.reader([first_line(file)], delimiter=delimiter))
-    require_columns(f"{file.label}, line 1", names, mapping)
+    names = header(file, delimiter)
+    require_columns(f"{file.label}, line 1", names, asked.columns)
     layout = TextLayout(
         delimiter=delimiter,
         columns=tuple(names),
-        mapping=mapping,
+        mapping=asked.columns,
         header=True,
         whole_number_ids=False,
         quoted=True,
@@ -30,4 +34,16 @@ def read(file: StoredFile, *, delimiter: str, mapping: ColumnMapping) -> RawColu
     return read_text(file, layout)
 
 
-__all__ = ["DELIMITERS", "FORMAT_CSV", "FORMAT_TSV", "read"]
+READERS = tuple(
+    Reader(
+        name=name,
+        what=f"any {word}-separated table with a header line",
+        given_as="the file, with `data.columns` and `data.rating_range`",
+        read=partial(_read, delimiter=delimiter),
+        recognises=partial(_recognises, ending=ending),
+        needs_pyarrow=True,
+    )
+    for ending, (name, delimiter, word) in ENDINGS.items()
+)
+
+__all__ = ["ENDINGS", "READERS"]

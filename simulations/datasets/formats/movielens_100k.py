@@ -3,13 +3,13 @@
 import re
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.movielens import OF_100K
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.formats.delimited import ENDINGS
+from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import TextLayout, read_text
 
-FORMAT = "movielens-100k"
-RATINGS_FILE = "u.data"
-RATING_RANGE = (1.0, 5.0)
 _FIRST_LINE = re.compile(r"\d+\t\d+\t\d+\t\d+")
 _LAYOUT = TextLayout(
     delimiter="\t",
@@ -21,14 +21,28 @@ _LAYOUT = TextLayout(
 )
 
 
-def recognises(line: str) -> bool:
-    """Whether a first line looks like this format."""
-    return _FIRST_LINE.fullmatch(line) is not None
+def _recognises(looks: Looks) -> bool:
+    """By its first line; a table with a header has an ending that says so."""
+    return _FIRST_LINE.fullmatch(looks.line) is not None and looks.file.suffix not in ENDINGS
 
 
-def read(file: StoredFile) -> RawColumns:
+def _read(file: StoredFile, asked: Asked) -> RawColumns:
     """Read ``u.data`` or one of its parts such as ``u1.base``."""
     return read_text(file, _LAYOUT)
 
 
-__all__ = ["FORMAT", "RATINGS_FILE", "RATING_RANGE", "read", "recognises"]
+READERS = (
+    Reader(
+        name="movielens-100k",
+        what="MovieLens 100K",
+        given_as="the folder, the `.zip`, or `u.data`",
+        read=_read,
+        recognises=_recognises,
+        rating_range=(1.0, 5.0),
+        file_name="u.data",
+        titles=OF_100K,
+        needs_pyarrow=True,
+    ),
+)
+
+__all__ = ["READERS"]

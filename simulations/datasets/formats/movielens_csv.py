@@ -1,29 +1,24 @@
 """MovieLens 20M, later ones and "latest": ``ratings.csv`` (userId,movieId,rating) and ``movies.csv``."""
 
-import csv
-
-from fedboard.server.catalogue.movielens import COLUMNS_20M
+from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_20M
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
-from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
-
-FORMAT_20M, FORMAT_LATEST = "movielens-20m", "movielens-latest"
-RATINGS_FILE = "ratings.csv"
-RATING_RANGE = (0.5, 5.0)
+from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, header, read_text
 
 
-def recognises(line: str) -> bool:
-    """Whether a first line looks like this format."""
-    return {COLUMNS_20M.user, COLUMNS_20M.item, COLUMNS_20M.rating} <= set(next(csv.reader([line])))
+def _recognises(looks: Looks) -> bool:
+    """By the names of the columns."""
+    return {COLUMNS_20M.user, COLUMNS_20M.item, COLUMNS_20M.rating} <= set(cells_of(looks.line, ","))
 
 
-def read(file: StoredFile) -> RawColumns:
+def _read(file: StoredFile, asked: Asked) -> RawColumns:
     """Read ``ratings.csv``.
 
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
-    names = next(csv.reader([first_line(file)]))
+    names = header(file, ",")
     require_columns(f"{file.label}, line 1", names, COLUMNS_20M)
     layout = TextLayout(
         delimiter=",",
@@ -36,11 +31,22 @@ def read(file: StoredFile) -> RawColumns:
     return read_text(file, layout)
 
 
-__all__ = [
-    "FORMAT_20M",
-    "FORMAT_LATEST",
-    "RATINGS_FILE",
-    "RATING_RANGE",
-    "read",
-    "recognises",
-]
+READERS = tuple(
+    Reader(
+        name=name,
+        what=what,
+        given_as="the folder, the `.zip`, or `ratings.csv`",
+        read=_read,
+        recognises=_recognises,
+        rating_range=(0.5, 5.0),
+        file_name="ratings.csv",
+        titles=OF_20M,
+        needs_pyarrow=True,
+    )
+    for name, what in (
+        ("movielens-20m", "MovieLens 20M and later"),
+        ("movielens-latest", "MovieLens latest"),
+    )
+)
+
+__all__ = ["READERS"]

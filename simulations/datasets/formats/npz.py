@@ -12,32 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.numbering import Numbered, first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_values
 
-FORMAT = "npz"
-RATING_RANGE = (1.0, 5.0)
-TRAIN, TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
+_TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
 
 
-def read_npz(path: Path, *, rating_range: tuple[float, float], titles: dict[str, str] | None) -> Ratings:
+def _recognises(looks: Looks) -> bool:
+    """By its ending."""
+    return looks.file.suffix == ".npz"
+
+
+def _read(file: StoredFile, asked: Asked) -> Ratings:
     """Read ratings that are already numbered.
-
-    Args:
-        path: file with the arrays ``user``, ``item``, ``rating`` and ``item_id``, and perhaps the test part.
-        rating_range: lowest and highest possible rating. Public.
-        titles: item id to title. Public.
 
     Raises:
         InputError: a broken file, a missing or misshapen array, a number out of range, a repeated pair.
     """
+    path, rating_range, titles = file.path, asked.rating_range, asked.titles
     arrays = _load(path)
     item_ids = np.array([str(item) for item in arrays["item_id"].tolist()], dtype=np.str_)
     last_user = max(int(arrays[name].max()) for name in ("user", "test_user") if name in arrays)
     shape = (last_user + 1, item_ids.size)
-    train = _triples(path, arrays, TRAIN, shape, rating_range)
-    test = _triples(path, arrays, TEST, shape, rating_range) if TEST[0] in arrays else None
+    train = _triples(path, arrays, _TRAIN, shape, rating_range)
+    test = _triples(path, arrays, _TEST, shape, rating_range) if _TEST[0] in arrays else None
     if test is not None:
         _require_disjoint(path, train, test, item_ids.size)
     item_codes = Numbered(codes=np.arange(item_ids.size, dtype=np.int32), ids=item_ids)
@@ -61,12 +62,12 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of the file, checked for name, shape and kind."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in (*TRAIN, *TEST, "item_id") if name in stored.files}
+            arrays = {name: stored[name] for name in (*_TRAIN, *_TEST, "item_id") if name in stored.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise InputError(
             f"{path} is not a readable npz file; write it again with numpy.savez_compressed."
         ) from error
-    wanted = (*TRAIN, "item_id", *(TEST if any(name in arrays for name in TEST) else ()))
+    wanted = (*_TRAIN, "item_id", *(_TEST if any(name in arrays for name in _TEST) else ()))
     for name in wanted:
         if name not in arrays:
             raise InputError(f"{path}: there is no array {name!r}; it needs {', '.join(wanted)}.")
@@ -130,4 +131,17 @@ def _require_disjoint(path: Path, train: Triples, test: Triples, n_items: int) -
         )
 
 
-__all__ = ["FORMAT", "RATING_RANGE", "read_npz"]
+READERS = (
+    Reader(
+        name="npz",
+        what="a NumPy archive",
+        given_as="the `.npz` with `user`, `item` (whole numbers from 0), `rating`, `item_id` (and `test_user`, "
+        "`test_item`, `test_rating`)",
+        read=_read,
+        recognises=_recognises,
+        rating_range=(1.0, 5.0),
+        lists_items=True,
+    ),
+)
+
+__all__ = ["READERS"]

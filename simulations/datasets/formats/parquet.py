@@ -8,18 +8,25 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_columns
+from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 
-FORMAT = "parquet"
-MAGIC = b"PAR1"
+_MAGIC = b"PAR1"
 
 
-def read(file: StoredFile, *, mapping: ColumnMapping) -> RawColumns:
+def _recognises(looks: Looks) -> bool:
+    """By its ending or its first bytes."""
+    return looks.file.suffix == ".parquet" or looks.head.startswith(_MAGIC)
+
+
+def _read(file: StoredFile, asked: Asked) -> RawColumns:
     """Read the three columns of a Parquet file; ids are integers or text, ratings any numbers.
 
     Raises:
         InputError: no Parquet file, a missing column, a column of the wrong type, an empty cell, no rows.
     """
     import pyarrow as pa
+
+    mapping = asked.columns
 
     def locate(row: int) -> str:
         return f"{file.label}, row {row + 1}"
@@ -79,4 +86,15 @@ def _ids(file: StoredFile, table: Any, name: str) -> Any:
     return number_arrow_column(table.column(name))
 
 
-__all__ = ["FORMAT", "MAGIC", "read"]
+READERS = (
+    Reader(
+        name="parquet",
+        what="any Parquet table",
+        given_as="the file, with `data.columns` and `data.rating_range`",
+        read=_read,
+        recognises=_recognises,
+        needs_pyarrow=True,
+    ),
+)
+
+__all__ = ["READERS"]

@@ -59,6 +59,26 @@ def first_line(file: StoredFile) -> str:
     return line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
 
 
+def header(file: StoredFile, delimiter: str) -> list[str]:
+    """The cells of the first line: the names of the columns.
+
+    Raises:
+        InputError: the file is empty, or no text that is cut by that delimiter.
+    """
+    cells = cells_of(first_line(file), delimiter)
+    if not cells:
+        raise InputError(f"{file.label}, line 1 is no line of a table; give a file with a header line.")
+    return cells
+
+
+def cells_of(line: str, delimiter: str) -> list[str]:
+    """The cells of one line, which may be quoted; none of a line that is no table's."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
 def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
     """Read the three columns of a text file, in file order.
 
@@ -192,4 +212,4 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-__all__ = ["TextLayout", "first_line", "read_text"]
+__all__ = ["TextLayout", "cells_of", "first_line", "header", "read_text"]

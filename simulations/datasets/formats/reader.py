@@ -1,0 +1,72 @@
+"""What a format of rating files says of itself: its reader. One file beside this one states each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.movielens import TitlesFile
+from fedboard.server.catalogue.stored_file import Place, StoredFile
+from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.ratings import Ratings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """What a format is told by: never by more of the ratings than a first line."""
+
+    file: StoredFile
+    place: Place
+    """The folder or archive that holds it."""
+    head: bytes
+    """The file's first bytes."""
+    line: str
+    """Its first line; empty where it is no text, and where columns were named: then it is a plain table."""
+    titles: dict[str, str] | None
+    """Item id to title, where somebody named a file of titles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Asked:
+    """What a reader is told besides the file. Public."""
+
+    columns: ColumnMapping
+    rating_range: tuple[float, float]
+    """Lowest and highest rating of the scale, inclusive."""
+    titles: dict[str, str] | None
+    """Item id to title; None where there is no list."""
+
+
+def _always(looks: Looks) -> bool:
+    """No other format looks like it."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One format: how it is called, told, and read."""
+
+    name: str
+    what: str
+    """For people, such as ``MovieLens 1M``."""
+    given_as: str
+    """What to name as the source."""
+    read: Callable[[StoredFile, Asked], RawColumns | Ratings]
+    """The columns in file order, which are then checked against range and titles, numbered and sorted; or, of a
+    format that is numbered already, finished ratings. Raises ``InputError``."""
+    recognises: Callable[[Looks], bool]
+    """Whether a file is of this format; of several that say so, the first on the list reads it."""
+    told_apart: Callable[[Looks], bool] = _always
+    """Whether it is this one of formats that look alike, by what is public. Raises ``InputError`` where nothing
+    tells."""
+    rating_range: tuple[float, float] | None = None
+    """Lowest and highest rating of the scale; None: whoever loads it must declare them."""
+    file_name: str | None = None
+    """How the file is called in a folder or archive of this format; None: it is named itself."""
+    titles: TitlesFile | None = None
+    """The file beside it that lists the items."""
+    lists_items: bool = False
+    """Whether it lists all items itself."""
+    needs_pyarrow: bool = False
+
+
+__all__ = ["Asked", "Looks", "Reader"]

@@ -1,0 +1,117 @@
+"""The formats of rating files, one line each, and which of them a path holds: told by looks, or named outright."""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from fedboard.common.errors import InputError
+from fedboard.server.catalogue.stored_file import Place, StoredFile, archive, folder
+from fedboard.simulations.datasets.formats.reader import Looks, Reader
+from fedboard.simulations.datasets.formats.text import first_line
+
+_FILES = (
+    "movielens_100k",
+    "movielens_dat",
+    "movielens_csv",
+    "delimited",
+    "parquet",
+    "npz",
+)
+"""Files in ``formats/``, each with its ``READERS``; the first that recognises a file reads it."""
+
+READERS: Final[tuple[Reader, ...]] = tuple(
+    reader
+    for file in _FILES
+    for reader in import_module(f"fedboard.simulations.datasets.formats.{file}").READERS
+)
+FORMATS: Final = tuple(reader.name for reader in READERS)
+_FILE_NAMES = tuple(dict.fromkeys(reader.file_name for reader in READERS if reader.file_name is not None))
+_HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """A file of ratings, who reads it, and its neighbours."""
+
+    file: StoredFile
+    reader: Reader
+    place: Place
+
+    @property
+    def name(self) -> str:
+        """Short name for reports: of the folder or archive where the file has the format's usual name."""
+        usual = self.file.member is not None or self.file.base_name in _FILE_NAMES
+        path = self.place.path.resolve()
+        if not usual:
+            return self.file.path.stem
+        return path.stem if path.suffix.lower() == ".zip" else path.name
+
+
+def find_source(
+    path: Path, format_name: str | None, *, mapped: bool, titles: dict[str, str] | None = None
+) -> DataSource:
+    """Find the ratings file at a path and who reads it.
+
+    Args:
+        path: file, folder or zip archive.
+        format_name: one of ``FORMATS``, or None to tell it from names and first lines.
+        mapped: whether somebody named the columns, so that a text file is a plain table.
+        titles: item id to title, where somebody named a file of titles. Public.
+
+    Raises:
+        InputError: nothing there, nothing recognised, or an unknown format name.
+    """
+    if format_name is not None and format_name not in FORMATS:
+        raise InputError(f"unknown format {format_name!r}; use one of {', '.join(FORMATS)}.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist; give a file, a folder or a zip archive of ratings.")
+    named = tuple(reader for reader in READERS if reader.name == format_name)
+    if path.is_dir():
+        return _within(folder(path), named, titles)
+    if path.suffix.lower() == ".zip" or (path.suffix.lower() != ".npz" and zipfile.is_zipfile(path)):
+        return _within(archive(path), named, titles)
+    file, place = StoredFile(path=path), folder(path.resolve().parent)
+    if named:
+        return DataSource(file=file, reader=named[0], place=place)
+    looks = _looks(file, place, mapped=mapped, titles=titles)
+    alike = [reader for reader in READERS if reader.recognises(looks)]
+    if not alike:
+        first_line(file)
+        raise InputError(f"{file.label}: the format is not recognised; name it, one of {', '.join(FORMATS)}.")
+    return DataSource(file=file, reader=_told_apart(alike, looks), place=place)
+
+
+def _within(place: Place, named: Sequence[Reader], titles: dict[str, str] | None) -> DataSource:
+    """The ratings file in a folder or archive, by its usual name."""
+    for file_name in _FILE_NAMES:
+        file = place.find(file_name)
+        alike = [reader for reader in named or READERS if reader.file_name == file_name]
+        if file is None or not alike:
+            continue
+        if named:
+            return DataSource(file=file, reader=alike[0], place=place)
+        looks = Looks(file=file, place=place, head=b"", line="", titles=titles)
+        return DataSource(file=file, reader=_told_apart(alike, looks), place=place)
+    raise InputError(
+        f"{place.path} holds none of {', '.join(_FILE_NAMES)}"
+        f"{f' in format {named[0].name}' if named else ''}; give the path of the ratings file itself."
+    )
+
+
+def _told_apart(alike: Sequence[Reader], looks: Looks) -> Reader:
+    """The first whose it is; the last needs no proof, since one of them it is."""
+    return next((reader for reader in alike[:-1] if reader.told_apart(looks)), alike[-1])
+
+
+def _looks(file: StoredFile, place: Place, *, mapped: bool, titles: dict[str, str] | None) -> Looks:
+    with file.open() as stream:
+        head = stream.read(_HEAD_BYTES)
+    plain = mapped or b"\0" in head
+    line = "" if plain or not head.strip() else first_line(file)
+    return Looks(file=file, place=place, head=head, line=line, titles=titles)
+
+
+__all__ = ["FORMATS", "READERS", "DataSource", "find_source"]
