@@ -117,15 +117,10 @@ def columns(folder: str) -> list[list[str]]:
     return [ordered[number] for number in sorted(ordered)]
 
 
-def crossings() -> dict[tuple[str, str], int]:
-    """(from, to) -> files of one top-level folder that import the other."""
-    found: dict[tuple[str, str], int] = defaultdict(int)
-    folders = {folder for floor in FLOORS for folder in floor}
-    for folder in folders:
-        for names in imports(folder).values():
-            for target in {name.split(".")[1] for name in names} & (folders - {folder}):
-                found[folder, target] += 1
-    return dict(found)
+def imported(folder: str) -> set[str]:
+    """The other top-level folders that files of this one import."""
+    modules = {name.split(".")[1] for names in imports(folder).values() for name in names}
+    return {other for floor in FLOORS for other in floor if other != folder} & modules
 
 
 def rectangle(kind: str, x: float, y: float, width: float, height: float) -> str:
@@ -162,8 +157,8 @@ def floor_box(folder: str, x: float, y: float, marks: Marks) -> tuple[list[str],
             drawn += room_box(room, at, y + 26 + row * LINE, width, marks.get(room, ()))
         at, deepest = at + width + GAP, max(deepest, len(column))
     width, height = at - GAP + PAD - x, 26 + deepest * LINE + PAD - 3
-    files = f'<tspan class="small">{len(sources(folder))} files</tspan>'
-    title = words(x + PAD, y + 17, f"{folder}/ {files}", "title")
+    told = f'<tspan class="small">imports {", ".join(_below(folder))}</tspan>' if _below(folder) else ""
+    title = words(x + PAD, y + 17, f"{folder}/ {told}", "title")
     return [rectangle("floor", x, y, width, height), title, *drawn], width, height
 
 
@@ -172,18 +167,15 @@ def picture() -> str:
     marks: dict[str, list[Step]] = defaultdict(list)
     for step in steps():
         marks[room_of(ROOT / step.path)].append(step)
-    drawn, across = [words(10, 20, LEGEND), words(10, 36, _ways())], crossings()
+    drawn = [words(10, 20, LEGEND), words(10, 36, _ways())]
     y, widest = 50.0, LEAST_WIDTH
     for floor in FLOORS:
         x, tallest = 10.0, 0.0
         for folder in floor:
             box, width, height = floor_box(folder, x, y, marks)
             drawn += box
-            below = [(other, across.get((folder, other), 0)) for other in _below(folder)]
-            if told := ", ".join(f"{other} {count}" for other, count in below if count):
-                drawn.append(words(x + 4, y + height + 13, f"files that import {told}", "small"))
             x, tallest, widest = x + width + 24, max(tallest, height), max(widest, round(x + width + 10))
-        y += tallest + 30
+        y += tallest + 16
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {widest} {y:.0f}" role="img" '
         'aria-label="The folders of fedboard, and who imports whom">'
@@ -201,8 +193,12 @@ def _ways() -> str:
 
 
 def _below(folder: str) -> list[str]:
+    """What a folder imports, in the order of the floors; a floor that is not below is a fault."""
     number = next(number for number, floor in enumerate(FLOORS) if folder in floor)
-    return [other for floor in FLOORS[number + 1 :] for other in floor]
+    allowed = [other for floor in FLOORS[number + 1 :] for other in floor]
+    if wrong := imported(folder) - set(allowed):
+        raise SystemExit(f"{folder} imports {', '.join(sorted(wrong))}, which does not stand below it")
+    return [other for other in allowed if other in imported(folder)]
 
 
 def main() -> int:
