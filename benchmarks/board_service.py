@@ -41,7 +41,8 @@ from process_tree import cpu_seconds  # noqa: E402
 
 from fedboard.common.board import Board, Catalogue  # noqa: E402
 from fedboard.common.board_service.board_service_pb2 import GetRequest  # noqa: E402
-from fedboard.common.board_service.manifest import Encoding, Manifest, PinnedKey  # noqa: E402
+from fedboard.common.board_service.board_signature import PinnedKey  # noqa: E402
+from fedboard.common.board_service.manifest import Encoding, Manifest  # noqa: E402
 from fedboard.common.board_service.methods import GET, LATEST, MAX_MESSAGE_BYTES, method  # noqa: E402
 from fedboard.common.board_service.packing import pack, unpack  # noqa: E402
 from fedboard.common.certificate import certify  # noqa: E402
@@ -74,7 +75,8 @@ if len(sys.argv) > 3:
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.grpc_source import GrpcSource
-    from fedboard.common.board_service.manifest import Encoding, PinnedKey
+    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.board_service.manifest import Encoding
     address, authority, key, encoding = sys.argv[3:]
     source = GrpcSource(address, authority=Path(authority))
     cache, pinned = BoardCache(Path(board)), PinnedKey.read(Path(key))

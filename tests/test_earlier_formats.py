@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedboard.client.boards.check import check_source
+from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.device.config import load_device
@@ -26,7 +26,7 @@ from fedboard.client.guarantee.ledger_checks import find_subject, verify_ledger
 from fedboard.client.guarantee.verification import verify_evidence
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
-from fedboard.common.board_service.manifest import PinnedKey
+from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.certificate import Certificate
 from fedboard.common.cohort import Cohort

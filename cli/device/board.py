@@ -182,7 +182,8 @@ def fetch(
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.sources import open_source
-    from fedboard.common.board_service.manifest import Encoding, PinnedKey
+    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.board_service.manifest import Encoding
 
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
@@ -227,9 +228,9 @@ def verify(
     What could not be checked, because the source was away or a file is larger than --max-bytes, is neither passed
     nor failed. The exit code is 0 only if everything passed and no board has seeded noise; 5 if only that is wrong.
     """
-    from fedboard.client.boards.check import check_source, protection_of_source
+    from fedboard.client.boards.mirror_check import check_source, protection_of_source
     from fedboard.client.boards.sources import open_source
-    from fedboard.common.board_service.manifest import PinnedKey
+    from fedboard.common.board_service.board_signature import PinnedKey
     from fedboard.common.protection import Protection
 
     pinned = PinnedKey.read(key)

@@ -9,8 +9,8 @@ import click
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.boards.check import Found
     from fedboard.client.boards.feed import Fetched
+    from fedboard.client.boards.mirror_check import Found
     from fedboard.common.board_service.manifest import Deviation
     from fedboard.common.protection import Protection
 

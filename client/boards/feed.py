@@ -13,7 +13,8 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.common.board import Board
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey, SignedManifest
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError

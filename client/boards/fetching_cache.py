@@ -14,7 +14,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import PASSING, BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import open_source
-from fedboard.common.board_service.manifest import PinnedKey
+from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.board_service.refusals import FeedRefusedError
 from fedboard.common.errors import InputError
 

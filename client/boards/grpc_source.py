@@ -9,7 +9,8 @@ import grpc
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
-from fedboard.common.board_service.manifest import BoardFile, Manifest, SignedManifest
+from fedboard.common.board_service.board_signature import SignedManifest
+from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, MAX_MESSAGE_BYTES, WATCH, method
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
+from fedboard.common.board_service.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
-from fedboard.common.board_service.manifest import MAX_MANIFEST_BYTES, BoardFile, Manifest, SignedManifest
+from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError

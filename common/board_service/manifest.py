@@ -1,30 +1,22 @@
-"""The signed manifest of a published board: what it is, what came before it, and which files carry it.
+"""The manifest of a published board: what it is, what came before it, and which files carry it.
 
-A manifest is JSON, signed as bytes with Ed25519 (RFC 8032). Readers know the public key beforehand, so a board can
-come from any mirror: whoever stands between can withhold it, and cannot change it.
+A manifest is JSON, signed as bytes (``board_signature``).
 """
 
 import hashlib
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
-from fedboard.common.keys.ed25519_keys import key_id, read_public
 from fedboard.common.protection import Protection
 
-_FORMAT = "fedboard-manifest-2"
-_BEFORE = "fedboard-manifest-1"
+FORMAT = "fedboard-manifest-2"
+FORMAT_BEFORE = "fedboard-manifest-1"
 """The format before: nothing in it says whether the noise on the board is a simulation's."""
-_DOMAIN, _DOMAIN_BEFORE = (name.encode() + b"\0" for name in (_FORMAT, _BEFORE))
 _MOST_VERSIONS = 1 << 31
 _HEX = frozenset("0123456789abcdef")
-MAX_MANIFEST_BYTES = 1 << 18
-"""Most bytes of a manifest that a reader takes."""
 
 
 class Encoding(StrEnum):
@@ -40,11 +32,11 @@ class Encoding(StrEnum):
     """Factors as 8-bit integers with a scale for each item, compressed."""
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is read strictly: no missing, unknown or wrongly typed field."""
 
 
-class Deviation(_Record, frozen=True, kw_only=True):
+class Deviation(Record, frozen=True, kw_only=True):
     """How far an approximate board is from the exact one. Public: computed from published boards alone."""
 
     factors_absolute: float
@@ -59,7 +51,7 @@ class Deviation(_Record, frozen=True, kw_only=True):
     """Mean share of the exact twenty best items of a made-up user that the approximate board gives too."""
 
 
-class BoardFile(_Record, frozen=True, kw_only=True):
+class BoardFile(Record, frozen=True, kw_only=True):
     """One file that carries the board."""
 
     encoding: Encoding
@@ -78,10 +70,10 @@ class BoardFile(_Record, frozen=True, kw_only=True):
     """None for the exact board."""
 
 
-class Manifest(_Record, frozen=True, kw_only=True):
+class Manifest(Record, frozen=True, kw_only=True):
     """What is signed about one board."""
 
-    format: str = _FORMAT
+    format: str = FORMAT
     run: str
     version: int
     board_digest: str
@@ -122,7 +114,7 @@ class Manifest(_Record, frozen=True, kw_only=True):
             digests += [file.sha256, file.board_sha256, file.board_digest]
             sizes += [file.size, file.board_size]
         return (
-            self.format == _FORMAT
+            self.format == FORMAT
             and self.protection is not Protection.UNSTATED
             and 0 <= self.version < _MOST_VERSIONS
             and min(sizes) > 0
@@ -139,98 +131,12 @@ class Manifest(_Record, frozen=True, kw_only=True):
         return min(fitting, key=lambda file: file.size, default=None)
 
 
-class SignedManifest(_Record, frozen=True, kw_only=True):
-    """A manifest's bytes with their signature, as they travel; not verified yet."""
-
-    content: str
-    signature: str
-    """64 bytes, hexadecimal."""
-
-    def to_bytes(self) -> bytes:
-        """As JSON, for a file of a mirror."""
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "SignedManifest":
-        """Read what anybody may have written.
-
-        Raises:
-            FeedRefusedError: ``malformed`` or ``too-large``.
-        """
-        if len(content) > 2 * MAX_MANIFEST_BYTES:
-            raise FeedRefusedError(FeedCode.TOO_LARGE)
-        try:
-            return msgspec.json.decode(content, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FeedRefusedError(FeedCode.MALFORMED) from error
-
-
-class PinnedKey:
-    """The public key that a reader trusts, known to her beforehand."""
-
-    def __init__(self, key: Ed25519PublicKey) -> None:
-        self._key = key
-        self.id = key_id(key)
-
-    @classmethod
-    def read(cls, path: Path) -> "PinnedKey":
-        """Read a PEM file (``board-signing.pub``).
-
-        Raises:
-            InputError: no Ed25519 public key there.
-        """
-        return cls(read_public(path, signed="boards"))
-
-    def open(self, signed: SignedManifest) -> Manifest:
-        """Verify the signature, then read the manifest.
-
-        Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, or ``old-format`` for a manifest of
-                the format before, which does not say what the noise is.
-        """
-        content = _bounded(signed)
-        if self._signed(signed, _DOMAIN + content):
-            return Manifest.from_bytes(content)
-        before = self._signed(signed, _DOMAIN_BEFORE + content)
-        raise FeedRefusedError(FeedCode.OLD_FORMAT if before else FeedCode.BAD_SIGNATURE)
-
-    def recall(self, signed: SignedManifest) -> Manifest:
-        """Read a manifest that was verified here before, also one of the format before: its board's place in the
-        chain still counts, so that an update forgets no rollback. For nothing that is offered.
-
-        Raises:
-            FeedRefusedError: as for ``open``, but for ``old-format``.
-        """
-        content = _bounded(signed)
-        if not self._signed(signed, _DOMAIN_BEFORE + content):
-            return self.open(signed)
-        try:
-            stated = {"format": _FORMAT, "protection": Protection.UNSTATED}
-            return msgspec.convert(msgspec.json.decode(content, type=dict[str, Any]) | stated, type=Manifest)
-        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-            raise FeedRefusedError(FeedCode.MALFORMED) from error
-
-    def _signed(self, signed: SignedManifest, message: bytes) -> bool:
-        try:
-            self._key.verify(bytes.fromhex(signed.signature), message)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
-
 def _why_unread(content: bytes) -> FeedCode:
     try:
-        before = msgspec.json.decode(content, type=dict[str, Any]).get("format") == _BEFORE
+        before = msgspec.json.decode(content, type=dict[str, Any]).get("format") == FORMAT_BEFORE
     except (msgspec.DecodeError, RecursionError):
         return FeedCode.MALFORMED
     return FeedCode.OLD_FORMAT if before else FeedCode.MALFORMED
-
-
-def _bounded(signed: SignedManifest) -> bytes:
-    content = signed.content.encode("utf-8", "replace")
-    if len(content) > MAX_MANIFEST_BYTES:
-        raise FeedRefusedError(FeedCode.TOO_LARGE)
-    return content
 
 
 def is_sha256(text: str) -> bool:
@@ -238,20 +144,4 @@ def is_sha256(text: str) -> bool:
     return len(text) == hashlib.sha256().digest_size * 2 and set(text) <= _HEX
 
 
-def message_to_sign(content: bytes) -> bytes:
-    """A manifest's bytes behind the name of the format, so that no other signature passes for one."""
-    return _DOMAIN + content
-
-
-__all__ = [
-    "MAX_MANIFEST_BYTES",
-    "BoardFile",
-    "Deviation",
-    "Encoding",
-    "Manifest",
-    "PinnedKey",
-    "SignedManifest",
-    "is_sha256",
-    "key_id",
-    "message_to_sign",
-]
+__all__ = ["FORMAT", "FORMAT_BEFORE", "BoardFile", "Deviation", "Encoding", "Manifest", "Record", "is_sha256"]

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedboard.common.board import Board
+from fedboard.common.board_service.board_signature import SignedManifest
 from fedboard.common.board_service.layout import FILES, LATEST, MANIFESTS, file_name, manifest_name
-from fedboard.common.board_service.manifest import BoardFile, Manifest, SignedManifest
+from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.common.board_service.manifest import Manifest, PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.keys.ed25519_keys import read_private, write_pair
 from fedboard.server.board_service.checked_board import CheckedBoard

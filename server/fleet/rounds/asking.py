@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.fleet.rounds.exchange import Exchange, Reply
 from fedboard.server.fleet.rounds.pace import Pace
-from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.quorum import Node, Roster
 
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 """A node that failed in this way may do better when it is asked again."""

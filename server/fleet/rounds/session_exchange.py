@@ -19,7 +19,7 @@ from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.pace import Pace
-from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress
 from fedboard.server.runtime import Traffic

@@ -26,7 +26,7 @@ from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import ProtocolOf
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
-from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress, told_of, told_refusals
 from fedboard.server.runtime import Gathered, NoisedSums

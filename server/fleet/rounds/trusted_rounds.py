@@ -27,7 +27,7 @@ from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.collected import Intake
 from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
-from fedboard.server.fleet.rounds.roster import Node, Roster
+from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums
 

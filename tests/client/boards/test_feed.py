@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.check import check_source, protection_of_source
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.grpc_source import GrpcSource
+from fedboard.client.boards.mirror_check import check_source, protection_of_source
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
 from fedboard.common.board import Board

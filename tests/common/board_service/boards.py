@@ -9,14 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.board_service.board_signature import SignedManifest, message_to_sign
 from fedboard.common.board_service.layout import LATEST, manifest_name
-from fedboard.common.board_service.manifest import (
-    BoardFile,
-    Encoding,
-    Manifest,
-    SignedManifest,
-    message_to_sign,
-)
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease

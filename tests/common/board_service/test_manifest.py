@@ -9,17 +9,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding as KeyEncoding
 from cryptography.hazmat.primitives.serialization import PublicFormat
 
-from fedboard.common.board_service.manifest import (
-    BoardFile,
-    Encoding,
-    Manifest,
-    PinnedKey,
-    SignedManifest,
-    key_id,
-    message_to_sign,
-)
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.keys.ed25519_keys import key_id
 from fedboard.common.protection import Protection
 
 DIGEST = "ab" * 32

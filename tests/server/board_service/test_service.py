@@ -10,7 +10,8 @@ import pytest
 
 from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
-from fedboard.common.board_service.manifest import Encoding, SignedManifest
+from fedboard.common.board_service.board_signature import SignedManifest
+from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from fedboard.common.board_service.manifest import PinnedKey
+from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection

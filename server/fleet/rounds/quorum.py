@@ -1,4 +1,4 @@
-"""Which nodes are there, of those that may be: listed by Flower, and heard from just now."""
+"""Whether enough nodes are there to ask: those that Flower lists, a job admits, and that were just heard from."""
 
 import math
 import time

@@ -13,7 +13,8 @@ from fedboard.client.boards.feed import PASSING
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest, PinnedKey
+from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
