@@ -442,6 +442,21 @@ def test_nothing_that_serves_people_reads_a_card() -> None:
     assert reading == {f"{PROTOCOLS}/registry.py", "simulations/sessions/choice.py"}
 
 
+def test_there_is_one_loop_over_a_session() -> None:
+    """Steps are closed there alone, so that nobody decides anew who is out; the others hand on what it says."""
+    handed_on = {"simulations/audit/held.py", "simulations/sessions/stopwatch.py"}
+
+    closing = {path for path in imports_of(ROOT) if "proceed" in called_in(parsed(ROOT / path))}
+
+    assert closing == {"server/session_loop.py", *handed_on}
+
+
+def called_in(tree: ast.Module) -> set[str]:
+    """Names of the methods that are called."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {call.attr for call in calls if isinstance(call, ast.Attribute)}
+
+
 def names_in(tree: ast.Module) -> set[str]:
     """Names that are defined, imported, read or written."""
     found: set[str] = set()

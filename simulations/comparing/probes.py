@@ -4,33 +4,20 @@ CPU time, so that other work on the machine counts little. Everything that a pro
 cryptography and the reading of the sums included; carrying the messages is not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
-from time import process_time
 
-from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocol import AggregationProtocol, ClientSession, ExactSums, Given, ServerSession
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.server.session_loop import SessionLoop
 from fedboard.simulations.comparing.workload import Workload, spread
-from fedboard.simulations.sessions.driving import drive
+from fedboard.simulations.sessions.costs import StepCost
+from fedboard.simulations.sessions.driving import InProcess
+from fedboard.simulations.sessions.stopwatch import TimedSession
 
 _ABOUT = (b"comparison of protocols, session %d" % number for number in count())
-
-
-@dataclass(slots=True, kw_only=True)
-class StepTimes:
-    """What one step cost."""
-
-    asks_contributions: bool
-    up: list[int] = field(default_factory=list)
-    """Bytes of each reply."""
-    down: list[int] = field(default_factory=list)
-    """Bytes of each message."""
-    seconds: list[float] = field(default_factory=list)
-    """CPU seconds of each client that replied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,88 +39,14 @@ class ClientCosts:
         )
 
 
-def client_costs(steps: Sequence[StepTimes]) -> ClientCosts:
+def client_costs(steps: Sequence[StepCost]) -> ClientCosts:
     """Of one client that stays in all of these steps."""
     found = ClientCosts()
     for step in steps:
-        found += ClientCosts(seconds=_mean(step.seconds), up=_mean(step.up), down=_mean(step.down), steps=1)
+        there = max(1, step.replied)
+        seconds, up, down = step.client_seconds / there, step.bytes_up / there, step.bytes_down / there
+        found += ClientCosts(seconds=seconds, up=up, down=down, steps=1)
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-class Stopwatch:
-    """A server's side that is timed, and the place where its clients' costs are noted."""
-
-    def __init__(self, server: ServerSession, seconds: float) -> None:
-        """``seconds`` is what opening it took."""
-        self._server, self.server_seconds = server, seconds
-        self.steps = [StepTimes(asks_contributions=server.asks_contributions)]
-
-    @property
-    def asks_contributions(self) -> bool:
-        """As the server says."""
-        return self._server.asks_contributions
-
-    def outgoing(self) -> Mapping[str, bytes]:
-        """The server's messages."""
-        with self._timed():
-            return self._server.outgoing()
-
-    def take(self, client: str, reply: bytes) -> None:
-        """One reply; the client's costs are in its own list by then."""
-        self.steps[-1].up.append(len(reply))
-        with self._timed():
-            self._server.take(client, reply)
-
-    def proceed(self) -> bool:
-        """The next step, if there is one."""
-        with self._timed():
-            more = self._server.proceed()
-        if more:
-            self.steps.append(StepTimes(asks_contributions=self.asks_contributions))
-        return more
-
-    def sums(self) -> ExactSums:
-        """The sums; reading them is timed by ``read``."""
-        with self._timed():
-            return self._server.sums()
-
-    def read(self, sums: ExactSums, requests: Sequence[Request]) -> None:
-        """Read all rows, as a release would."""
-        with self._timed():
-            whole_sums(sums, requests)
-
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        began = process_time()
-        try:
-            yield
-        finally:
-            self.server_seconds += process_time() - began
-
-
-@dataclass(frozen=True, slots=True)
-class TimedClient:
-    """A client's side that is timed."""
-
-    client: ClientSession
-    watch: Stopwatch
-
-    def answer(self, message: bytes, given: Given | None) -> bytes:
-        """The client's reply."""
-        step = self.watch.steps[-1]
-        step.down.append(len(message))
-        began = process_time()
-        reply = self.client.answer(message, given)
-        step.seconds.append(process_time() - began)
-        return reply
-
-    def to_bytes(self) -> bytes:
-        """The client's state."""
-        return self.client.to_bytes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +56,7 @@ class Measured:
     clients: int
     dropped: int
     server_seconds: float
-    steps: tuple[StepTimes, ...]
+    steps: tuple[StepCost, ...]
 
     @property
     def contribution_step(self) -> int:
@@ -155,17 +68,17 @@ def whole_session(
     protocol: AggregationProtocol, workload: Workload, *, clients: int, dropped: int
 ) -> Measured:
     """Run a session to its end; the last ``dropped`` clients vanish when their contributions are asked for."""
-    names = [f"client-{number}" for number in range(clients)]
-    gone = set(names[clients - dropped :])
-    given = spread(workload.given(), names)
-    watch, sides = _begun(protocol, workload, names)
-    sums = drive(watch, sides, given, lambda step, client: watch.asks_contributions and client in gone)
-    watch.read(sums, workload.requests)
+    gone = set(names_of(clients)[clients - dropped :])
+    session, way = _begun(protocol, workload, clients)
+    way.lost = lambda step, client: session.asks_contributions and client in gone
+    sums = SessionLoop(session=session).run(way.carry)
+    with session.watch.running():
+        whole_sums(sums, workload.requests)  # as a release would read them
     return Measured(
         clients=clients,
         dropped=dropped,
-        server_seconds=watch.server_seconds,
-        steps=tuple(watch.steps),
+        server_seconds=session.watch.seconds,
+        steps=tuple(way.steps),
     )
 
 
@@ -177,36 +90,27 @@ def first_part(
     The session is given up there. A client's part with a large payload can be measured among many neighbours this
     way, without all of them carrying it.
     """
-    names = [f"client-{number}" for number in range(clients)]
-    watch, sides = _begun(protocol, workload, names)
-    while not watch.asks_contributions:
-        for name, message in watch.outgoing().items():
-            watch.take(name, sides[name].answer(message, None))
-        watch.proceed()
-    given = spread(workload.given(), names)
-    messages = watch.outgoing()
-    for name in list(messages)[:sample]:
-        watch.steps[-1].up.append(len(sides[name].answer(messages[name], given[name])))
-    return client_costs(watch.steps[:-1]) + client_costs(watch.steps[-1:])
+    sampled = set(names_of(clients)[:sample])
+    session, way = _begun(protocol, workload, clients)
+    way.lost = lambda step, client: session.asks_contributions and client not in sampled
+    for step in SessionLoop(session=session).steps():
+        way.carry(step)
+        if step.asks_contributions:
+            break
+    return client_costs(way.steps)
 
 
-def _begun(
-    protocol: AggregationProtocol, workload: Workload, names: Sequence[str]
-) -> tuple[Stopwatch, dict[str, TimedClient]]:
-    about, noise = next(_ABOUT), SecureNoise()
-    began = process_time()
-    server = protocol.open(about, workload.requests, names, n_items=workload.board.catalogue.n_items)
-    watch = Stopwatch(server, process_time() - began)
-    return watch, {name: TimedClient(protocol.join(about, noise), watch) for name in names}
+def names_of(clients: int) -> list[str]:
+    """Identities of so many clients."""
+    return [f"client-{number}" for number in range(clients)]
 
 
-__all__ = [
-    "ClientCosts",
-    "Measured",
-    "StepTimes",
-    "Stopwatch",
-    "TimedClient",
-    "client_costs",
-    "first_part",
-    "whole_session",
-]
+def _begun(protocol: AggregationProtocol, workload: Workload, clients: int) -> tuple[TimedSession, InProcess]:
+    about, noise, names = next(_ABOUT), SecureNoise(), names_of(clients)
+    n_items = workload.board.catalogue.n_items
+    session = TimedSession(lambda: protocol.open(about, workload.requests, names, n_items=n_items))
+    sides = {name: protocol.join(about, noise) for name in names}
+    return session, InProcess(clients=sides, given=spread(workload.given(), names))
+
+
+__all__ = ["ClientCosts", "Measured", "client_costs", "first_part", "whole_session"]

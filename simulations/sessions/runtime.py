@@ -1,8 +1,7 @@
 """A runtime that runs any protocol by its sessions: users are cut into clients, some of which may be lost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from time import process_time
+from dataclasses import dataclass, field
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
@@ -10,17 +9,19 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocol import AggregationProtocol, ExactSums
+from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
 from fedboard.common.protocols.shared.properties import with_second_server
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
+from fedboard.server.session_loop import SessionLoop
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.runtime import HeldRows, OnProgress
 from fedboard.simulations.sessions.choice import ProtocolRecipe
 from fedboard.simulations.sessions.clients import Clients, Losses
 from fedboard.simulations.sessions.costs import SessionCosts
 from fedboard.simulations.sessions.jobs import SessionWork
-from fedboard.simulations.sessions.session import CarriedSession
+from fedboard.simulations.sessions.session import ToWorkers
+from fedboard.simulations.sessions.stopwatch import TimedSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,16 @@ class SimulatedFleet:
         return Losses.draw(self.clients.n_clients, self.dropout, seed=self.seed, version=version)
 
 
+def told_nobody(phase: str, done: int, total: int) -> None:
+    """Nobody wants to know how a round is getting on."""
+
+
 def about_of(board: Board) -> bytes:
     """What the sessions of a simulated round are bound to."""
     return f"simulation\n{board.version}\n{board.digest}".encode()
 
 
+@dataclass(slots=True)
 class ProtocolEngine:
     """All users of a data set as clients of a protocol's sessions, in this process and its workers.
 
@@ -64,25 +70,25 @@ class ProtocolEngine:
     holds the states of all clients, the messages of a step, and the replies of a slab of clients (64 MiB).
     """
 
-    def __init__(
-        self, rows: Engine, fleet: SimulatedFleet, *, pool: WorkerPool, on_progress: OnProgress | None = None
-    ) -> None:
-        """Make the protocol.
+    rows: Engine
+    """Where users' rows are computed; of the factored form."""
+    fleet: SimulatedFleet
+    """Who takes part."""
+    pool: WorkerPool = field(kw_only=True)
+    """Where clients answer."""
+    on_progress: OnProgress = field(kw_only=True, default=told_nobody)
+    """Told as they do."""
+    protocol: AggregationProtocol = field(init=False)
+    costs: SessionCosts | None = field(init=False, default=None)
+    """Of the last round; None before the first."""
 
-        Args:
-            rows: where users' rows are computed; of the factored form.
-            fleet: who takes part.
-            pool: where clients answer.
-            on_progress: told as they do.
+    def __post_init__(self) -> None:
+        """Make the protocol.
 
         Raises:
             InputError: the recipe is not sound.
         """
-        self.protocol: AggregationProtocol = fleet.recipe.make()
-        self.costs: SessionCosts | None = None
-        """Of the last round; None before the first."""
-        self._rows, self._fleet, self._pool = rows, fleet, pool
-        self._on_progress = on_progress or (lambda phase, done, total: None)
+        self.protocol = self.fleet.recipe.make()
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -94,44 +100,44 @@ class ProtocolEngine:
             TooFewAnswersError: too few clients were left.
         """
         require_unsampled(requests)
-        held = self._rows.rows(board, requests)
-        carried = self._carried(board, tuple(requests), held)
+        held, n_clients = self.rows.rows(board, requests), self.fleet.clients.n_clients
+        way = self._way(board, tuple(requests), held)
+        session = TimedSession(lambda: self._opened(board, way.work))
+        loop = SessionLoop(session=session)
         try:
-            sums = carried.finish()
+            sums = loop.run(way.carry)
         finally:
             self.costs = SessionCosts.of(
-                carried.steps,
-                server_seconds=carried.server_seconds,
-                clients=self._fleet.clients.n_clients,
-                survivors=carried.survivors,
+                way.steps,
+                server_seconds=session.watch.seconds,
+                clients=n_clients,
+                survivors=n_clients - len(loop.out),
                 board_bytes=held.board_bytes,
                 row_seconds=held.seconds,
             )
-        down = round(self.costs.bytes_down_per_client)
-        return Gathered(sums=sums, traffic=Traffic.of(carried.bytes_up, down))
+        return Gathered(sums=sums, traffic=Traffic.of(way.bytes_up, round(self.costs.bytes_down_per_client)))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
     ) -> ReleasedSums:
         """Noised sums; per-item work is spread over the workers."""
-        return self._rows.open(sums, requests, booked)
+        return self.rows.open(sums, requests, booked)
 
-    def _carried(self, board: Board, requests: tuple[Request, ...], held: HeldRows) -> CarriedSession:
-        fleet, about = self._fleet, about_of(board)
-        began = process_time()
-        protocol = with_second_server(self.protocol, fleet.noise)
-        server = protocol.open(about, requests, fleet.clients.names, n_items=board.catalogue.n_items)
-        return CarriedSession(
-            server=server,
-            server_seconds=process_time() - began,
-            work=SessionWork(recipe=fleet.recipe, about=about, requests=requests, rows=held.sums),
+    def _way(self, board: Board, requests: tuple[Request, ...], held: HeldRows) -> ToWorkers:
+        fleet = self.fleet
+        return ToWorkers(
+            work=SessionWork(recipe=fleet.recipe, about=about_of(board), requests=requests, rows=held.sums),
             clients=fleet.clients,
             losses=fleet.losses(board.version),
             noise=fleet.noise,
             version=board.version,
-            pool=self._pool,
-            on_progress=self._on_progress,
+            pool=self.pool,
+            on_progress=self.on_progress,
         )
 
+    def _opened(self, board: Board, work: SessionWork) -> ServerSession:
+        protocol, names = with_second_server(self.protocol, self.fleet.noise), self.fleet.clients.names
+        return protocol.open(work.about, work.requests, names, n_items=board.catalogue.n_items)
 
-__all__ = ["ProtocolEngine", "SimulatedFleet", "about_of"]
+
+__all__ = ["ProtocolEngine", "SimulatedFleet", "about_of", "told_nobody"]

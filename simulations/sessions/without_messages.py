@@ -5,7 +5,7 @@ variance: what is left is the sum of the truncated contributions and that noise.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
@@ -17,7 +17,8 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
-from fedboard.common.protocol import AggregationProtocol, ExactSums
+from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.shared.sums_left import SumsLeft
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.stacking import only_rows, row_range
@@ -29,12 +30,13 @@ from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.engine.runtime import OnProgress
 from fedboard.simulations.sessions.choice import ProtocolRecipe, sums_left
 from fedboard.simulations.sessions.client_noise import client_noise
-from fedboard.simulations.sessions.runtime import SimulatedFleet, about_of
+from fedboard.simulations.sessions.runtime import SimulatedFleet, about_of, told_nobody
 
 _ALL_CLIENTS = -1
 """In place of a client's number: the one draw of everybody's noise."""
 
 
+@dataclass(slots=True)
 class CancelledEngine:
     """All users of a data set as clients of a protocol whose messages are never made. Simulation only.
 
@@ -42,26 +44,25 @@ class CancelledEngine:
     the same clients, of which the same are lost; with it, sums of the same distribution.
     """
 
-    def __init__(
-        self, rows: Engine, fleet: SimulatedFleet, *, pool: WorkerPool, on_progress: OnProgress | None = None
-    ) -> None:
-        """Make the protocol.
+    rows: Engine
+    """Where users' rows are computed; of the factored form."""
+    fleet: SimulatedFleet
+    """Who takes part; its noise is seeded."""
+    pool: WorkerPool = field(kw_only=True)
+    """Where sums are computed."""
+    on_progress: OnProgress = field(kw_only=True, default=told_nobody)
+    """Told as they are."""
+    _left: SumsLeft = field(init=False)
 
-        Args:
-            rows: where users' rows are computed; of the factored form.
-            fleet: who takes part; its noise is seeded.
-            pool: where sums are computed.
-            on_progress: told as they are.
+    def __post_init__(self) -> None:
+        """See what is left of the protocol.
 
         Raises:
-            InputError: it is not known what is left of this protocol, or the noise is not seeded.
+            InputError: that is not known, or the noise is not seeded.
         """
-        if fleet.noise.private:
+        if self.fleet.noise.private:
             raise InputError("masks are left out in simulations only: take seeded noise, or real masks")
-        self.protocol: AggregationProtocol = fleet.recipe.make()
-        self._left = sums_left(fleet.recipe.choice, self.protocol)
-        self._rows, self._fleet, self._pool = rows, fleet, pool
-        self._on_progress = on_progress or (lambda phase, done, total: None)
+        self._left = sums_left(self.fleet.recipe.choice, self.fleet.recipe.make())
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -73,7 +74,7 @@ class CancelledEngine:
             TooFewAnswersError: too few clients are left.
         """
         require_unsampled(requests)
-        left, losses = self._left, self._fleet.losses(board.version)
+        left, losses = self._left, self.fleet.losses(board.version)
         giving = ~losses.gone(first=left.gives_at_once, asks=True, given=False)
         n_giving = int(np.count_nonzero(giving))
         if n_giving < left.fewest:
@@ -98,30 +99,30 @@ class CancelledEngine:
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
     ) -> ReleasedSums:
         """Noised sums; per-item work is spread over the workers."""
-        return self._rows.open(sums, requests, booked)
+        return self.rows.open(sums, requests, booked)
 
     def _coarse(
         self, board: Board, requests: tuple[Request, ...], shifts: Mapping[str, int], giving: BoolArray
     ) -> dict[str, IntArray]:
         work = _Work(
-            recipe=self._fleet.recipe,
+            recipe=self.fleet.recipe,
             about=about_of(board),
             requests=requests,
             shifts=dict(shifts),
-            rows=self._rows.rows(board, requests).sums,
+            rows=self.rows.rows(board, requests).sums,
         )
-        users, n_blocks = self._fleet.clients.users_of(giving), 4 * self._pool.n_workers
+        users, n_blocks = self.fleet.clients.users_of(giving), 4 * self.pool.n_workers
         bounds = np.arange(n_blocks + 1) * users.size // n_blocks
         jobs = [
             partial(_coarse_block, work, users[start:stop], int(start)) for start, stop in pairwise(bounds)
         ]
-        parts = self._pool.run(jobs, lambda done: self._on_progress("sums", done, n_blocks))
+        parts = self.pool.run(jobs, lambda done: self.on_progress("sums", done, n_blocks))
         return dict(DenseSums.total(parts, requests).sums)
 
     def _noise(
         self, requests: Sequence[Request], packing: Packing, giving: BoolArray, version: int
     ) -> dict[str, IntArray]:
-        left, fleet = self._left, self._fleet
+        left, fleet = self._left, self.fleet
         noise: dict[str, IntArray] = {}
         if left.second_noise is not None:  # from the streams that a second server draws from
             noise.update(left.second_noise(packing, fleet.noise))

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from fedboard.common.board import Board
-from fedboard.common.protocol import AggregationProtocol, ServerSession
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.flower_record import STEP, record_of
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -23,6 +23,7 @@ from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress
 from fedboard.server.runtime import Traffic
+from fedboard.server.session_loop import OpenStep
 
 _SLACK_BYTES = 1 << 17
 """Of a sealed reply, beyond the protocol's own bytes."""
@@ -82,16 +83,17 @@ class Carrier:
         """Nodes that were settled by one of these refusals."""
         return {name for name, code in self._declined.items() if code in codes}
 
-    def carry(self, session: ServerSession, number: int) -> CarriedStep:
+    def carry(self, step: OpenStep) -> CarriedStep:
         """One step: out to all that are asked, and back."""
-        board = bytes(self.board.to_bytes()) if session.asks_contributions else None
-        outgoing = session.outgoing()
-        asked = {key: node for key, node in self.nodes.items() if node.name in outgoing}
-        steps = {key: self._step(number, outgoing[node.name]).to_bytes() for key, node in asked.items()}
-        frames = {
-            key: SignedMessage(key=self.signs, message=step, beside=board) for key, step in steps.items()
+        board = bytes(self.board.to_bytes()) if step.asks_contributions else None
+        asked = {key: node for key, node in self.nodes.items() if node.name in step.asked}
+        steps = {
+            key: self._step(step.number, step.messages[node.name]).to_bytes() for key, node in asked.items()
         }
-        before, taken = self._up.total(), Counter[str]()
+        frames = {
+            key: SignedMessage(key=self.signs, message=said, beside=board) for key, said in steps.items()
+        }
+        before = self._up.total()
         exchange = Exchange(self.roster.grid, largest=self.largest + _SLACK_BYTES)
 
         def send(nodes: list[int], seconds: float) -> None:
@@ -99,9 +101,8 @@ class Carrier:
             exchange.send(contents, kind=STEP, group=str(self.board.version), seconds=seconds)
 
         def take(node: Node, content: bytes) -> None:
-            session.take(node.name, self._opened(content, number))
+            step.take(node.name, self._opened(content, step.number))
             self._up[node.name] += len(content)
-            taken[node.name] += 1
 
         seconds = self._ask(
             asked,
@@ -112,7 +113,7 @@ class Carrier:
                 take=take,
                 complete=partial(self._complete, set(asked)),
                 pace=self.pace,
-                again=lambda: taken.total() < min(self.roster.job.rounds.quorum, len(asked)),
+                again=lambda: len(step.taken) < min(self.roster.job.rounds.quorum, len(asked)),
                 attempts=self.roster.job.rounds.attempts,
                 newcomers=False,
                 progress=self._report,
@@ -120,12 +121,12 @@ class Carrier:
                 declined=self._declined,
             ),
         )
-        down = [len(step) + ENVELOPE_BYTES + len(board or b"") for step in steps.values()]
+        down = [len(said) + ENVELOPE_BYTES + len(board or b"") for said in steps.values()]
         self._down += max(down, default=0)
         return CarriedStep(
             contributions=board is not None,
             asked=len(asked),
-            answered=taken.total(),
+            answered=len(step.taken),
             bytes_up=self._up.total() - before,
             bytes_down=sum(down),
             seconds=seconds,

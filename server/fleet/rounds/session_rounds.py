@@ -30,6 +30,7 @@ from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress, told_of, told_refusals
 from fedboard.server.runtime import Gathered, NoisedSums
+from fedboard.server.session_loop import OpenStep, SessionLoop
 
 _LASTING: Final = frozenset(
     {
@@ -130,19 +131,19 @@ class SessionRuntime:
 
     def _gathered(self, board: Board, requests: Sequence[Request]) -> Gathered:
         carrier, session = self._opened(board, requests)
-        number, more = 0, True
-        while more:
-            asks = session.asks_contributions
-            if asks:
+
+        def carry(step: OpenStep) -> None:
+            if step.asks_contributions:
                 write_atomically(self._marker_path, self._mark(board).encode())
                 self._asked = True
-            self.steps.append(carrier.carry(session, number))
+            self.steps.append(carrier.carry(step))
             self._declined |= carrier.declined(_LASTING)
-            if asks:
+            if step.asks_contributions:
                 self.n_answers = self.steps[-1].answered
                 self._require_quorum()
-            more, number = session.proceed(), number + 1
-        return Gathered(sums=session.sums(), traffic=carrier.traffic)
+
+        sums = SessionLoop(session=session).run(carry)
+        return Gathered(sums=sums, traffic=carrier.traffic)
 
     def _opened(self, board: Board, requests: Sequence[Request]) -> tuple[Carrier, ServerSession]:
         """A session with those who are there; where they are too few, or a second server is away, it is tried again
