@@ -9,7 +9,7 @@ Three row-wise ingredients cover every release of this package (SPEC-level notat
 * ``totals`` are plain rows that are summed over users (a private mean, say).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
@@ -56,6 +56,11 @@ class Request:
         return self.release.name
 
 
+def numbers_of(requests: Iterable[Request]) -> int:
+    """How many numbers the sums of these requests have in all. Public."""
+    return sum(request.release.rows * request.release.width for request in requests)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Contribution:
     """The rows of one client (a phone: one row; a cohort: many) for the requests of one round.
@@ -99,4 +104,4 @@ def required(value: Part | None, name: str) -> Part:
     return value
 
 
-__all__ = ["Contribution", "Request", "SumSource", "required"]
+__all__ = ["Contribution", "Request", "SumSource", "numbers_of", "required"]

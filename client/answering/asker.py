@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import Clock, PinnedServer
 
@@ -58,7 +58,7 @@ class Asker:
         Raises:
             RefusedError: ``too-large``.
         """
-        numbers = sum(request.release.rows * request.release.width for request in requests)
+        numbers = numbers_of(requests)
         if _NUMBER_BYTES * numbers > self.largest_answer:
             raise RefusedError(Refusal.TOO_LARGE)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, SumSource
+from fedboard.common.contribution import Request, SumSource, numbers_of
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import Given
 from fedboard.common.task import Task
@@ -36,7 +36,7 @@ class Workload:
     @property
     def numbers(self) -> int:
         """How many numbers the round's sums have."""
-        return sum(request.release.rows * request.release.width for request in self.requests)
+        return numbers_of(self.requests)
 
     @property
     def ratings(self) -> float:

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from fedboard.common.arrays import IntArray
+from fedboard.common.contribution import numbers_of
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.server.session_loop import OpenStep
@@ -71,7 +72,7 @@ class ToWorkers:
         return [number for number, name in enumerate(names) if name in step.asked and not lost[number]]
 
     def _slabs(self, reached: Sequence[int]) -> Iterator[Sequence[int]]:
-        numbers = sum(r.release.rows * r.release.width for r in self.work.requests)
+        numbers = numbers_of(self.work.requests)
         size = max(_FEWEST_PER_JOB * self.pool.n_workers, _BYTES_PER_SLAB // (4 * numbers))
         return (reached[first : first + size] for first in range(0, len(reached), size))
 

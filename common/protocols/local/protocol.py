@@ -20,7 +20,7 @@ from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoi
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -126,8 +126,7 @@ class Local:
         Raises:
             InputError: they do not fit.
         """
-        everybody = math.sqrt(self.most_users)
-        stddevs = {request.name: everybody * request.release.noise_stddev for request in requests}
+        stddevs = own_stddevs(requests, times=math.sqrt(self.most_users))
         packing = Packing.of(requests, most_users=self.most_users, noise_stddevs=stddevs)
         for request in requests:
             _FULL_NOISE.require_smooth(request.release, shift=packing.shifts[request.name])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.contribution import Request, SumSource
+from fedboard.common.contribution import Request, SumSource, numbers_of
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -59,7 +59,7 @@ class Packing:
         if most_users < 1:
             raise InputError(f"most_users must be at least 1, got {most_users}")
         if noise_stddevs is None:
-            noise_stddevs = {request.name: request.release.noise_stddev for request in requests}
+            noise_stddevs = own_stddevs(requests)
         shifts = {r.name: _shift(r.release, most_users, noise_stddevs.get(r.name, 0.0)) for r in requests}
         require_signs(requests, shifts)
         return Packing(requests=tuple(requests), shifts=shifts, most_users=most_users)
@@ -67,7 +67,7 @@ class Packing:
     @property
     def size(self) -> int:
         """Numbers in the vector."""
-        return sum(request.release.rows * request.release.width for request in self.requests)
+        return numbers_of(self.requests)
 
     def flatten(self, coarse: Mapping[str, IntArray]) -> NDArray[np.uint32]:
         """Coarse integers as residues.
@@ -130,6 +130,11 @@ class Packing:
         return True
 
 
+def own_stddevs(requests: Sequence[Request], *, times: float = 1.0) -> dict[str, float]:
+    """Deviation of each release's own noise, so many times as large; by release name, grid units. Public."""
+    return {request.name: times * request.release.noise_stddev for request in requests}
+
+
 def require_signs(requests: Sequence[Request], shifts: Mapping[str, int]) -> None:
     """Refuse to coarsen matrices whose sensitivity relies on their being positive semi-definite.
 
@@ -162,4 +167,4 @@ def _shift(release: GaussianRelease, most_users: int, noise_stddev: float) -> in
     return shift
 
 
-__all__ = ["RESIDUE_BITS", "Packing", "require_signs"]
+__all__ = ["RESIDUE_BITS", "Packing", "own_stddevs", "require_signs"]

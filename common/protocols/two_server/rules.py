@@ -10,7 +10,7 @@ import msgspec
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.two_server.noise import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout
 
@@ -73,7 +73,7 @@ class TwoServerRules:
         Raises:
             InputError: no room.
         """
-        noise = {request.name: NOISE_RATIO * request.release.noise_stddev for request in requests}
+        noise = own_stddevs(requests, times=NOISE_RATIO)
         return Packing.of(requests, most_users=self.most_users, noise_stddevs=noise)
 
     def layout(self, about: bytes, requests: Sequence[Request]) -> Layout:

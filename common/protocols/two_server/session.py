@@ -13,7 +13,7 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import own_stddevs
 from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
 from fedboard.common.protocols.two_server.helper import Helper, HelperPart, RoundKey
 from fedboard.common.protocols.two_server.noise import NOISE_RATIO
@@ -88,7 +88,7 @@ class LeaderSession:
         if other.dtype != np.uint32 or other.shape != (packing.size,):
             raise _lost("the second server's total is not one of this round")
         sums = packing.unflatten(self._share.vector() + other)
-        noise = noise_stddevs(packing)
+        noise = own_stddevs(packing.requests)  # the helper's: all of each release's
         if not packing.plausible(sums, n_users=sum(self._taken.values()), noise_stddevs=noise):
             # Said here alone: to give the round up would tell the helper, who knows its noise, about the exact sum.
             _log.warning(
@@ -150,11 +150,6 @@ def asking(key: RoundKey) -> bytes:
     return pack_frame(_ASK, {}, arrays)
 
 
-def noise_stddevs(packing: Packing) -> dict[str, float]:
-    """Deviation of the helper's noise by release: all of the release's own, grid units."""
-    return {request.name: request.release.noise_stddev for request in packing.requests}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Rows:
     """A client's reply as the leader reads it."""
@@ -211,4 +206,4 @@ def _lost(why: str) -> TooFewAnswersError:
     return TooFewAnswersError(f"{why}; nothing was released", given=True)
 
 
-__all__ = ["LeaderSession", "SparseClient", "asking", "noise_stddevs"]
+__all__ = ["LeaderSession", "SparseClient", "asking"]

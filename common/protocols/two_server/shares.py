@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray, ResidueArray, ShortArray
-from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.contribution import Contribution, Request, SumSource, numbers_of
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.common.protocols.sums.residues import Packing
@@ -72,7 +72,7 @@ class Layout:
     @property
     def n_others(self) -> int:
         """How many numbers these have."""
-        return sum(request.release.rows * request.release.width for request in self.others)
+        return numbers_of(self.others)
 
     @cached_property
     def bins(self) -> Bins:

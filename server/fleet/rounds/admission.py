@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.row_bounds import asked_rows
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
@@ -96,7 +96,7 @@ class Admission:
     def largest(self, max_users: int) -> int:
         """Most bytes of an answer of so many users who rated every item."""
         n_items = self.question.board.catalogue.n_items
-        numbers = sum(r.release.rows * r.release.width for r in self.requests)
+        numbers = numbers_of(self.requests)
         if self.question.form == "dense":
             return 8 * numbers + _SLACK_BYTES
         per_row = (

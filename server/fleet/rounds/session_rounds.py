@@ -12,7 +12,7 @@ from typing import Any, Final
 from flwr.serverapp import Grid
 
 from fedboard.common.board import Board
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.files import write_atomically
 from fedboard.common.per_user.participation import Attendance, require_unsampled
@@ -216,7 +216,7 @@ def _require_everybody(requests: Sequence[Request], attendance: Attendance | Non
 
 def _largest_reply(requests: Sequence[Request], most_users: int) -> int:
     """Most bytes of a reply: of all sums, and of what users send one by one under protocols that need it."""
-    numbers = sum(request.release.rows * request.release.width for request in requests)
+    numbers = numbers_of(requests)
     return min(_BYTES_PER_NUMBER * numbers + most_users * _BYTES_PER_USER + _OTHER_BYTES, _MOST_BYTES)
 
 
