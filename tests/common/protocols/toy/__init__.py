@@ -1,1 +1,1 @@
-"""Sums in the open: the smallest protocol that can be registered."""
+"""The protocol of the guide as a registered one: its folder has the file of the example, and this card."""

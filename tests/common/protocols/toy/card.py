@@ -1,19 +1,26 @@
 """What the toy says of itself."""
 
+from collections.abc import Sequence
+
+from fedboard.common.contribution import Request
 from fedboard.common.protocols.shared.card import Card
 from fedboard.common.protocols.shared.sums_left import SumsLeft
-from fedboard.common.protocols.toy.protocol import Toy
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.toy.protocol import AdditiveShares
 
 
-def _left(protocol: Toy) -> SumsLeft:
-    return SumsLeft(packing=protocol.packing, fewest=1, gives_at_once=True)
+def _left(protocol: AdditiveShares) -> SumsLeft:
+    def packing(requests: Sequence[Request]) -> Packing:
+        return Packing.of(requests, most_users=protocol.most_users)
+
+    return SumsLeft(packing=packing, fewest=1, gives_at_once=True)
 
 
 CARD = Card(
-    protocol=Toy,
-    trusted="the server and its toys",
-    server_sees="her sums as they are",
-    bytes_by="items x rank",
+    protocol=AdditiveShares,
+    trusted="two toys",
+    server_sees="half of her sums",
+    bytes_by="items x rank, twice",
     steps="1",
     meanings={"most_users": "Users whose contributions the sums have room for."},
     without_messages=_left,
