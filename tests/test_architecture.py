@@ -448,7 +448,7 @@ def test_there_is_one_loop_over_a_session() -> None:
 
     closing = {path for path in imports_of(ROOT) if "proceed" in called_in(parsed(ROOT / path))}
 
-    assert closing == {"server/session_loop.py", *handed_on}
+    assert closing == {"common/protocols/shared/session_loop.py", *handed_on}
 
 
 def called_in(tree: ast.Module) -> set[str]:

@@ -10,8 +10,8 @@ from itertools import count
 
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.shared.session_loop import SessionLoop
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.server.session_loop import SessionLoop
 from fedboard.simulations.comparing.workload import Workload, spread
 from fedboard.simulations.sessions.costs import StepCost
 from fedboard.simulations.sessions.driving import InProcess

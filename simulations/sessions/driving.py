@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fedboard.common.protocol import ClientSession, ExactSums, Given, ServerSession
+from fedboard.common.protocols.shared.session_loop import OpenStep, SessionLoop
 from fedboard.common.wire.refusals import RefusedError
-from fedboard.server.session_loop import OpenStep, SessionLoop
 from fedboard.simulations.sessions.costs import StepCost
 from fedboard.simulations.sessions.stopwatch import Stopwatch
 

@@ -10,8 +10,8 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import numbers_of
 from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.protocols.shared.session_loop import OpenStep
 from fedboard.common.wire.refusals import RefusedError
-from fedboard.server.session_loop import OpenStep
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.sessions.clients import Clients, Losses, noise_of
 from fedboard.simulations.sessions.costs import StepCost

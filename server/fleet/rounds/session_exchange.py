@@ -11,6 +11,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.shared.session_loop import OpenStep
 from fedboard.common.rounds.flower_record import STEP, record_of
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -23,7 +24,6 @@ from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress
 from fedboard.server.runtime import Traffic
-from fedboard.server.session_loop import OpenStep
 
 _SLACK_BYTES = 1 << 17
 """Of a sealed reply, beyond the protocol's own bytes."""

@@ -20,6 +20,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
 from fedboard.common.protocols.registry import names_where
 from fedboard.common.protocols.shared.properties import shows_rows
+from fedboard.common.protocols.shared.session_loop import OpenStep, SessionLoop
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
@@ -30,7 +31,6 @@ from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
 from fedboard.server.fleet.rounds.trusted_rounds import OnProgress, told_of, told_refusals
 from fedboard.server.runtime import Gathered, NoisedSums
-from fedboard.server.session_loop import OpenStep, SessionLoop
 
 _LASTING: Final = frozenset(
     {
