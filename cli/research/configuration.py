@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fedboard.cli.later import ToldLater
+from fedboard.cli.names import NamedOption
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,10 +21,17 @@ _BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
 def _formats() -> str:
     from fedboard.simulations.datasets import FORMATS
 
-    return f"Format, where it is not recognised: {', '.join(FORMATS)}."
+    return f"{', '.join(FORMATS)}."
 
 
-format_option = click.option("--format", "data_format", metavar="NAME", cls=ToldLater, told=_formats)
+format_option = click.option(
+    "--format",
+    "data_format",
+    cls=NamedOption,
+    metavar="NAME",
+    help="Format, where it is not recognised:",
+    names=_formats,
+)
 """Which reader reads the ratings."""
 
 

@@ -17,7 +17,6 @@ _NOTHING_JUDGED = (
 )
 _NO_PRIVACY = "no privacy"
 _NONE: Mapping[str, Mapping[str, float]] = {}
-_LABELS = {"test_rmse": "test RMSE", "test_mae": "test MAE"}
 
 
 def private_summary(
@@ -94,6 +93,8 @@ def metrics_text(
     name: str, guarantee: str, final: Mapping[str, Any], others: Mapping[str, Mapping[str, float]] = _NONE
 ) -> str:
     """A table of the run's metrics, with those of others under the same guarantee and of the baselines below."""
+    from fedboard.simulations.drawing.wording import metric_column
+
     names = list(final["metrics"])
     if not names:
         return _NOTHING_JUDGED
@@ -103,7 +104,7 @@ def metrics_text(
         (other, _NO_PRIVACY, *_values(metrics, names))
         for other, metrics in final.get("baselines", {}).items()
     ]
-    headers = ("model", "guarantee", *(_LABELS.get(metric, metric) for metric in names))
+    headers = ("model", "guarantee", *map(metric_column, names))
     table = aligned(headers, rows, right=range(2, len(headers)))
     return f"{table}\n(on held-out data; these numbers are not private, for simulations only)"
 

@@ -27,6 +27,13 @@ Examples:
 """
 
 
+def _metrics() -> str:
+    from fedboard.simulations.judging.metrics.registry import METRICS, main_metrics
+
+    known = ", ".join(name for metric in METRICS for name in metric.names("validation"))
+    return f"{known}.  [default: {', or '.join(main_metrics('validation'))}]"
+
+
 @click.command(epilog=_EXAMPLES)
 @click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
 @data_options
@@ -52,7 +59,7 @@ Examples:
     "--search", "search_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Where to look."
 )
 @click.option("--search-seed", type=int, default=0, show_default=True, help="Which settings are tried.")
-@click.option("--metric", help="What decides.  [default: validation_rmse, or recall@20]")
+@click.option("--metric", cls=NamedOption, help="What decides:", names=_metrics)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the search.  [default: runs/tune]")
 @click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Trials at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished trials, go on with the others.")

@@ -4,41 +4,60 @@ import math
 from collections.abc import Iterable
 from itertools import pairwise
 
-_METRIC_LABELS = {
-    "rmse": "RMSE (stars)",
-    "mae": "MAE (stars)",
-    "recall": "recall, k = 100, 80, 60, 40, 20",
-    "seconds": "time (s)",
-}
-_KINDS = ("rmse", "mae", "recall", "ndcg")
-_SPLITS = {"test": "test", "validation": "validation", "train": "training"}
-_LOWER_IS_BETTER = ("rmse", "mae", "loss", "seconds", "error")
+from fedboard.simulations.judging.metrics.metric import Better, RatingMetric
+from fedboard.simulations.judging.metrics.registry import METRICS, PARTS, metric_of
+
+_COSTS = ("loss", "seconds", "error")
+"""What is no metric of its own, and the better the less there is of it."""
 
 
 def metric_label(name: str) -> str:
     """A metric's name as a person writes it: ``test_rmse`` -> ``Test RMSE (stars)``."""
     split, _, rest = name.partition("_")
-    if rest and split in _SPLITS:
-        label = _METRIC_LABELS.get(rest, rest.replace("_", " ").replace("ndcg", "NDCG"))
-        return f"{_SPLITS[split].capitalize()} {label}"
-    label = _METRIC_LABELS.get(name, name.replace("_", " ").replace("ndcg", "NDCG"))
+    if rest and split in PARTS:
+        return f"{PARTS[split].capitalize()} {_label(rest)}"
+    label = _label(name)
     return label[:1].upper() + label[1:]
 
 
+def metric_column(name: str) -> str:
+    """The same where there is no room: ``test_rmse`` -> ``test RMSE``; lists as they are, ``recall@20``."""
+    split, _, rest = name.partition("_")
+    metric = metric_of(rest) if split in PARTS else None
+    return name if metric is None or metric.name != rest else f"{PARTS[split]} {metric.label}"
+
+
+def _label(name: str) -> str:
+    """Without the part that is held out."""
+    kind, at, length = name.partition("@")
+    metric = metric_of(name)
+    if metric is not None and metric.name == kind:
+        if isinstance(metric, RatingMetric):
+            return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
+        return f"{metric.label}{at}{length}" if at else metric.sliced_label or metric.label
+    label = "time (s)" if name == "seconds" else name.replace("_", " ")
+    for short in (m for m in METRICS if m.label.lower() == m.name):  # abbreviations, such as NDCG
+        label = label.replace(short.name, short.label)
+    return label
+
+
 def reading_order(names: Iterable[str]) -> list[str]:
-    """Metric names without repeats: final ones before validation, and RMSE, MAE, recall, NDCG, then the rest."""
+    """Metric names without repeats: final ones before validation, in the order of the registry, then the rest."""
     unique = dict.fromkeys(names)
 
     def place(name: str) -> tuple[bool, int]:
-        kinds = (kind for kind, word in enumerate(_KINDS) if word in name)
-        return name.startswith("validation"), next(kinds, len(_KINDS))
+        metric = metric_of(name)
+        return name.startswith("validation"), len(METRICS) if metric is None else METRICS.index(metric)
 
     return sorted(unique, key=place)
 
 
 def lower_is_better(metric: str) -> bool:
     """Whether a smaller value of this metric is the better one; errors are, recall and overlap are not."""
-    return any(word in metric.lower() for word in _LOWER_IS_BETTER)
+    known = metric_of(metric)
+    if known is not None:
+        return known.better is Better.LOWER
+    return any(word in metric.lower() for word in _COSTS)
 
 
 def direction(metric: str) -> str:
@@ -144,6 +163,7 @@ __all__ = [
     "fixed",
     "listing",
     "lower_is_better",
+    "metric_column",
     "metric_label",
     "number",
     "percent",

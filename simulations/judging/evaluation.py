@@ -17,11 +17,11 @@ from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.judging import metrics
+from fedboard.simulations.judging.metrics.metric import LONGEST_LIST
+from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
 from fedboard.simulations.problem import Problem
 
 _USERS_PER_JOB = 8192
-TOP_K = 100
-"""Length of the lists that are judged; the tail bucket's recall looks at all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def judge_ratings(
     pool: WorkerPool,
     counts: IntArray,
 ) -> Judgement:
-    """RMSE and MAE over all held-out ratings, and RMSE by popularity bucket.
+    """Rating metrics over all held-out ratings, and by popularity bucket where they can.
 
     Args:
         predictor: the model.
@@ -86,36 +86,43 @@ def judge_ratings(
     actual = held_out.values.astype(np.float64)
     buckets = _buckets(counts)
     return Judgement(
-        metrics={
-            f"{prefix}_rmse": metrics.rmse(predicted, actual),
-            f"{prefix}_mae": metrics.mae(predicted, actual),
-        },
+        metrics={m.names(prefix)[0]: m.of(predicted, actual) for m in RATING_METRICS},
         sliced={
             "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
-            f"{prefix}_rmse": _listed(metrics.sliced_rmse(predicted, actual, held_out.items, buckets)),
+            **{
+                m.sliced_name(prefix): _listed(m.sliced(predicted, actual, held_out.items, buckets))
+                for m in RATING_METRICS
+                if m.sliced is not None
+            },
         },
     )
 
 
 def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, counts: IntArray) -> Judgement:
-    """Recall and NDCG of top-k lists for users who took no part in training.
+    """List metrics of top-k lists for users who took no part in training.
 
-    In a catalogue of fewer than ``TOP_K`` items the rest of each list stays empty.
+    In a catalogue of fewer than ``LONGEST_LIST`` items the rest of each list stays empty.
     """
     jobs = [
-        partial(_recommend, predictor, held_out.history.rows(start, stop), TOP_K)
+        partial(_recommend, predictor, held_out.history.rows(start, stop), LONGEST_LIST)
         for start, stop in _blocks(held_out.history.n_users)
     ]
     lists = np.concatenate(pool.run(jobs))
     buckets = _buckets(counts)
     target = held_out.target
-    values = {f"recall@{n}": metrics.recall_at_k(lists, target, k=n) for n in (20, 50)}
-    values |= {f"ndcg@{n}": metrics.ndcg_at_k(lists, target, k=n) for n in (20, 100)}
     return Judgement(
-        metrics=values,
+        metrics={
+            name: m.of(lists, target, k=k)
+            for m in LIST_METRICS
+            for name, k in zip(m.names("test"), m.at, strict=True)
+        },
         sliced={
             "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
-            "recall": _listed(metrics.sliced_recall(lists, target, buckets, positions=_positions(buckets))),
+            **{
+                m.sliced_name("test"): _listed(m.sliced(lists, target, buckets))
+                for m in LIST_METRICS
+                if m.sliced is not None
+            },
         },
     )
 
@@ -138,10 +145,6 @@ def item_counts(train: Cohort) -> IntArray:
 def _buckets(counts: IntArray) -> IndexArray:
     """Five popularity buckets, or one per item of a tiny catalogue."""
     return metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
-
-
-def _positions(buckets: IndexArray) -> Sequence[int]:
-    return metrics.SLICE_POSITIONS[-(int(buckets.max()) + 1) :]
 
 
 def _blocks(n_users: int) -> Sequence[tuple[int, int]]:
@@ -189,7 +192,6 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool
 
 
 __all__ = [
-    "TOP_K",
     "BoardPredictor",
     "Judgement",
     "item_counts",

@@ -22,9 +22,6 @@ _PHASES = {
     "baselines": "baselines without privacy",
 }
 
-_TOLD = ("validation_rmse", "recall@20")
-"""The metrics worth a place on the line."""
-
 
 class PlainListener:
     """One line per round."""
@@ -88,10 +85,12 @@ class LiveListener:
 
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:
-    """Budget spent and the last metrics, for one record of metrics.jsonl."""
+    """Budget spent and the metric that decides, for one record of metrics.jsonl."""
+    from fedboard.simulations.judging.metrics.registry import main_metrics
+
     parts = [f"epsilon {line['epsilon_spent']:.3g} of {budget:g} spent"]
     metrics = line.get("metrics", {})
-    parts += [f"{name} {metrics[name]:.4f}" for name in _TOLD if name in metrics]
+    parts += [f"{name} {metrics[name]:.4f}" for name in main_metrics("validation") if name in metrics]
     return ", ".join(parts)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from fedboard.common.errors import InputError
 from fedboard.simulations.drawing.json_values import number_or_none, numbers, numeric_entries, object_or_empty
 from fedboard.simulations.drawing.wording import lower_is_better, reading_order
-
-_PRIMARY = ("test_rmse", "recall@20", "ndcg@20", "test_mae")
+from fedboard.simulations.judging.metrics.registry import main_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def read_results(results: Sequence[dict[str, Any]]) -> list[Result]:
 def primary_metric(results: Sequence[Result]) -> str:
     """The metric a frontier is about unless told: test RMSE, else Recall@20, else the first one there is."""
     names = metric_names(results)
-    return next((name for name in _PRIMARY if name in names), names[0])
+    return next((name for name in main_metrics("test") if name in names), names[0])
 
 
 def metric_names(results: Sequence[Result]) -> list[str]:

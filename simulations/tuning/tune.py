@@ -10,9 +10,9 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.options import checked_options
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig
+from fedboard.simulations.judging.metrics.registry import main_metric
 from fedboard.simulations.tuning.outcome import write_outcome
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search
 from fedboard.simulations.tuning.software import software, source_digest
@@ -30,7 +30,6 @@ from fedboard.simulations.tuning.trials import for_trials
 SYNTHETIC = "synthetic"
 _NOBODYS = "the ratings are made up by this program, nobody's data"
 _RECORD = "tune.json"
-_METRICS = {Feedback.EXPLICIT: "validation_rmse", Feedback.IMPLICIT: "recall@20"}
 
 
 class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,7 +107,7 @@ def plan_tuning(
         config=for_trials(config),
         space=_written(left),
         public=_NOBODYS if public is None else " ".join(public.split()),
-        metric=metric or _METRICS[config.feedback],
+        metric=metric or main_metric(config.feedback, "validation"),
         trials=trials,
         seeds=seeds,
         search_seed=search_seed,

@@ -21,13 +21,14 @@ from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, Si
 from fedboard.simulations.datasets import find_data
 from fedboard.simulations.experiments.krichene.exponents import as_text
 from fedboard.simulations.experiments.shared.experiment import Setting
+from fedboard.simulations.judging.metrics.registry import main_metric
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import ALS
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
 
 NEAREST = "ml-1m"
-METRICS = {Feedback.EXPLICIT: "test_rmse", Feedback.IMPLICIT: "recall@20"}
+METRICS = {feedback: main_metric(feedback, "test") for feedback in Feedback}
 _DELTA = 1e-5
 _HELD_OUT_OF_MANY = ((400_000, 50_000 / 571_355), (100_000, 10_000 / 136_677))
 """As in the published protocols: about 50 000 of MSD's users in each held-out part, 10 000 of ML-20M's; else a

@@ -8,6 +8,7 @@ from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.judging.metrics.membership import listed_in
+from fedboard.simulations.judging.metrics.metric import Better, ListMetric
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
 """List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
@@ -125,4 +126,23 @@ def _items(cohort: Cohort) -> IndexArray:
     return cohort.items[cohort.indptr[0] : cohort.indptr[-1]]
 
 
-__all__ = ["SLICE_POSITIONS", "ndcg_at_k", "recall_at_k", "sliced_recall"]
+def _sliced(recommended: IndexArray, targets: Cohort, bucket_of_item: IndexArray) -> FloatArray:
+    """Sliced recall; a tiny catalogue has fewer buckets, the lengths are those nearest to the head."""
+    positions = SLICE_POSITIONS[-(int(bucket_of_item.max()) + 1) :]
+    return sliced_recall(recommended, targets, bucket_of_item, positions=positions)
+
+
+METRICS = (
+    ListMetric(
+        name="recall",
+        label="recall",
+        better=Better.HIGHER,
+        at=(20, 50),
+        of=recall_at_k,
+        sliced=_sliced,
+        sliced_label=f"recall, k = {', '.join(map(str, SLICE_POSITIONS))}",
+    ),
+    ListMetric(name="ndcg", label="NDCG", better=Better.HIGHER, at=(20, 100), of=ndcg_at_k),
+)
+
+__all__ = ["METRICS", "SLICE_POSITIONS", "ndcg_at_k", "recall_at_k", "sliced_recall"]

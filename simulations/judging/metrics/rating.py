@@ -4,6 +4,7 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.errors import InputError
+from fedboard.simulations.judging.metrics.metric import Better, RatingMetric
 
 
 def rmse(
@@ -91,4 +92,9 @@ def _errors(
     return np.subtract(values, targets, dtype=np.float64)
 
 
-__all__ = ["mae", "rmse", "sliced_rmse"]
+METRICS = (
+    RatingMetric(name="rmse", label="RMSE", unit="stars", better=Better.LOWER, of=rmse, sliced=sliced_rmse),
+    RatingMetric(name="mae", label="MAE", unit="stars", better=Better.LOWER, of=mae),
+)
+
+__all__ = ["METRICS", "mae", "rmse", "sliced_rmse"]
