@@ -9,15 +9,10 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.card import Card
 from fedboard.common.protocols.shared.costs import SessionSize
 from fedboard.simulations.comparing.costs import CostModel, carried, fit_costs
-from fedboard.simulations.comparing.probes import (
-    ClientCosts,
-    Measured,
-    client_costs,
-    first_part,
-    whole_session,
-)
+from fedboard.simulations.comparing.probes import Measured, first_part, whole_session
 from fedboard.simulations.comparing.workload import Workload
 from fedboard.simulations.sessions.choice import chosen_card
+from fedboard.simulations.sessions.costs import ClientCosts, client_costs
 
 _FEWEST, _MOST, _WIDEST = 6, 162, 320
 """Clients of a session: the smallest, the largest with the whole payload, the largest of all."""

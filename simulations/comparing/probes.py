@@ -4,7 +4,6 @@ CPU time, so that other work on the machine counts little. Everything that a pro
 cryptography and the reading of the sums included; carrying the messages is not.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -13,40 +12,11 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.session_loop import SessionLoop
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.comparing.workload import Workload, spread
-from fedboard.simulations.sessions.costs import StepCost
+from fedboard.simulations.sessions.costs import ClientCosts, StepCost, client_costs
 from fedboard.simulations.sessions.driving import InProcess
 from fedboard.simulations.sessions.stopwatch import TimedSession
 
 _ABOUT = (b"comparison of protocols, session %d" % number for number in count())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCosts:
-    """One client, over some steps: means over those that replied."""
-
-    seconds: float = 0.0
-    up: float = 0.0
-    down: float = 0.0
-    steps: int = 0
-
-    def __add__(self, other: "ClientCosts") -> "ClientCosts":
-        """Both."""
-        return ClientCosts(
-            seconds=self.seconds + other.seconds,
-            up=self.up + other.up,
-            down=self.down + other.down,
-            steps=self.steps + other.steps,
-        )
-
-
-def client_costs(steps: Sequence[StepCost]) -> ClientCosts:
-    """Of one client that stays in all of these steps."""
-    found = ClientCosts()
-    for step in steps:
-        there = max(1, step.replied)
-        seconds, up, down = step.client_seconds / there, step.bytes_up / there, step.bytes_down / there
-        found += ClientCosts(seconds=seconds, up=up, down=down, steps=1)
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,4 +83,4 @@ def _begun(protocol: AggregationProtocol, workload: Workload, clients: int) -> t
     return session, InProcess(clients=sides, given=spread(workload.given(), names))
 
 
-__all__ = ["ClientCosts", "Measured", "client_costs", "first_part", "whole_session"]
+__all__ = ["Measured", "first_part", "whole_session"]

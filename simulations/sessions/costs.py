@@ -21,6 +21,35 @@ class StepCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCosts:
+    """One client, over some steps: means over those that replied."""
+
+    seconds: float = 0.0
+    up: float = 0.0
+    down: float = 0.0
+    steps: int = 0
+
+    def __add__(self, other: "ClientCosts") -> "ClientCosts":
+        """Both."""
+        return ClientCosts(
+            seconds=self.seconds + other.seconds,
+            up=self.up + other.up,
+            down=self.down + other.down,
+            steps=self.steps + other.steps,
+        )
+
+
+def client_costs(steps: Sequence[StepCost]) -> ClientCosts:
+    """Of one client that stays in all of these steps."""
+    found = ClientCosts()
+    for step in steps:
+        there = max(1, step.replied)
+        seconds, up, down = step.client_seconds / there, step.bytes_up / there, step.bytes_down / there
+        found += ClientCosts(seconds=seconds, up=up, down=down, steps=1)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCosts:
     """What a round cost; for reports, not for publication (sizes may be private)."""
 
@@ -58,11 +87,11 @@ class SessionCosts:
             row_seconds: CPU time of the contributions of all clients.
         """
         boards = board_bytes * sum(step.asks_contributions for step in steps)
+        client = client_costs(steps)
         return SessionCosts(
-            bytes_up_per_client=sum(step.bytes_up / max(1, step.replied) for step in steps),
-            bytes_down_per_client=boards + sum(step.bytes_down / max(1, step.replied) for step in steps),
-            client_seconds=row_seconds / clients
-            + sum(step.client_seconds / max(1, step.replied) for step in steps),
+            bytes_up_per_client=client.up,
+            bytes_down_per_client=boards + client.down,
+            client_seconds=row_seconds / clients + client.seconds,
             server_seconds=server_seconds,
             steps=tuple(steps),
             clients=clients,
@@ -70,4 +99,4 @@ class SessionCosts:
         )
 
 
-__all__ = ["SessionCosts", "StepCost"]
+__all__ = ["ClientCosts", "SessionCosts", "StepCost", "client_costs"]

@@ -11,7 +11,8 @@ from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, says, si
 from fedboard.common.protocols.shared.properties import shows_rows
 
 Command = Callable[..., Result]
-GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "protocols.md"
+README = Path(__file__).parents[3] / "README.md"
+GUIDE = README.parent / "docs" / "guide" / "protocols.md"
 COSTS = ("protocols", "compare", "--items", "40", "--ratings", "8", "--rank", "2", "--kernels", "numpy")
 
 
@@ -44,6 +45,7 @@ def test_the_guides_table_is_what_the_registry_and_the_cards_say() -> None:
     for name in PROTOCOL_NAMES:
         assert f"* **`{name}`**" in page, "in plain words"
         assert page.count(f"| `{name}` |") >= 4, "what it costs"
+        assert f"`{name}`" in README.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["simulate", "audit"])

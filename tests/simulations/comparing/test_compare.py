@@ -16,11 +16,12 @@ from fedboard.common.protocols.shared.costs import SessionSize
 from fedboard.simulations.comparing.compare import Comparison, compare
 from fedboard.simulations.comparing.costs import carried, fit_costs
 from fedboard.simulations.comparing.measuring import FleetSize, measure_costs
-from fedboard.simulations.comparing.probes import client_costs, whole_session
+from fedboard.simulations.comparing.probes import whole_session
 from fedboard.simulations.comparing.workload import Workload, workload_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.runs.directory import RunDirectory
+from fedboard.simulations.sessions.costs import client_costs
 from fedboard.simulations.simulate import simulate
 
 RAW: dict[str, Any] = {

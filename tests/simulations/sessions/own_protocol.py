@@ -75,6 +75,19 @@ class Plain:
         return packing.flatten(coarse_sums(given.contribution, given.requests, packing.shifts)).tobytes()
 
 
+class Boasting(Plain):
+    """It says of itself what only the registry's protocols are asked for."""
+
+    shows_rows: ClassVar[bool] = True
+    fits_any_fleet: ClassVar[bool] = True
+
+
+class Alone(Plain):
+    """It needs a second server, and has no way to one."""
+
+    second_server: ClassVar[bool] = True
+
+
 class _Adding:
     def __init__(self, packing: Packing) -> None:
         self._packing, self._total = packing, np.zeros(packing.size, dtype=np.uint32)

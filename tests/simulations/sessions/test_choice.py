@@ -7,8 +7,8 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.simulations.config import RunConfig, parse_config
-from fedboard.simulations.sessions.choice import chosen_class
-from fedboard.simulations.sessions.setup import recipe_of
+from fedboard.simulations.sessions.choice import chosen_card, chosen_class, sums_left
+from fedboard.simulations.sessions.setup import assumptions_of_protocol, recipe_of
 
 HERE = "tests.simulations.sessions.own_protocol"
 FILE = Path(__file__).with_name("own_protocol.py")
@@ -27,6 +27,7 @@ def test_what_is_no_protocol_is_refused_in_a_sentence(tmp_path: Path) -> None:
         "secure": "must be one of trusted, secure-sum",
         f"{HERE}:NOT_A_CLASS": "no class 'NOT_A_CLASS'",
         f"{HERE}:NotAProtocol": "lacks sized, from_parameters, open, join, resume",
+        f"{HERE}:Alone": "lacks pinned, helped_by, helped_here",
         "no.such.module:Plain": "cannot be imported",
         f"{tmp_path}/none.py:Plain": "no such Python file",
         f"{broken}:Plain": "cannot be loaded: ZeroDivisionError",
@@ -46,6 +47,20 @@ def test_a_recipe_makes_the_same_protocol_again() -> None:
         recipe_of(RunConfig(protocol="secure-sum", clients=101), backend="numpy", n_users=100)
     with pytest.raises(InputError, match="leave them out"):
         recipe_of(RunConfig(clients=10), backend="numpy", n_users=100)
+
+
+@pytest.mark.parametrize("name", ["Plain", "Boasting"])
+def test_a_class_of_ones_own_gets_the_careful_answers_whatever_it_says(name: str) -> None:
+    own = f"{HERE}:{name}"
+    careful = " ".join(assumptions_of_protocol(RunConfig(protocol=own)))
+
+    assert "How many users and clients there are is public" in careful
+    assert "How many users" not in " ".join(assumptions_of_protocol(RunConfig()))
+    with pytest.raises(InputError, match="draws who takes part among rows"):
+        parse_config({"run": {"protocol": own}, "privacy": COHORT | {"adjacency": "replace"}})
+    with pytest.raises(InputError, match="not known what is left"):
+        sums_left(own, chosen_class(own).sized(clients=3, users=9, settings={}))
+    assert (chosen_card(own).trusted, chosen_card(own).steps) == ("see its statement", "?")
 
 
 COHORT: dict[str, object] = {"participation": {"kind": "fixed-size", "size": 9}}
