@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -51,9 +51,9 @@ class House:
         (self.package / REGISTRY).write_text(before + AFTER + LINE + after, encoding="utf-8")
         self.environment = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def run(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """A command of this product."""
-        return run(*words, environment=self.environment)
+    def run(self, *asked: Sequence[object]) -> list[tuple[int, str]]:
+        """These commands of this product, one after the other in a process of its own: exit codes and outputs."""
+        return run(*asked, environment=self.environment)
 
 
 def linked(source: Path, target: Path, *, but: set[str] | None = None) -> None:
@@ -64,15 +64,28 @@ def linked(source: Path, target: Path, *, but: set[str] | None = None) -> None:
             (target / entry.name).symlink_to(entry)
 
 
-def run(*words: object, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from fedboard.cli.main import main; main()", *map(str, words)],
+IN_TURN = """
+import json, sys
+from click.testing import CliRunner
+from fedboard.cli.main import commands
+
+ended = [CliRunner().invoke(commands, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([[one.exit_code, " ".join(one.output.split())] for one in ended]))
+"""
+
+
+def run(*asked: Sequence[object], environment: Mapping[str, str]) -> list[tuple[int, str]]:
+    words = json.dumps([[str(word) for word in command] for command in asked])
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_TURN, words],
         env={**os.environ, "COLUMNS": "300", "OPENBLAS_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
+    assert ended.returncode == 0, ended.stderr
+    return [(code, output) for code, output in json.loads(ended.stdout.splitlines()[-1])]
 
 
 def assert_verified(run: Path) -> None:
@@ -101,46 +114,44 @@ def test_the_toy_is_one_folder_and_one_line(house: House) -> None:
 
 
 def test_everything_that_lists_protocols_lists_the_toy(house: House) -> None:
-    names = ", ".join(["toy", *PROTOCOL_NAMES])
+    names, costs = ", ".join(["toy", *PROTOCOL_NAMES]), house.package.parent / "costs"
+    made_up = ("--items", 20, "--rank", 2, "--ratings", 5, "--kernels", "numpy", "--users", 12)
 
-    listed = house.run("protocols", "list")
-    (line,) = [line for line in listed.stdout.splitlines() if line.startswith("toy ")]
-    for words in ("two toys", "half of her sums", "items x rank, twice"):
-        assert words in line
-    assert SAYS in " ".join(house.run("protocols", "show", "toy").stdout.split())
-    for command in ("simulate", "audit"):
-        assert names in " ".join(house.run(command, "--help").stdout.split())
-    refused = house.run("simulate", *TINY, "--protocol", "other")
-    assert f"protocol must be one of {names}, got 'other'" in " ".join(refused.stderr.split())
-    costs = house.run(
-        "protocols",
-        "compare",
-        "--items",
-        20,
-        "--rank",
-        2,
-        "--ratings",
-        5,
-        "--kernels",
-        "numpy",
-        "--users",
-        12,
-        "--protocols",
-        "trusted,toy",
-        "--json",
-        "-",
-        "--out",
-        house.package.parent / "costs",
+    listed, shown, simulate, audit, refused, compared = house.run(
+        ("protocols", "list"),
+        ("protocols", "show", "toy"),
+        ("simulate", "--help"),
+        ("audit", "--help"),
+        ("simulate", *TINY, "--protocol", "other"),
+        (
+            "protocols",
+            "compare",
+            *made_up,
+            "--protocols",
+            "trusted,toy",
+            "--json",
+            costs,
+            "--out",
+            f"{costs}.d",
+        ),
     )
-    assert json.loads(costs.stdout)["protocols"]["toy"]["steps"] == 1
+
+    assert "toy two toys half of her sums items x rank, twice 1" in listed[1]
+    assert SAYS in shown[1]
+    for _, said in (simulate, audit):
+        assert f"How contributions become sums: {names}" in said
+    assert refused[0] == 2
+    assert f"protocol must be one of {names}, got 'other'" in refused[1]
+    assert compared[0] == 0, compared[1]
+    assert json.loads(costs.read_text())["protocols"]["toy"]["steps"] == 1
 
 
 def test_without_the_line_it_is_refused() -> None:
     """The control: it is the line that does it."""
-    refused = run("simulate", *TINY, "--protocol", "toy", environment={})
+    (refused,) = run(("simulate", *TINY, "--protocol", "toy"), environment={})
 
-    assert refused.returncode == 2
-    assert "protocol must be one of" in refused.stderr
+    assert refused[0] == 2
+    assert f"protocol must be one of {', '.join(PROTOCOL_NAMES)}, got 'toy'" in refused[1]
 
 
 def test_the_same_verified_board_on_the_engine_over_a_grid_and_without_messages(
@@ -151,11 +162,13 @@ def test_the_same_verified_board_on_the_engine_over_a_grid_and_without_messages(
         "in-process": ("--runtime", "in-process"),
         "cancelled": ("--masks", "cancelled"),
     }
+    asked = ("simulate", *TINY, "--protocol", "toy", "--clients", 4)
+    ended = house.run(*((*asked, *words, "--out", tmp_path / name) for name, words in runs.items()))
+    assert [code for code, _ in ended] == [0, 0, 0], ended
+
     boards = {}
-    for name, words in runs.items():
+    for name in runs:
         out = tmp_path / name
-        ended = house.run("simulate", *TINY, "--protocol", "toy", "--clients", 4, *words, "--out", out)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
         assert_verified(out)
         trust = json.loads((out / "certificate.json").read_text())["trust"]
         assert SAYS in trust
