@@ -17,11 +17,9 @@ secure noise again for a release that is booked.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -34,249 +32,21 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process with threads must not be forked
-os.environ["PYTHONWARNINGS"] = (
-    "ignore::UserWarning:multiprocessing.resource_tracker"  # it tidies up after kills
-)
 
 from broken_servers import booked_late, drawn_again
+from crash_checks import landed, problems
+from crash_runs import IN_MEMORY, Run, count_steps, in_a_process, to_a_step, to_the_end
 
 from fedboard.common.board import Board
-from fedboard.common.certificate import Certificate
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger import chain
-from fedboard.common.privacy.ledger.chain import ChainFile
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.server.publication import BoardStore
 from fedboard.simulations import simulate as simulation
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.problem import load_problem
 from fedboard.simulations.runs.directory import RunDirectory
-
-SURE = 1 - 1e-9  # recomputed numbers agree to rounding
-IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""What a kill leaves does not depend on the disk, only the time that it takes does."""
-STEPS = {
-    "book in the population": (Population, "book"),
-    "write a row": (ChainFile, "_add"),
-    "empty the log": (chain, "settle"),
-    "draw noise": (BookedRelease, "publish"),
-    "publish a board": (BoardStore, "publish"),
-    "sync a file": (os, "fsync"),
-    "put a file in place": (os, "replace"),
-    "record a round": (RunDirectory, "append"),
-}
-"""Where a run can be killed to the point: owner and name of a function."""
-
-Trial = Callable[[], object]
-
-
-@dataclass
-class Run:
-    """One run directory, what its processes drew, and what they published."""
-
-    path: Path
-    config: SimulationConfig
-    problem: Problem
-    boards: dict[str, str] = field(default_factory=dict)
-    """File name -> SHA-256 when it was first seen."""
-
-    @property
-    def draws_file(self) -> Path:
-        return self.path.with_suffix(".draws")
-
-    def draws(self) -> list[list[Any]]:
-        """[release, first row, number of rows, digest of the key] of every draw, by any process."""
-        if not self.draws_file.exists():
-            return []
-        return [json.loads(line) for line in self.draws_file.read_text().splitlines()]
-
-    def go(self, *, resume: bool) -> None:
-        simulation.simulate(self.config, self.path, resume=resume, problem=self.problem)
-
-
-def logged_draws(run: Run) -> None:
-    """Write down every draw before its values are handed over; one ``write`` each, so that a kill splits none."""
-    original = BookedRelease.publish
-
-    def publish(
-        self: BookedRelease, sums: Any, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
-    ) -> Any:
-        values = original(
-            self, sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits
-        )
-        key = hashlib.sha256(self.stream.key).hexdigest()
-        line = json.dumps([self.release.name, start_row, int(sums.shape[0]), key]) + "\n"
-        log = os.open(run.draws_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(log, line.encode())
-        os.close(log)
-        return values
-
-    BookedRelease.publish = publish  # type: ignore[method-assign]
-
-
-def watch(on_step: Callable[[str], None]) -> None:
-    """Tell ``on_step`` before and after every step."""
-    for name, (owner, attribute) in STEPS.items():
-        setattr(owner, attribute, watched(name, getattr(owner, attribute), on_step))
-
-
-def watched(name: str, original: Callable[..., Any], on_step: Callable[[str], None]) -> Callable[..., Any]:
-    def replaced(*arguments: Any, **keywords: Any) -> Any:
-        on_step(f"before: {name}")
-        result = original(*arguments, **keywords)
-        on_step(f"after: {name}")
-        return result
-
-    return replaced
-
-
-def in_a_process(work: Trial, *, delay: float | None = None) -> tuple[bool, str]:
-    """Fork, run, and kill -9 after a delay; whether it was killed, and what it said if it failed by itself."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 0
-        try:
-            work()
-        except BaseException as error:
-            os.write(theirs, f"{type(error).__name__}: {error}".encode())
-            code = 1
-        os._exit(code)
-    os.close(theirs)
-    if delay is not None:
-        time.sleep(delay)
-        os.kill(child, signal.SIGKILL)  # not waited for yet, so the number is still its own
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(ours, "rb") as stream:
-        said = stream.read().decode()
-    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    return killed, said
-
-
-def to_the_end(run: Run, *, resume: bool, broken: Callable[[], None] | None = None) -> Trial:
-    def work() -> None:
-        logged_draws(run)
-        if broken is not None:
-            broken()
-        run.go(resume=resume)
-
-    return work
-
-
-def to_a_step(run: Run, number: int, *, resume: bool, broken: Callable[[], None] | None = None) -> Trial:
-    """Run, and die at the given step."""
-
-    def work() -> None:
-        steps = iter(range(number))
-
-        def on_step(_: str) -> None:
-            if next(steps, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        logged_draws(run)
-        if broken is not None:
-            broken()
-        watch(on_step)
-        run.go(resume=resume)
-
-    return work
-
-
-def count_steps(run: Run) -> int:
-    """How many steps an undisturbed run has."""
-    seen = run.path.with_suffix(".steps")
-
-    def work() -> None:
-        with seen.open("ab", buffering=0) as stream:
-            watch(lambda name: stream.write(b"."))  # type: ignore[func-returns-value]
-            run.go(resume=False)
-
-    _, said = in_a_process(work)
-    assert not said, said
-    return seen.stat().st_size
-
-
-def landed(run: Run) -> str:
-    """Where a kill found the run, read off the disk."""
-    directory = RunDirectory(run.path)
-    if not directory.ledger.exists():
-        return "before the ledger was there"
-    with Ledger.open(directory.ledger, read_only=True) as ledger:
-        own, identity = {event["name"] for event in ledger.events()}, ledger.id
-    shared = {event["name"] for event in account_events(run, identity)}
-    store = BoardStore(directory.boards)
-    if not store.versions():
-        return "before the first board"
-    published = {event["name"] for event in (store.latest().certificate or {})["releases"]}
-    drawn = {draw[0] for draw in run.draws()}
-    if shared - own:
-        return "between the two bookings"
-    if own - published - drawn:
-        return "booked, noise not drawn"
-    if own - published:
-        return "drawn, not published"
-    recorded = len([line for line in directory.lines() if line["event"] == "round"])
-    return "published, not recorded" if recorded < store.versions()[-1] else "between rounds"
-
-
-def account_events(run: Run, identity: str) -> list[Any]:
-    account = run.config.privacy.population
-    assert account is not None
-    with Population.open(account, read_only=True) as population:
-        return [e for m in population.members() if m.run == identity for e in m.booked.values()]
-
-
-def problems(run: Run) -> Iterator[str]:
-    """Everything on the disk that must not be."""
-    directory = RunDirectory(run.path)
-    boards = sorted(directory.boards.glob("board-*.board")) if directory.boards.exists() else []
-    drawn = run.draws()
-    if not directory.ledger.exists():
-        if boards or drawn:
-            yield f"{len(boards)} boards and {len(drawn)} draws without a ledger"
-        return
-    with Ledger.open(directory.ledger, read_only=True) as ledger:  # verifies the chain
-        own, identity, budget = ledger.events(), ledger.id, ledger.budget
-        shared = account_events(run, identity)
-        for path in boards:
-            yield from board_problems(path, ledger, own, shared)
-            before = run.boards.setdefault(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
-            if before != hashlib.sha256(path.read_bytes()).hexdigest():
-                yield f"{path.name} is not what it was"
-        if ledger.spent().epsilon > budget.epsilon / SURE:
-            yield f"epsilon {ledger.spent().epsilon} is booked, the budget is {budget.epsilon}"
-    yield from draw_problems(run, {e["name"] for e in own}, {e["name"] for e in shared})
-
-
-def board_problems(path: Path, ledger: Ledger, own: list[Any], shared: list[Any]) -> Iterator[str]:
-    certificate = Certificate.from_dict(dict(Board.load(path).certificate or {}))
-    failed = [finding.check for finding in certificate.verify() if not finding.passed]
-    if failed:
-        yield f"{path.name}: the certificate fails {failed}"
-    if ledger.events_at(certificate.ledger_head or "") != list(certificate.releases):
-        yield f"{path.name}: its releases are not what the ledger held"
-    if certificate.claim.epsilon < ledger.claim().epsilon * SURE:
-        yield f"{path.name}: it claims less than the whole plan"
-    for name, booked in (("run", own), ("population", shared)):
-        missing = [event["name"] for event in certificate.releases if event not in booked]
-        if missing:
-            yield f"{path.name}: the {name}'s ledger lacks {missing}"
-
-
-def draw_problems(run: Run, own: set[str], shared: set[str]) -> Iterator[str]:
-    draws = run.draws()
-    for name in sorted({draw[0] for draw in draws}):
-        if name not in own or name not in shared:
-            yield f"noise of {name} was drawn before it was booked"
-        mine = [draw[1:] for draw in draws if draw[0] == name]
-        if len({key for *_, key in mine}) > 1:
-            yield f"noise of {name} was drawn twice, and differently"
-        rows = Counter(first for first, *_ in mine)
-        if run.config.privacy.noise == "secure" and max(rows.values()) > 1:
-            yield f"noise of {name} was drawn twice"
 
 
 @dataclass

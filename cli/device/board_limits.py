@@ -10,6 +10,13 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _limit(flag: str, default: float, text: str) -> Callable[[Command], Command]:
+    """A number that may be 0 for no limit."""
+    kind = click.IntRange(min=0) if isinstance(default, int) else click.FloatRange(min=0)
+    return click.option(flag, type=kind, default=default, show_default=True, help=text)
+
+
 _OPTIONS = (
     click.option(
         "--rate",
@@ -18,39 +25,17 @@ _OPTIONS = (
         show_default=True,
         help="Requests per second, all readers together.",
     ),
-    click.option(
-        "--rate-per-address",
-        type=click.FloatRange(min=0),
-        default=50.0,
-        show_default=True,
-        help="Requests per second from one address; 0: no limit.",
+    _limit("--rate-per-address", 50.0, "Requests per second from one address; 0: no limit."),
+    _limit(
+        "--downloads-per-address", 100, "Downloads under way to one address, of 1000 in all; 0: no limit."
     ),
-    click.option(
-        "--downloads-per-address",
-        type=click.IntRange(min=0),
-        default=100,
-        show_default=True,
-        help="Downloads under way to one address, of 1000 in all; 0: no limit.",
-    ),
-    click.option(
-        "--connections-per-address",
-        type=click.IntRange(min=0),
-        default=256,
-        show_default=True,
-        help="Connections from one address; 0: no limit.",
-    ),
+    _limit("--connections-per-address", 256, "Connections from one address; 0: no limit."),
     click.option(
         "--connections",
         type=click.IntRange(min=1),
         help="Connections in all.  [default: as many as may be opened, 12000 at most]",
     ),
-    click.option(
-        "--least-rate",
-        type=click.FloatRange(min=0),
-        default=16384.0,
-        show_default=True,
-        help="Bytes per second below which a download is cut; 0: never.",
-    ),
+    _limit("--least-rate", 16384.0, "Bytes per second below which a download is cut; 0: never."),
     click.option(
         "--behind-proxy",
         is_flag=True,

@@ -52,7 +52,7 @@ def configured(
     """
     merged = dict(base)
     for key, value in settings:
-        merged = overlay(merged, _nested(key, value))
+        merged = overlay(merged, nested(key, value))
     return parse_config(merged, source=source)
 
 
@@ -66,11 +66,12 @@ def base_of(config_file: Path | None, place: Path | None, *, resume: bool) -> di
     return {}
 
 
-def _nested(key: str, value: Any) -> dict[str, Any]:
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """``{"a": {"b": value}}`` for the key ``a.b``."""
     for part in reversed(key.split(".")):
         value = {part: value}
-    nested: dict[str, Any] = value
-    return nested
+    whole: dict[str, Any] = value
+    return whole
 
 
-__all__ = ["KEYS", "base_of", "configured"]
+__all__ = ["KEYS", "base_of", "configured", "nested"]

@@ -19,6 +19,7 @@ from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import training_of
+from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning.space import Choice
@@ -67,7 +68,7 @@ def configured(config: SimulationConfig, choice: Choice, seed: int) -> Simulatio
     changes: dict[str, Any] = {"seed": seed, "run": {"workers": 1, "baselines": False}}
     changes = overlay(changes, {"run": {"evaluate_rounds": False}, "tuned": None})
     for key, value in choice.items():
-        changes = overlay(changes, _nested(key, value))
+        changes = overlay(changes, nested(key, value))
     plain = msgspec.to_builtins(config, str_keys=True)
     return parse_config(overlay(plain, changes), source="a trial")
 
@@ -135,13 +136,6 @@ def _renamed(metrics: Mapping[str, float]) -> dict[str, float]:
     """What was judged is the validation part, whatever ``judge`` calls it."""
     named = {name.replace("test_", "validation_", 1): value for name, value in metrics.items()}
     return {name: value for name, value in named.items() if math.isfinite(value)}
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    nested: dict[str, Any] = value
-    return nested
 
 
 __all__ = [

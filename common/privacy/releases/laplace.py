@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency, l1_factor, parse_adjacency
-from fedboard.common.privacy.events import derived_problems, stated_problems
+from fedboard.common.privacy.events import require_sound
 from fedboard.common.privacy.releases.booking import BookedOnce
 from fedboard.common.privacy.releases.exact_sampling import RandomWords
 from fedboard.common.privacy.releases.noise import NoiseSource
@@ -57,10 +57,7 @@ class LaplaceRelease:
             PrivacyError: a field is missing, not finite or out of range.
         """
         object.__setattr__(self, "adjacency", parse_adjacency(self.adjacency))
-        event = self.event()
-        problems = stated_problems(event) or derived_problems(event)
-        if problems:
-            raise PrivacyError(f"release {self.name!r} is refused: {'; '.join(problems)}")
+        require_sound(self.event())
 
     @property
     def l1_sensitivity(self) -> float:
