@@ -45,7 +45,8 @@ def private_algorithms(beside: str = "") -> str:
     """
     from fedboard.common.tasks.registry import algorithm_names
 
-    return f"{', '.join(algorithm_names())}{beside}. {default_algorithm()}"
+    own = "or your own as package.module:RECORD or path/to/file.py:RECORD"
+    return f"{', '.join(algorithm_names())}, {own}{beside}. {default_algorithm()}"
 
 
 __all__ = ["NamedOption", "default_algorithm", "private_algorithms"]

@@ -149,6 +149,7 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
     algorithm: str = USUAL
+    """A name of the registry, or on the engine ``package.module:RECORD`` or ``path/to/file.py:RECORD``."""
     feedback: Feedback = Feedback.EXPLICIT
     seed: int = 0
     """Fixes first factors, sampling and, where it is seeded, the noise."""
@@ -169,6 +170,11 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         """
         over_flower = self.run.runtime != "engine"
         require_rows(self.promise, self.protocol, form=self.run.wire if over_flower else "factored")
+        if ":" in self.algorithm and over_flower:
+            raise SettingError(
+                f"an algorithm of your own needs run.runtime 'engine', got {self.run.runtime!r}: clients of a grid "
+                "take what is installed (docs/guide/extending.md)"
+            )
         if (
             self.privacy.noise == "secure"
             and self.data.catalogue == "rated"

@@ -19,6 +19,7 @@ from fedboard.simulations.judging.distributions import distributions
 from fedboard.simulations.judging.evaluation import judge_board
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.report import write_report
+from fedboard.simulations.runs.algorithm_choice import loading_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
@@ -126,7 +127,7 @@ class _Session:
     ) -> None:
         self.config, self.run, self.problem, self.listener = config, run, problem, listener
         self.task, self.backend = calibrated.task, backend
-        self.pool = stack.enter_context(WorkerPool(config.run.workers))
+        self.pool = stack.enter_context(WorkerPool(config.run.workers, prepare=loading_of(config.algorithm)))
         self.trainer = self._trainer(stack)
         self.board = self.trainer.start()
         self.run.keep_lines(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedboard.simulations.audit.entrance import Entrance
     from fedboard.simulations.audit.subject import Subject
     from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.engine import WorkerPool
 
 _SYNTHETIC = {"n_users": 4_000, "n_items": 3_000, "mean_ratings_per_user": 40}
 """Made for the purpose: few users, so that it is quick, many items, so that canaries do not meet."""
@@ -118,6 +119,13 @@ def _entered(config: "SimulationConfig") -> "Entrance":
     return Entrance(config, load_data(config.data))
 
 
+def _workers(config: "SimulationConfig") -> "WorkerPool":
+    from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.runs.algorithm_choice import loading_of
+
+    return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
+
+
 def _subject(config: "SimulationConfig", entrance: "Entrance", noise: str) -> "Subject":
     """The parts of the run on the honest users' file."""
     from fedboard.simulations.audit.subject import subject_of
@@ -146,17 +154,17 @@ def _audit(
     from fedboard.simulations.audit.broken.mutants import mutant_named
     from fedboard.simulations.audit.figures import write_audit_figure
     from fedboard.simulations.audit.record import audit_record
-    from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.runs.algorithm_choice import label_of
     from fedboard.simulations.runs.folders import RUNS, fresh
 
-    with _entered(config) as entrance, WorkerPool(config.run.workers) as pool:
+    with _entered(config) as entrance, _workers(config) as pool:
         subject = _subject(config, entrance, about["noise_source"])
         if about["broken"] is not None:
             subject = mutant_named(about["broken"]).break_it(subject)
         result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
         users = entrance.honest.ids.size
     record = audit_record(result, plan, {**about, "users": int(users), "items": subject.catalogue.n_items})
-    place = out or fresh(RUNS / f"audit-{config.algorithm}-eps{config.privacy.epsilon:g}")
+    place = out or fresh(RUNS / f"audit-{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}")
     pictures = write_audit_figure(result, place)
     (place / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     text = f"{audit_text(result, plan)}\n\nPlot: {pictures[-1]}; numbers: {place / 'audit.json'}"
@@ -169,9 +177,8 @@ def _controls(
     from fedboard.cli.research.audit_text import controls_text
     from fedboard.simulations.audit.controls import run_controls
     from fedboard.simulations.audit.record import controls_record
-    from fedboard.simulations.engine import WorkerPool
 
-    with _entered(config) as entrance, WorkerPool(config.run.workers) as pool:
+    with _entered(config) as entrance, _workers(config) as pool:
         subject = _subject(config, entrance, about["noise_source"])
         result = run_controls(subject, entrance, plan, pool=pool, on_step=on_step)
     return controls_record(result, about), controls_text(result), bool(result.missed + result.false_alarms)

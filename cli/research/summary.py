@@ -23,6 +23,8 @@ def private_summary(
     config: "SimulationConfig", result: "RunResult", others: Mapping[str, Mapping[str, float]] = _NONE
 ) -> tuple[dict[str, Any], str]:
     """Record and text of a run with a guarantee; ``others``: metrics of more algorithms at the same epsilon."""
+    from fedboard.simulations.runs.algorithm_choice import label_of
+
     claim, final = result.certificate.claim, result.final
     record = {
         "run": str(result.path),
@@ -45,7 +47,7 @@ def private_summary(
     text = "\n\n".join(
         (
             f"{guarantee_text(result)}\n{_added_up(config.run)}",
-            metrics_text(config.algorithm, f"epsilon {claim.epsilon:.4g}", final, others),
+            metrics_text(label_of(config.algorithm), f"epsilon {claim.epsilon:.4g}", final, others),
             f"Board   {record['board']}\nReport  {result.report}",
         )
     )

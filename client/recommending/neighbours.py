@@ -30,10 +30,14 @@ def nearest_items(board: Board, item: int, *, k: int) -> list[Neighbour]:
         At most k neighbours, nearest first; items that are not learnt are left out.
 
     Raises:
-        InputError: k < 1, or the board has learnt nothing about this item.
+        InputError: k < 1, a board without vectors of items, or one that has learnt nothing about this item.
     """
     if k < 1:
         raise InputError(f"k must be >= 1, got {k}")
+    if "item_factors" not in board.arrays:
+        raise InputError(
+            f"boards of the task {board.task!r} have no vectors of items, so items have no neighbours"
+        )
     factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
     norms = np.linalg.norm(factors, axis=1)
     if norms[item] == 0:

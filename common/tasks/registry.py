@@ -57,7 +57,8 @@ def variant_of(name: str) -> Variant:
     for algorithm in installed():
         if name in algorithm.names:
             return algorithm.variant(name)
-    raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}{_broken()}")
+    own = "; a file of your own is for simulations, a fleet takes what is installed" if ":" in name else ""
+    raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}{own}{_broken()}")
 
 
 def algorithm_names(feedback: Feedback | None = None) -> tuple[str, ...]:

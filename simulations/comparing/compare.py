@@ -12,11 +12,12 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, says
 from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.tasks.registry import USUAL, algorithm_names
+from fedboard.common.tasks.registry import USUAL
 from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs
 from fedboard.simulations.comparing.record import Found, record_of
 from fedboard.simulations.comparing.workload import workload_of
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.sessions.choice import chosen_card
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cell, shared_problem
@@ -138,8 +139,7 @@ def _require_sound(comparison: Comparison, algorithm: str) -> None:
         InputError: names the setting.
     """
     parse_config(overlay(msgspec.to_builtins(comparison.config), {"algorithm": algorithm}))
-    if algorithm not in algorithm_names():
-        raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {algorithm!r}")
+    chosen_algorithm(algorithm)
     users = comparison.users or comparison.clients or _MANY
     fleet = FleetSize(clients=comparison.clients or users, users=users, dropout=comparison.dropout)
     for name, settings in comparison.settings.items():
@@ -158,7 +158,7 @@ def _start(comparison: Comparison, algorithm: str, out: Path) -> Found:
             },
         )
     )
-    cell = Cell(name=f"{algorithm}-round", config=config)
+    cell = Cell(name=f"{label_of(algorithm)}-round", config=config)
     outcome = run_cell(cell, out / "cells")
     if outcome.error is not None:
         raise InputError(outcome.error)
@@ -185,7 +185,7 @@ def _cell(comparison: Comparison, algorithm: str, protocol: str, epsilon: float,
         "run": {"baselines": False, "evaluate_rounds": False, **_of_run(comparison, protocol, fleet)},
     }
     config = parse_config(overlay(msgspec.to_builtins(comparison.config), changes))
-    return Cell(name=f"{algorithm}-{_plain(protocol)}-eps{epsilon:g}", config=config)
+    return Cell(name=f"{label_of(algorithm)}-{_plain(protocol)}-eps{epsilon:g}", config=config)
 
 
 def _of_run(comparison: Comparison, protocol: str, fleet: FleetSize) -> dict[str, Any]:

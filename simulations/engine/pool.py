@@ -40,8 +40,12 @@ class WorkerPool:
     depends on the number of workers as long as jobs are independent of each other.
     """
 
-    def __init__(self, n_workers: int = 1) -> None:
+    def __init__(self, n_workers: int = 1, *, prepare: Job | None = None) -> None:
         """Start the processes.
+
+        Args:
+            n_workers: how many.
+            prepare: run in each process before its first job, such as loading code whose classes jobs name.
 
         Raises:
             InputError: fewer than one worker asked for.
@@ -53,7 +57,7 @@ class WorkerPool:
         keep_freed_memory()
         if n_workers > 1:
             with one_blas_thread():
-                self._workers = [_start(number) for number in range(n_workers)]
+                self._workers = [_start(number, prepare) for number in range(n_workers)]
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -183,11 +187,11 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start(number: int) -> _Worker:
+def _start(number: int, prepare: Job | None) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=_serve, args=(theirs, os.getpid()), name=f"fedboard-worker-{number}", daemon=True
+        target=_serve, args=(theirs, os.getpid(), prepare), name=f"fedboard-worker-{number}", daemon=True
     )
     with _interrupts_held():
         process.start()
@@ -195,9 +199,11 @@ def _start(number: int) -> _Worker:
     return _Worker(number, process, ours)
 
 
-def _serve(connection: "Connection[Any, Any]", parent: int) -> None:
+def _serve(connection: "Connection[Any, Any]", parent: int, prepare: Job | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     keep_freed_memory()
+    if prepare is not None:
+        prepare()
     while os.getppid() == parent:
         try:
             answer = connection.recv()()

@@ -1,9 +1,9 @@
 """From a simulation's configuration to its calibrated task."""
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.tasks.registry import variant_of
 from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 
 
 def build_task(
@@ -35,7 +35,7 @@ def training_of(config: SimulationConfig) -> Training:
     """
     privacy = config.privacy
     return Training(
-        algorithm=variant_of(config.algorithm),
+        algorithm=chosen_algorithm(config.algorithm),
         feedback=config.feedback,
         seed=config.seed,
         epsilon=privacy.epsilon,

@@ -14,6 +14,8 @@ from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import ALS, NO_PRIVACY, fit_reference, reference_names
 
+_FACTORS = "item_factors"
+
 OnProgress = Callable[[str, int, int], None]
 """(phase, parts done, parts in all)."""
 
@@ -43,7 +45,8 @@ def compare_with_baselines(
 
     Returns:
         ``baselines`` {name: {metric: value}}, ``baselines_sliced`` {name: {metric: [per bucket]}} and
-        ``neighbours`` {"overlap@10": [per bucket]}. Not private: simulation only.
+        ``neighbours`` {"overlap@10": [per bucket]}, empty where the board has no item vectors. Not private:
+        simulation only.
     """
     report = on_progress or _ignore
     names = reference_names(config.feedback)
@@ -56,7 +59,7 @@ def compare_with_baselines(
                 problem,
                 feedback=config.feedback,
                 backend=backend,
-                settings={"rank": int(board.arrays["item_factors"].shape[1])} if name == ALS else None,
+                settings=_rank_of(board) if name == ALS else None,
                 seed=config.seed,
                 threads=pool.n_workers,
             )
@@ -66,21 +69,27 @@ def compare_with_baselines(
     return _record({name: entries[name] for name in names})
 
 
+def _rank_of(board: Board) -> dict[str, int]:
+    """Settings of ALS at the rank of a board; its own rank where the board has no item vectors."""
+    return {"rank": int(board.arrays[_FACTORS].shape[1])} if _FACTORS in board.arrays else {}
+
+
 def _entry(model: Predictor, problem: Problem, board: Board, pool: WorkerPool) -> dict[str, Any]:
     judged = judge(model, problem, part="test", pool=pool)
     entry = {"label": NO_PRIVACY, "metrics": dict(judged.metrics), "sliced": dict(judged.sliced)}
-    if isinstance(model, AlsModel):
-        factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
+    if isinstance(model, AlsModel) and _FACTORS in board.arrays:
+        factors = np.asarray(board.arrays[_FACTORS], dtype=np.float64)
         reference = model.item_factors.astype(np.float64)
         entry["overlap_of_run"] = neighbour_overlap(factors, reference, item_counts(problem.train))
     return entry
 
 
 def _record(entries: Mapping[str, Any]) -> dict[str, Any]:
+    overlap = entries[ALS].get("overlap_of_run")
     return {
         "baselines": {name: entry["metrics"] for name, entry in entries.items()},
         "baselines_sliced": {name: entry["sliced"] for name, entry in entries.items()},
-        "neighbours": {"overlap@10": entries[ALS]["overlap_of_run"]},
+        "neighbours": {} if overlap is None else {"overlap@10": overlap},
     }
 
 

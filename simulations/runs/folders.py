@@ -22,13 +22,14 @@ def fresh(wanted: Path) -> Path:
 
 def name_of(config: "SimulationConfig") -> str:
     """What a run is called if nobody says: its algorithm and epsilon."""
+    from fedboard.simulations.runs.algorithm_choice import label_of
     from fedboard.simulations.runs.without_privacy import (
         is_reference,  # more to import than a command's start bears
     )
 
     if is_reference(config.algorithm):
         return config.algorithm
-    return f"{config.algorithm}-eps{config.privacy.epsilon:g}"
+    return f"{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}"
 
 
 __all__ = ["RUNS", "fresh", "name_of"]

@@ -1,10 +1,10 @@
 """Which kernels a run uses."""
 
 from fedboard.common import kernels
-from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 
 _USUAL_RANK = 8
 _RATINGS_PER_ITEM = 2000
@@ -24,7 +24,7 @@ def backend_of(config: SimulationConfig, problem: Problem, *, usual_rank: int | 
     if config.run.kernels != "auto":
         return config.run.kernels
     if usual_rank is None:
-        tuned = preset(variant_of(config.algorithm), config.feedback, config.privacy.epsilon)
+        tuned = preset(chosen_algorithm(config.algorithm), config.feedback, config.privacy.epsilon)
         usual_rank = tuned.settings.get("rank")
     rank = config.settings.get("rank", usual_rank)
     if not isinstance(rank, int) or rank < 1:  # not given, or refused where settings are checked

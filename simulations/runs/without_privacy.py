@@ -16,8 +16,10 @@ from fedboard.simulations import baselines
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.judging.evaluation import judge
 from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of
 
@@ -66,10 +68,12 @@ def require_runnable(config: SimulationConfig) -> None:
                 f"{config.algorithm} is fitted in one place, without clients: leave run.protocol (--protocol) out, "
                 f"got {config.run.protocol!r}"
             )
+    elif is_own(config.algorithm):
+        chosen_algorithm(config.algorithm)
     elif config.algorithm not in algorithm_names():
         raise InputError(
             f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "
-            f"{', '.join(every_reference())}; got {config.algorithm!r}"
+            f"{', '.join(every_reference())}, or your own as path/to/file.py:RECORD; got {config.algorithm!r}"
         )
 
 

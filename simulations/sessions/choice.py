@@ -1,13 +1,7 @@
 """Which protocol a run names: a registered one, or a researcher's own class in a module or a file."""
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from fedboard.common.errors import InputError
@@ -16,6 +10,7 @@ from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, protocol
 from fedboard.common.protocols.shared.card import Card
 from fedboard.common.protocols.shared.properties import has_second_server
 from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.simulations.engine.own_code import is_own, own_object
 
 _NEEDED = ("sized", "from_parameters", "open", "join", "resume")
 _NEEDED_OF_TWO = ("pinned", "helped_by", "helped_here")
@@ -50,12 +45,11 @@ def chosen_class(choice: str) -> ProtocolClass:
     Raises:
         InputError: there is none, or it is no protocol.
     """
-    place, separator, name = choice.rpartition(":")
-    if not separator:
+    if not is_own(choice):
         return protocol_class(choice)
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
-    found: Any = getattr(module, name, None)
+    found = own_object(choice, "protocol")
     if not isinstance(found, type):
+        place, _, name = choice.rpartition(":")
         raise InputError(f"protocol {choice!r}: there is no class {name!r} in {place}")
     needed = (*_NEEDED, *(_NEEDED_OF_TWO if has_second_server(found) else ()))
     missing = [method for method in needed if not hasattr(found, method)]
@@ -98,30 +92,6 @@ def sums_left(choice: str, protocol: AggregationProtocol) -> SumsLeft:
             f"it is not known what is left of protocol {protocol.name!r} without its messages; take masks 'real'"
         )
     return card.without_messages(protocol)
-
-
-def _from_package(place: str) -> ModuleType:
-    try:
-        return importlib.import_module(place)
-    except ImportError as error:
-        raise InputError(f"protocol module {place!r} cannot be imported: {error}") from error
-
-
-def _from_file(path: Path) -> ModuleType:
-    """A file as a module, once in a process: classes that are loaded twice are not the same."""
-    name = f"fedboard_protocol_{sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise InputError(f"protocol file {path}: there is no such Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise InputError(f"protocol file {path} cannot be loaded: {type(error).__name__}: {error}") from error
-    return module
 
 
 __all__ = ["ProtocolRecipe", "chosen_card", "chosen_class", "sums_left"]

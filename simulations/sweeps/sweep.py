@@ -13,7 +13,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.registry import USUAL, algorithm_names
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
@@ -65,9 +67,14 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     """
     grid, config = record.grid, record.config
     known = (*algorithm_names(config.feedback), *reference_names(config.feedback))
-    unknown = [name for name in grid.algorithms if name not in known]
+    own = [choice for choice in grid.algorithms if is_own(choice)]
+    unknown = [name for name in grid.algorithms if name not in (*known, *own)]
     if unknown:
         raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}")
+    for choice in own:
+        chosen_algorithm(choice)
+    if len({label_of(choice) for choice in grid.algorithms}) < len(grid.algorithms):
+        raise InputError("two algorithms of a sweep go by the same name; name one of the files otherwise")
     if not all(0 < epsilon < math.inf for epsilon in grid.epsilons):
         raise InputError(
             f"epsilons must be finite and > 0, got {', '.join(f'{epsilon:g}' for epsilon in grid.epsilons)}"
@@ -169,14 +176,14 @@ def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell
 def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed: int) -> Cell:
     privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
     config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed)
-    return Cell(name=f"{algorithm}-eps{epsilon:g}-seed{seed}", config=config)
+    return Cell(name=f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}", config=config)
 
 
 def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
     config, final = outcome.cell.config, outcome.final or {}
     private = not is_reference(config.algorithm)
     return {
-        "algorithm": config.algorithm,
+        "algorithm": label_of(config.algorithm),
         "epsilon": config.privacy.epsilon if private else None,
         "delta": config.privacy.delta if private else None,
         "seed": config.seed,

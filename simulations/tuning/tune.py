@@ -8,11 +8,11 @@ import msgspec
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.judging.metrics.registry import main_metric
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.tuning.outcome import write_outcome
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search
 from fedboard.simulations.tuning.software import software, source_digest
@@ -92,7 +92,7 @@ def plan_tuning(
         InputError: anything else that cannot be searched.
     """
     _require_public(config, public)
-    algorithm = variant_of(config.algorithm)
+    algorithm = chosen_algorithm(config.algorithm)
     if config.privacy.noise != "seeded":
         raise InputError("tuning compares settings under repeatable noise: leave privacy.noise at 'seeded'")
     if trials < 2 or search_seed < 0 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
