@@ -3,13 +3,8 @@
 The toy is the guide's own protocol: the file that ``--protocol FILE.py:Class`` takes, under a name and with a card.
 """
 
-import difflib
 import json
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,10 +14,10 @@ from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.server.fleet.rounds.round_log import RoundLog
+from tests.house import ROOT, House, run
 from tests.server.fleet.deployed import deployed
 
-ROOT = Path(__file__).parents[3]
-TOY, REGISTRY = Path(__file__).parent / "toy", Path("common/protocols/registry.py")
+TOY, REGISTRY = Path(__file__).parent / "toy", "common/protocols/registry.py"
 EXAMPLE = ROOT / "examples" / "additive_shares.py"
 LINE = '    "toy": "AdditiveShares",\n'
 SAYS = "Each server sees one uniformly random half of a client's sums, and both halves of the total."
@@ -33,61 +28,6 @@ TINY = (
 )
 
 
-class House:
-    """The product with a folder and a line more: all the rest are links to the files of this checkout."""
-
-    def __init__(self, root: Path) -> None:
-        self.package = root / "fedboard"
-        linked(ROOT / "api", self.package)
-        for folder in ("client", "server", "simulations", "cli"):
-            (self.package / folder).symlink_to(ROOT / folder)
-        linked(ROOT / "common", self.package / "common", but={"protocols"})
-        protocols = self.package / REGISTRY.parent
-        linked(ROOT / REGISTRY.parent, protocols, but={REGISTRY.name})
-        shutil.copytree(TOY, protocols / "toy", ignore=shutil.ignore_patterns("__pycache__"))
-        own_file = EXAMPLE.read_text(encoding="utf-8").replace('"additive-shares"', '"toy"')
-        (protocols / "toy" / "protocol.py").write_text(own_file, encoding="utf-8")
-        before, _, after = (ROOT / REGISTRY).read_text(encoding="utf-8").partition(AFTER)
-        (self.package / REGISTRY).write_text(before + AFTER + LINE + after, encoding="utf-8")
-        self.environment = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def run(self, *asked: Sequence[object]) -> list[tuple[int, str]]:
-        """These commands of this product, one after the other in a process of its own: exit codes and outputs."""
-        return run(*asked, environment=self.environment)
-
-
-def linked(source: Path, target: Path, *, but: set[str] | None = None) -> None:
-    """A folder whose entries are those of another."""
-    target.mkdir()
-    for entry in source.iterdir():
-        if entry.name not in {"__pycache__", *(but or ())}:
-            (target / entry.name).symlink_to(entry)
-
-
-IN_TURN = """
-import json, sys
-from click.testing import CliRunner
-from fedboard.cli.main import commands
-
-ended = [CliRunner().invoke(commands, words) for words in json.loads(sys.argv[1])]
-print(json.dumps([[one.exit_code, " ".join(one.output.split())] for one in ended]))
-"""
-
-
-def run(*asked: Sequence[object], environment: Mapping[str, str]) -> list[tuple[int, str]]:
-    words = json.dumps([[str(word) for word in command] for command in asked])
-    ended = subprocess.run(
-        [sys.executable, "-c", IN_TURN, words],
-        env={**os.environ, "COLUMNS": "300", "OPENBLAS_NUM_THREADS": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return [(code, output) for code, output in json.loads(ended.stdout.splitlines()[-1])]
-
-
 def assert_verified(run: Path) -> None:
     """By whoever has the product as it is: nothing of a protocol is needed to recompute its certificate."""
     ended = CliRunner().invoke(commands, ["certificate", "verify", str(run), "--simulation"])
@@ -96,21 +36,16 @@ def assert_verified(run: Path) -> None:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    return House(tmp_path_factory.mktemp("house"))
+    folder = {f"toy/{path.name}": path.read_text(encoding="utf-8") for path in sorted(TOY.glob("*.py"))}
+    folder["toy/protocol.py"] = EXAMPLE.read_text(encoding="utf-8").replace('"additive-shares"', '"toy"')
+    return House(tmp_path_factory.mktemp("house"), registry=REGISTRY, after=AFTER, line=LINE, folder=folder)
 
 
 def test_the_toy_is_one_folder_and_one_line(house: House) -> None:
     """All that differs from the product; a link to the product's own file is no difference."""
-    own = [path for path in house.package.rglob("*") if path.is_file() and not path.is_symlink()]
-    touched = sorted(str(path.relative_to(house.package)) for path in own if "__pycache__" not in path.parts)
-    old, new = (
-        (place / REGISTRY).read_text(encoding="utf-8").splitlines() for place in (ROOT, house.package)
-    )
-    changed = [line for line in difflib.ndiff(old, new) if line[0] in "+-"]
-
     folder = [f"common/protocols/toy/{name}.py" for name in ("__init__", "card", "protocol")]
-    assert touched == [str(REGISTRY), *folder]
-    assert changed == [f"+ {LINE.rstrip()}"]
+    assert house.touched == [REGISTRY, *folder]
+    assert house.changed_lines == [f"+ {LINE.rstrip()}"]
 
 
 def test_everything_that_lists_protocols_lists_the_toy(house: House) -> None:

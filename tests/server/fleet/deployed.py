@@ -29,9 +29,10 @@ from tests.ports import free_ports
 NODES = ("a", "b", "c", "d")
 ROUNDS = 2
 _USERS, _ITEMS, _RATED = 40, 60, 12
+_TASK = f'algorithm = "adadpals", settings = {{ rank = 2, rounds = {ROUNDS} }}'
 _FLEET = """\
 name = "trial"
-task = {{ algorithm = "adadpals", rating_range = [1.0, 5.0], settings = {{ rank = 2, rounds = {rounds} }} }}
+task = {{ rating_range = [1.0, 5.0], {task} }}
 privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
 protocol = {{ name = "{protocol}", step_seconds = 10 }}
@@ -73,11 +74,16 @@ class Fleet:
     """The processes, by name; ``server`` is one of them."""
 
     def __init__(
-        self, folder: Path, *, protocol: str = "secure-sum", environment: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        protocol: str = "secure-sum",
+        task: str = _TASK,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Make keys, ratings and configurations; ``environment`` is added to that of all processes."""
         self.folder, self._environment = folder, environment or {}
-        self.settings = _make(folder, protocol)
+        self.settings = _make(folder, protocol, task)
         self.state = StateFolder.of(self.settings)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -151,7 +157,7 @@ def deployed(
                 fleet.end(name, signal.SIGTERM)
 
 
-def _make(folder: Path, protocol: str) -> FleetSettings:
+def _make(folder: Path, protocol: str, task: str) -> FleetSettings:
     make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
     make_server_certificate(
         folder / "server.pem",
@@ -175,7 +181,7 @@ def _make(folder: Path, protocol: str) -> FleetSettings:
     )
     text = _FLEET.format(
         protocol=protocol,
-        rounds=ROUNDS,
+        task=task,
         nodes=nodes,
         port=port,
         superlink_port=superlink_port,
