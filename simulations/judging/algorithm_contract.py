@@ -222,7 +222,7 @@ def _require_bounds(task: RatingTask, one: PlayedRound, users: Cohort) -> None:
         name, release = request.name, request.release
         require_kept(bool((whole[name] == again[name]).all()), f"{name} {about} is another when asked again")
         require_kept(
-            bool((sum(parts[name] for parts in alone) == whole[name]).all()),
+            bool((np.sum([parts[name] for parts in alone], axis=0) == whole[name]).all()),
             f"{name} {about}: a user's part depends on who is asked with her",
         )
         unit = (
