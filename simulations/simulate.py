@@ -18,7 +18,6 @@ from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.distributions import distributions
 from fedboard.simulations.judging.evaluation import judge_board
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.report import write_report
 from fedboard.simulations.runs.algorithm_choice import loading_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
@@ -108,8 +107,14 @@ def simulate(
         session.run_rounds()
         final = session.finish(time.monotonic() - started)
     certificate = Certificate.from_json(run.certificate.read_text(encoding="utf-8"))
-    drawn = write_report(out) if report else None
+    drawn = _drawn(out) if report else None
     return RunResult(path=out, board=session.board, certificate=certificate, final=final, report=drawn)
+
+
+def _drawn(out: Path) -> Path:
+    from fedboard.simulations.report import write_report  # what draws is slow to import
+
+    return write_report(out)
 
 
 class _Session:

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from scipy.optimize import brentq
-
 from fedboard.common.errors import OutOfRangeError, PrivacyError
 from fedboard.common.privacy.accounting.exact import (
     compose_events,
@@ -179,6 +177,8 @@ def _smallest_scale(
 
 def _coarse_scale(excess: Callable[[float], float], *, full: float) -> tuple[float, float]:
     """Where the coarse cost is 1, and by which power of the cost the scale has to be corrected near it."""
+    from scipy.optimize import brentq  # slow to import, and only sampled plans need it
+
     low = high = full
     while excess(low) <= 1:
         low, high = low / 2, low

@@ -168,7 +168,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[st
 
     out = tmp_path_factory.mktemp("compared") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedboard.simulations.simulate.write_report", written)
+        patch.setattr("fedboard.simulations.report.write_report", written)
         return out, compare(small(clients=30), out, lambda phase, done, total: None)
 
 
