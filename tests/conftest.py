@@ -1,8 +1,13 @@
-"""What holds for all tests: no example of a property is timed, and those files that mostly wait come first, so that
-others compute meanwhile (``pytest -n 3``).
+"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, no example of a property is timed, BLAS keeps to
+one thread, and the longest files come first (``pytest -n 3``).
 """
 
+import os
+import re
 from pathlib import Path
+
+for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")  # before NumPy is loaded: the processes share the cores among them
 
 import pytest
 from hypothesis import settings
@@ -10,14 +15,42 @@ from hypothesis import settings
 settings.register_profile("fedboard", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("fedboard")
 
-WAITING = (
+LONGEST = (
     "server/fleet/test_deployment.py",
+    "cli/research/test_audit.py",
     "examples/test_fleet.py",
     "cli/test_crashes.py",
 )
+"""The others stand in their usual order, those with slow tests first: what comes last is short, so that no process
+works alone at the end.
+"""
+ALL_SLOW = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
+"""In a file of which ``--fast`` needs nothing, not even what it imports."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the files that wait to the front; the others keep their order."""
-    first = {Path(__file__).parent / name: place for place, name in enumerate(WAITING)}
-    items.sort(key=lambda item: first.get(item.path, len(first)))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--fast``."""
+    parser.addoption("--fast", action="store_true", help="leave out tests that are marked slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line("markers", "slow: more than a moment of computing or waiting; --fast leaves it out")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether a file is not even imported."""
+    if config.getoption("fast") and collection_path.name.startswith("test_"):
+        return ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) is not None or None
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow, or move it to the front."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if config.getoption("fast"):
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]
+    longest = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    with_slow = {item.path for item in slow}
+    items.sort(key=lambda item: (longest.get(item.path, len(longest)), item.path not in with_slow))

@@ -18,6 +18,7 @@ with warnings.catch_warnings():
     from flwr.common.serde import message_to_proto
     from flwr.proto.fleet_pb2 import PullMessagesResponse
     from flwr.proto.message_pb2 import ObjectTree, PullObjectResponse
+    from flwr.proto.recorddict_pb2 import ConfigRecord as ProtoConfigRecord
     from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
     from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
     from flwr.supercore.task_identity import TaskIdentity
@@ -41,22 +42,41 @@ def parts_of(record: RecordDict) -> tuple[Message, Parts]:
     return message, {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
 
 
-def naming_one_part(parts: Parts, times: int) -> Parts:
-    """The same message, whose array names its first part so often."""
+def rewritten(parts: Parts, kind: bytes, change: Callable[[bytes], bytes]) -> Parts:
+    """The same message with another body in its parts of this kind; names are digests, so they follow."""
     renamed: dict[str, str] = {}
     found: Parts = {}
     for name, content in parts.items():
         for old, new in renamed.items():
             content = content.replace(old.encode(), new.encode())
-        if content.startswith(b"Array "):
+        if content.startswith(kind + b" "):
             head, _, body = content.partition(b"\0")
-            stated = {**json.loads(body), "arraychunk_ids": [0] * times}
-            body = json.dumps(stated).encode()
-            kind, children, _ = head.split(b" ")
+            body = change(body)
+            _, children, _ = head.split(b" ")
             content = b" ".join([kind, children, str(len(body)).encode()]) + b"\0" + body
         renamed[name] = hashlib.sha256(content).hexdigest()
         found[renamed[name]] = content
     return found
+
+
+def naming_one_part(parts: Parts, times: int) -> Parts:
+    """The same message, whose array names its first part so often."""
+
+    def change(body: bytes) -> bytes:
+        return json.dumps({**json.loads(body), "arraychunk_ids": [0] * times}).encode()
+
+    return rewritten(parts, b"Array", change)
+
+
+def of_numbers(parts: Parts, number: int) -> Parts:
+    """The same message, whose list of numbers has so many; Flower would look at each of them for minutes."""
+
+    def change(body: bytes) -> bytes:
+        record = ProtoConfigRecord.FromString(body)
+        record.items[0].value.sint_list.vals.extend([1] * (number - 1))
+        return record.SerializeToString()
+
+    return rewritten(parts, b"ConfigRecord", change)
 
 
 def random_bytes(number: int) -> bytes:
@@ -67,8 +87,8 @@ def random_bytes(number: int) -> bytes:
 
 def case(name: str, mebibytes: int, times: int) -> tuple[Message, Parts]:
     if name == "config":
-        values = ConfigRecord({"many": [1] * (mebibytes * MIB)})
-        return parts_of(RecordDict({"fedboard": values}))
+        head, parts = parts_of(RecordDict({"fedboard": ConfigRecord({"many": [1]})}))
+        return head, of_numbers(parts, mebibytes * MIB)
     head, parts = parts_of(record_of(random_bytes(mebibytes * MIB)))
     return head, naming_one_part(parts, times) if name == "repeated" else parts
 

@@ -66,7 +66,7 @@ address = "127.0.0.1:{port}"
 ca_certificate = "../authority.pem"
 node_key = "node.key"
 question_key = "../question-signing.pub"
-poll_seconds = 0.1
+poll_seconds = 0.3
 """
 
 
