@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,8 @@ def simulate(
         BudgetExceededError: the plan does not fit the budget; nothing was released.
         WorkerDiedError: a worker process was killed; resume when the cause is mended.
     """
+    if report:
+        _require_what_draws()
     run = RunDirectory(out)
     started = time.monotonic()
     if resume:
@@ -107,14 +110,22 @@ def simulate(
         session.run_rounds()
         final = session.finish(time.monotonic() - started)
     certificate = Certificate.from_json(run.certificate.read_text(encoding="utf-8"))
-    drawn = _drawn(out) if report else None
+    drawn = write_report(out) if report else None
     return RunResult(path=out, board=session.board, certificate=certificate, final=final, report=drawn)
 
 
-def _drawn(out: Path) -> Path:
-    from fedboard.simulations.report import write_report  # what draws is slow to import
+def write_report(run: Path) -> Path:
+    """``fedboard.simulations.report``, which is imported now: it is slow to, and many runs end before they need it."""
+    from fedboard.simulations import report
 
-    return write_report(out)
+    return report.write_report(run)
+
+
+def _require_what_draws() -> None:
+    """What is missing for the report is said before anything is released."""
+    for name in ("jinja2", "matplotlib"):
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 class _Session:
@@ -240,4 +251,4 @@ class _Session:
         return line
 
 
-__all__ = ["Listener", "RunResult", "Silent", "simulate"]
+__all__ = ["Listener", "RunResult", "Silent", "simulate", "write_report"]

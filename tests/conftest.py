@@ -1,17 +1,16 @@
-"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, no example of a property is timed, BLAS keeps to
-one thread, and the longest files come first (``pytest -n 3``).
+"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, the longest files come first, BLAS keeps to one
+thread, and no example of a property is timed.
 """
 
 import os
 import re
 from pathlib import Path
 
-for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")  # before NumPy is loaded: the processes share the cores among them
-
 import pytest
 from hypothesis import settings
 
+for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")  # before NumPy is loaded: the processes share the cores among them
 settings.register_profile("fedboard", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("fedboard")
 
@@ -24,7 +23,7 @@ LONGEST = (
 """The others stand in their usual order, those with slow tests first: what comes last is short, so that no process
 works alone at the end.
 """
-ALL_SLOW = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
+ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 """In a file of which ``--fast`` needs nothing, not even what it imports."""
 
 
@@ -35,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The marker."""
-    config.addinivalue_line("markers", "slow: more than a moment of computing or waiting; --fast leaves it out")
+    config.addinivalue_line(
+        "markers", "slow: more than a moment of computing or waiting; --fast leaves it out"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -109,6 +109,7 @@ def imported_modules(path: Path, *, top_level_only: bool = False) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_imports_point_one_way(folder: str) -> None:
     for path in sources(folder):
@@ -118,6 +119,7 @@ def test_imports_point_one_way(folder: str) -> None:
                 assert target in MAY_IMPORT[folder], f"{path} imports {module}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_only_declared_packages_are_imported(folder: str) -> None:
     import sys
@@ -329,6 +331,7 @@ def reached(imports: Mapping[str, set[str]], start: Iterable[str]) -> dict[str, 
     return found
 
 
+@pytest.mark.slow
 def test_what_serves_people_needs_no_simulations() -> None:
     """Neither itself nor through what it imports, however late; nor does the start of any command."""
     imports = imports_of(ROOT)
@@ -398,6 +401,7 @@ def allowed_by(place: str, protocol: str) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_protocols_are_named_in_their_folder_and_the_registry_alone() -> None:
     named = named_protocols(ROOT)
 
@@ -429,6 +433,7 @@ def test_a_protocol_that_is_named_elsewhere_is_found(tmp_path: Path, planted: st
     assert not allowed_by("server/plan.py", "secure-sum")
 
 
+@pytest.mark.slow
 def test_nothing_that_serves_people_reads_a_card() -> None:
     """Cards are for tables, cost models and audits; what a guarantee rests on is in the protocol."""
     imports = imports_of(ROOT)

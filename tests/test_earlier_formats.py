@@ -82,6 +82,7 @@ def test_nothing_that_was_kept_is_left_untested(earlier: Path) -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [place for place in PLACES if Path(place).name not in UNDERSTATED])
 def test_a_run_with_a_plan_is_read_and_verified_with_its_boards_and_ledger(earlier: Path, place: str) -> None:
     evidence = read_evidence(earlier / place)

@@ -6,6 +6,8 @@ import pytest
 
 import fedboard
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("releases", [1, 9])
 def test_noise_and_epsilon_are_inverse(releases: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 import fedboard
 
 
+@pytest.mark.slow
 def test_a_sound_run_holds_and_is_not_private(run_place: Path) -> None:
     found = fedboard.verify(run_place)
 
@@ -24,6 +25,7 @@ def test_a_sound_run_holds_and_is_not_private(run_place: Path) -> None:
     assert "NOT PRIVATE: the noise can be reproduced from its seed" in repr(found)
 
 
+@pytest.mark.slow
 def test_boards_and_certificates_at_hand_are_verified_too(run_place: Path) -> None:
     board = fedboard.load_board(run_place)
     certificate = fedboard.Certificate.from_json((run_place / "certificate.json").read_bytes())

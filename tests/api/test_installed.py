@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LOOK = "import fedboard, fedboard.common.board as b; print(fedboard.Board is b.Board, len(fedboard.__all__) > 15)"
 SCRIPT = """

@@ -48,6 +48,7 @@ def columns(n_users: int = 150) -> tuple[list[int], list[str], list[float]]:
     )
 
 
+@pytest.mark.slow
 def test_the_default_is_residual_and_the_board_that_the_same_file_gives(
     run: fedboard.Run, run_place: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_file_is_laid_under_the_keywords(tmp_path: Path) -> None:
     assert (stored["seed"], stored["privacy"]["epsilon"], stored["privacy"]["delta"]) == (4, 3.0, 1e-6)
 
 
+@pytest.mark.slow
 def test_frames_and_arrays_and_files_give_the_same_board(tmp_path: Path) -> None:
     users, items, ratings = columns()
     lines = [f"{u},{i},{r:g}" for u, i, r in zip(users, items, ratings, strict=True)]
@@ -166,6 +168,7 @@ def test_titles_in_memory_are_the_catalogue_where_that_is_asked_for() -> None:
     assert ratings.items_listed
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_rows_for_a_data_frame(tmp_path: Path) -> None:
     quick = {key: value for key, value in QUICK.items() if key not in ("report", "baselines")}
     users, items, ratings = columns()
@@ -199,6 +202,7 @@ import fedboard
 """
 
 
+@pytest.mark.slow
 def test_workers_need_a_guard_in_a_file_and_say_so(tmp_path: Path) -> None:
     guarded = SCRIPT.format(
         guard='if __name__ == "__main__":', indent="    ", data=MADE_UP, out=str(tmp_path / "a")

@@ -15,6 +15,8 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations import simulate
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 TINY = (
     *("--set", "data.synthetic.n_users=300", "data.synthetic.n_items=60"),

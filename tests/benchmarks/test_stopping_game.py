@@ -27,6 +27,8 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.exact_curves import gaussian, laplace
 
+pytestmark = pytest.mark.slow
+
 BENCHMARK = Path(__file__).parent.parent.parent / "benchmarks" / "stopping_game.py"
 DELTA = 1e-5
 

@@ -40,6 +40,7 @@ def test_a_run_writes_everything_and_says_what_it_promises(fedboard: Command, fi
     assert "not both" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_a_run_with_json_prints_one_object_and_nothing_else(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
@@ -87,6 +88,7 @@ def test_a_model_without_privacy_says_so_and_keeps_no_ledger(
     assert json.loads(again.stdout)["guarantee"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("algorithm", ["adadpals", "popularity"])
 def test_implicit_feedback_is_judged_by_lists(
@@ -121,6 +123,7 @@ def test_flags_win_over_the_file_and_assignments_over_flags(
     assert not (tmp_path / "run" / "baselines.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_secure_noise_is_certified_as_private(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
@@ -180,6 +183,7 @@ def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:
     assert fresh(tmp_path / "demo") == tmp_path / "demo-3"
 
 
+@pytest.mark.slow
 def test_the_demo_shows_guarantee_metrics_and_recommendations(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., Result]
 
 HUGE = "1000000000000"

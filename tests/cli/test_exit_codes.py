@@ -70,6 +70,7 @@ OUT_OF_RANGE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", OUT_OF_RANGE, ids=" ".join)
 def test_a_number_out_of_range_is_input_whichever_command_it_is_given_to(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]

@@ -264,6 +264,7 @@ def test_a_full_disk_is_no_bug(fedboard: Command, monkeypatch: pytest.MonkeyPatc
     assert sentence(result) == "fedboard: /big/file: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_anything_is_written_leaves_nothing(
     fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_command_of_the_readme_takes_what_it_is_shown_with(line: str) -> None:
     taking.make_context(taking.name, words)
 
 
+@pytest.mark.slow
 def test_the_question_of_the_readme_is_answered(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,6 +156,7 @@ def test_json_and_back_is_the_same_certificate_and_holds():
 EDITS = [(name, path) for name, plain in KINDS.items() for path in sorted(leaves(plain), key=str)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "path"), EDITS, ids=lambda part: str(part))
 def test_an_edit_of_any_field_is_found(kind, path):
     assert failed(mutated(KINDS[kind], path))
@@ -229,6 +230,7 @@ RECOMPUTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("path", RECOMPUTED, ids=lambda path: "/".join(map(str, path)))
 def test_a_forger_who_recomputes_the_digest_is_still_found(kind, path):
@@ -337,6 +339,7 @@ def test_a_plain_object_that_is_no_certificate_is_refused():
         Certificate.from_dict({"claim": 3})
 
 
+@pytest.mark.slow
 def test_verification_needs_the_base_install_only():
     code = """
 import sys
@@ -373,6 +376,7 @@ def sampled_certificate(events=None):
     )
 
 
+@pytest.mark.slow
 def test_a_sampled_run_is_certified_by_loss_distributions_and_says_that_mu_is_a_bound():
     certificate = sampled_certificate()
     everybody = epsilon_of(1e-5, mu=compose(MULTIPLIERS))
@@ -398,6 +402,7 @@ def test_all_of_gaussians_with_full_participation_is_called_exact():
         assert point.epsilon < point.epsilon_rdp < point.epsilon_zcdp
 
 
+@pytest.mark.slow
 def test_more_amplification_than_the_releases_state_is_found():
     plain = sampled_certificate().to_dict()
     for event in plain["releases"]:
@@ -409,6 +414,7 @@ def test_more_amplification_than_the_releases_state_is_found():
     assert {"epsilon", "rating_epsilon"} <= failed(resealed(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "holds"), [(5e-8, True), (-5e-8, True), (3e-7, False), (-3e-7, False)])
 def test_numbers_of_loss_distributions_may_differ_by_the_rounding_of_another_machine(error, holds):
     plain = sampled_certificate().to_dict()
@@ -417,6 +423,7 @@ def test_numbers_of_loss_distributions_may_differ_by_the_rounding_of_another_mac
     assert failed(resealed(plain)) == (set() if holds else {"curve at 1e-09: epsilon"})
 
 
+@pytest.mark.slow
 def test_rounds_that_contradict_themselves_are_a_failed_finding_not_a_crash():
     plain = sampled_certificate().to_dict()
     plain["releases"][0]["participation"]["probability"] = 0.2
@@ -426,6 +433,7 @@ def test_rounds_that_contradict_themselves_are_a_failed_finding_not_a_crash():
         sampled_certificate([*sampled_events()[:1], *sampled_events(0.2)[1:]])
 
 
+@pytest.mark.slow
 def test_what_is_implied_for_ratings_and_pairs_is_stated():
     replaced, sampled = make_certificate(), sampled_certificate()
 
@@ -607,6 +615,7 @@ def test_a_planned_release_that_was_made_twice_is_found():
         make_certificate([*make_events(), make_events()[0]], commitment=terms)
 
 
+@pytest.mark.slow
 def test_without_the_accounting_library_a_sampled_certificate_is_not_guessed():
     code = """
 import sys

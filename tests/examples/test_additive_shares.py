@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
@@ -36,6 +37,7 @@ def test_the_guide_shows_the_whole_file_piece_by_piece() -> None:
     assert [line for line in shown.splitlines() if line] == [line for line in file.splitlines() if line]
 
 
+@pytest.mark.slow
 def test_a_run_with_it_makes_the_board_that_secure_sums_make(tmp_path: Path) -> None:
     own = f"{ROOT / 'examples' / 'additive_shares.py'}:AdditiveShares"
 

@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fedboard.simulations.config import parse_config, read_config
 from fedboard.simulations.runs.calibrated import build_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_the_script_makes_a_certified_board(tmp_path: Path) -> None:
     command = [sys.executable, EXAMPLES / "simulate.py", tmp_path / "run"]
 

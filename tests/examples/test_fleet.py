@@ -14,6 +14,7 @@ FLEET = Path(__file__).parents[2] / "examples" / "fleet"
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "fleet.md"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_the_quickstart_trains_publishes_and_recommends(tmp_path: Path) -> None:
     pairs = iter(lambda: tuple(free_ports(2)), ())

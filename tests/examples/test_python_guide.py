@@ -15,6 +15,7 @@ def blocks(page: Path) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/guide/python.md"])
 def test_the_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

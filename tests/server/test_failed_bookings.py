@@ -117,6 +117,7 @@ def a_ledger(folder: Path) -> Ledger:
     return Ledger.create(folder / "ledger.sqlite", a_budget(), plan=TASK.settings.noise_multipliers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("rounds_before", [0, 1])
 def test_a_round_that_cannot_be_booked_draws_nothing_and_leaves_no_board(

@@ -26,6 +26,8 @@ from fedboard.simulations.audit.recording import Recorder, RecordingSums
 from fedboard.simulations.engine import Engine, WorkerPool
 from tests.common.tasks.conftest import a_prepared_board, a_task, population
 
+pytestmark = pytest.mark.slow
+
 TASK = a_task(rank=3)
 NOISE = SeededNoise(11)
 BUDGET = Budget(epsilon=1e6, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)

@@ -16,6 +16,8 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.simulate import simulate
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.without_privacy import every_reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "feedback"),
     [(name, feedback) for feedback in Feedback for name in algorithm_names(feedback)],

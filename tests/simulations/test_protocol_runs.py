@@ -11,6 +11,8 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.simulate import RunResult, simulate
 
+pytestmark = pytest.mark.slow
+
 SECURE = {"protocol": "secure-sum", "clients": 12, "dropout": 0.2}
 
 

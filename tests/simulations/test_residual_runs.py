@@ -13,6 +13,8 @@ from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.simulate import Silent, simulate
 
+pytestmark = pytest.mark.slow
+
 N_USERS = 3000  # more than one block of users
 SETTINGS: dict[str, Any] = {"rank": 3, "rounds": 3, "clip_quantile": 0.5, "curvature": "once"}
 

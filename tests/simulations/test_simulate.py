@@ -9,6 +9,8 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.simulate import simulate
 
+pytestmark = pytest.mark.slow
+
 
 def a_config(**run: object) -> SimulationConfig:
     return parse_config(

@@ -150,6 +150,7 @@ def in_a_process(*arguments, cwd):
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_in_use_is_one_sentence(tmp_path, exported):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -171,6 +172,7 @@ def fleet_keys(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("certificate", "key", "told"),
     [
@@ -193,6 +195,7 @@ def test_a_certificate_without_its_key_is_one_sentence(exported, fleet_keys, cer
     assert stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_device_fetches_from_its_fleet_s_own_service(exported, fleet_keys):
     settings = ServiceSettings(
         mirror=exported,
@@ -243,6 +246,7 @@ def test_what_does_not_go_together_is_told(arguments, told):
     assert told in done.stderr
 
 
+@pytest.mark.slow
 def test_serve_signs_serves_and_tells_its_metrics_until_it_is_ended(tmp_path, run):
     command = [sys.executable, "-c", "from fedboard.cli.main import main; main()", "board", "serve", "mirror"]
     command += [
@@ -311,6 +315,7 @@ def test_a_simulation_is_fetched_only_if_told_and_says_so(tmp_path, simulated):
 VERDICT = "NOT PRIVATE: the noise can be reproduced from its seed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["exact", "int8"])
 def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated, encoding):
     fetched(tmp_path, simulated, "--simulation", "--encoding", encoding)
@@ -338,6 +343,7 @@ def test_what_is_printed_of_a_private_board_is_not_marked(tmp_path, exported):
     assert (record["private"], record["noise"]) == (True, "private")
 
 
+@pytest.mark.slow
 def test_verify_tells_a_simulation_by_its_exit_code(tmp_path, exported, simulated):
     public = tmp_path / "keys/board-signing.pub"
     private, found = (
@@ -354,6 +360,7 @@ def test_verify_tells_a_simulation_by_its_exit_code(tmp_path, exported, simulate
     assert accepted.stdout.startswith(VERDICT)
 
 
+@pytest.mark.slow
 def test_a_mirror_of_simulations_is_not_served_by_accident(tmp_path, simulated):
     code, told = in_a_process(
         "board", "serve", "simulated", "--no-tls", "--address", "127.0.0.1:0", cwd=tmp_path

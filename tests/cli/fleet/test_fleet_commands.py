@@ -152,6 +152,7 @@ def test_a_device_that_pins_no_key_is_told_what_it_needs(folder: Path) -> None:
     assert "fedboard keys questions" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("certificate", ["keys/authority.pem", "catalogue.csv"])
 def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path, certificate: str) -> None:
     assert fedboard("ratings", "init", folder / "ann", "--epsilon", "3").exit_code == 0
@@ -238,6 +239,7 @@ sys.meta_path.insert(0, ServerInstall())
 """
 
 
+@pytest.mark.slow
 def test_a_server_and_its_processes_start_where_nothing_of_the_simulations_is_installed(folder: Path) -> None:
     (folder / "sitecustomize.py").write_text(SERVER_INSTALL)
     place = {**os.environ, "PYTHONPATH": str(folder)}

@@ -52,6 +52,7 @@ def resealed(plain: dict[str, Any]) -> dict[str, Any]:
     return {**content, "digest": digest(content)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_carried_out_its_plan_keeps_its_certificate(
     fedboard: Command, older: Path, run: str
@@ -76,6 +77,7 @@ def test_a_board_made_on_the_way_claimed_what_had_been_spent(
     assert "what had been spent when it was made" in found["commitment"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_was_stopped_on_the_way_does_not_verify(fedboard: Command, older: Path, run: str) -> None:
     (older / "runs" / run / "certificate.json").unlink()

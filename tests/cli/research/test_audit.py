@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.conftest import Command
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", "--kernels", "plain", "--workers", "1")
 FEW_ITEMS = (
     "--data",

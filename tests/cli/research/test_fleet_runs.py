@@ -22,7 +22,7 @@ with warnings.catch_warnings():  # Flower's own imports use names that Click has
 
 Command = Callable[..., Result]
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 IN_PROCESS = ("--runtime", "in-process", "--nodes", "3")

@@ -10,6 +10,8 @@ import pytest
 
 from fedboard.server.publication import BoardStore
 
+pytestmark = pytest.mark.slow
+
 FULL_DISK_RUN = Path(__file__).with_name("full_disk_run.py")
 
 

@@ -19,7 +19,7 @@ from fedboard.simulations.engine.pool import WorkerPool
 
 Command = Callable[..., Result]
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 KILLED_RUN = Path(__file__).with_name("killed_run.py")
 

@@ -86,6 +86,7 @@ def test_parameters_are_explained(fedboard: Command) -> None:
     assert record["trust"]["privacy_relies_on"]
 
 
+@pytest.mark.slow
 def test_costs_are_compared_without_data(fedboard: Command, tmp_path: Path) -> None:
     out, numbers = tmp_path / "out", tmp_path / "costs.json"
 
@@ -105,6 +106,7 @@ def test_costs_are_compared_without_data(fedboard: Command, tmp_path: Path) -> N
     assert (out / "comparison-residual.svg").exists()
 
 
+@pytest.mark.slow
 def test_a_protocols_own_settings_can_be_given(fedboard: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -117,6 +119,7 @@ def test_a_protocols_own_settings_can_be_given(fedboard: Command, tmp_path: Path
     assert json.loads(result.stdout)["protocols"]["two-server"]["parameters"]["most_items"] == 5
 
 
+@pytest.mark.slow
 def test_what_a_protocol_cannot_carry_is_said_and_the_others_are_compared(
     fedboard: Command, tmp_path: Path
 ) -> None:

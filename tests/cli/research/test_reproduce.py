@@ -32,6 +32,7 @@ def test_without_a_figure_it_says_what_there_is(fedboard: Command) -> None:
     assert "50,000 users" in one.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_an_experiment_leaves_figure_numbers_and_page(fedboard: Command, tmp_path: Path) -> None:
     out, numbers = tmp_path / "out", tmp_path / "numbers.json"
@@ -49,6 +50,7 @@ def test_an_experiment_leaves_figure_numbers_and_page(fedboard: Command, tmp_pat
     assert fedboard("reproduce", "jain", "2", "--out", out).exit_code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_numbers_alone_go_to_stdout(fedboard: Command, tmp_path: Path) -> None:
     result = fedboard("reproduce", "jain", "2", "--seeds", "1", "--out", tmp_path / "out", "--json", "-")

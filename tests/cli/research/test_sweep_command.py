@@ -16,6 +16,7 @@ Command = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
 
+@pytest.mark.slow
 def test_a_sweep_prints_the_frontier_and_names_what_failed(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

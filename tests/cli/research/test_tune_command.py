@@ -9,7 +9,7 @@ from click.testing import Result
 
 Command = Callable[..., Result]
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 
 def test_a_search_is_told_resumed_and_its_settings_simulated(

@@ -100,6 +100,7 @@ def emptied(cohort: Cohort, user: int = UNLUCKY) -> Cohort:
 SCALES = [1.0, 0.5, np.linspace(1, 4096, N_USERS).round() / 4096]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("trigger_fails")
 @pytest.mark.parametrize("scale", SCALES, ids=["whole", "half", "each her own"])
 @pytest.mark.parametrize(("task", "board"), ASKED, ids=NAMES)
@@ -190,6 +191,7 @@ POINTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", POINTED, ids=str)
 def test_a_board_that_is_spoilt_for_one_item_does_not_tell_who_rated_it(number: dict[str, float]) -> None:
     """With nothing of the client changed: everybody is refused alike, or everybody answers."""

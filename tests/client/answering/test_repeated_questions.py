@@ -156,6 +156,7 @@ def test_a_question_without_end_cannot_be_signed_nor_is_it_taken() -> None:
     assert code(Asker(server=SERVER.public, clock=lambda: after), endless) is Refusal.EXPIRED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [

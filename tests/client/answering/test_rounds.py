@@ -211,6 +211,7 @@ def test_a_key_that_keeps_no_secret_gets_a_code_and_nothing_else(key: bytes) -> 
     assert (device.events, device.noted) == ([], [Refusal.MALFORMED])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["recall", "admit", "commit"])
 @pytest.mark.parametrize("code", list(Refusal))
 def test_a_refusal_passes_as_its_code(event: str, code: Refusal) -> None:
@@ -300,6 +301,7 @@ def test_a_device_without_ratings_or_without_rows_answers_too() -> None:
 HOSTILE_RATINGS = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-42]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rating", HOSTILE_RATINGS)
 @pytest.mark.parametrize(("task", "board"), ASKED, ids=NAMES)
 def test_ratings_that_no_file_would_hold_are_answered_within_the_bounds(
@@ -389,6 +391,7 @@ def test_a_board_without_its_arrays_gets_a_code() -> None:
         assert isinstance(outcome, Answer) or outcome is Refusal.BAD_BOARD
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(content=st.one_of(st.binary(max_size=64), st.integers(0, len(asking(BOARD).content) - 1)))
 def test_bytes_that_are_no_question_get_a_code(content: bytes | int) -> None:

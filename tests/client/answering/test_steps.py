@@ -78,6 +78,7 @@ def assert_sums(found: Any, board: Any, numbers: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(whole[name], values)
 
 
+@pytest.mark.slow
 def test_a_session_ends_with_the_sum_of_what_the_devices_hold(
     boards: list[Any], devices: dict[str, Device]
 ) -> None:
@@ -171,6 +172,7 @@ def test_no_secret_of_a_session_reaches_the_disk(boards: list[Any], devices: dic
     assert not [piece for piece in pieces if len(set(piece)) > 8 and piece in content]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [{"number": 1}, {"parameters": {**PROTOCOL.parameters, "survivors": 2}}], ids=str
 )
@@ -275,6 +277,7 @@ class FailsOn:
         return made
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_computed_are_empty_in_the_sum_and_booked(
     boards: list[Any], devices: dict[str, Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ class RecordingSource(GrpcSource):
         return super().read(manifest, file, offset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_a_board_comes_by_grpc_by_http_and_from_a_folder_alike(tmp_path, mirror, key, encoding):
     found = []
@@ -262,6 +263,7 @@ def test_a_stream_that_is_cut_is_resumed_where_it_broke_off(tmp_path, key, cache
     assert set(source.offsets) <= {0, CHUNK_BYTES, 2 * CHUNK_BYTES}
 
 
+@pytest.mark.slow
 def test_a_web_server_that_breaks_off_is_asked_for_the_rest(tmp_path, mirror, key, cache):
     mirror = signed_mirror(tmp_path / "large", chain(1, n_items=3000, rank=16), key=key)
     handler = type("Handler", (CuttingHandler,), {"asked": []})
@@ -387,6 +389,7 @@ def test_a_manifest_under_another_versions_name_is_refused(mirror, key, cache):
     assert code_of(lambda: in_folder(mirror, key, cache).fetch(2)) is FeedCode.NOT_FOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"version": 4}, {"version": 5, "previous_digest": "e" * 64}])
 def test_a_fork_of_the_history_is_refused_even_if_it_is_signed(tmp_path, mirror, key, cache, change):
     feed = in_folder(mirror, key, cache)
@@ -411,6 +414,7 @@ def test_a_board_that_continues_the_one_that_was_seen_is_taken(tmp_path, key, ca
     assert feed.fetch().manifest.version == 3
 
 
+@pytest.mark.slow
 def test_another_run_of_the_same_key_is_refused(tmp_path, mirror, key, cache):
     in_folder(mirror, key, cache).fetch()
     other = signed_mirror(tmp_path / "other", chain(4), key=key, run="winter")
@@ -422,6 +426,7 @@ def test_another_run_of_the_same_key_is_refused(tmp_path, mirror, key, cache):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["size", "board_size"])
 def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, cache, field):
     manifest = key.public.open(mirror.signed(4))
@@ -477,12 +482,12 @@ def test_a_reader_who_is_sent_away_comes_back_later(mirror, key, cache):
     patience = Patience(
         attempts=20, first_seconds=0.1, sleep=lambda s: (waits.append(s), threading.Event().wait(s))[0]
     )
-    limits = Limits(requests_per_second_per_address=4.0)
+    limits = Limits(requests_per_second_per_address=1.0)
     with (
         serving(mirror, limits=limits) as service,
         closing(GrpcSource(f"127.0.0.1:{service.port}", tls=False)) as source,
     ):
-        for _ in range(9):  # of the service's eight at once
+        for _ in range(4):  # of the service's two at once
             feed_of(source, key, cache, patience=patience).fetch()
 
     assert service.counters.rate_limited == len(waits) > 0
@@ -537,6 +542,7 @@ def over_tls(kind, mirror, certificates) -> Iterator[str]:
         yield address.replace("http:", "https:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["grpcs", "https"])
 def test_a_certificate_that_nobody_vouches_for_is_told_at_once(mirror, key, cache, certificates, kind):
     waits: list[float] = []
@@ -551,6 +557,7 @@ def test_a_certificate_that_nobody_vouches_for_is_told_at_once(mirror, key, cach
     assert waits == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["grpcs", "https"])
 @pytest.mark.parametrize(("days", "since"), [(-1, 5), (400, -3)], ids=["expired", "not yet valid"])
 def test_a_certificate_that_is_out_of_date_is_said_to_be_so(
@@ -622,6 +629,7 @@ def test_a_whole_mirror_is_checked_and_each_fault_is_found(mirror, key):
     assert "version 2" in failed
 
 
+@pytest.mark.slow
 def test_a_busy_service_is_checked_to_the_end(mirror, key):
     limits = Limits(requests_per_second_per_address=8.0)
     with (
@@ -675,6 +683,7 @@ def simulated(tmp_path, key) -> Mirror:
     return signed_mirror(tmp_path / "simulated", chain(3, noise=(SEEDED,)), key=key, simulation=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", [Encoding.EXACT, Encoding.INT8])
 def test_a_simulation_is_taken_only_if_told(simulated, key, cache, encoding):
     assert code_of(in_folder(simulated, key, cache, encoding=encoding).fetch) is FeedCode.SIMULATION
@@ -686,6 +695,7 @@ def test_a_simulation_is_taken_only_if_told(simulated, key, cache, encoding):
     assert protection_of_board(cache.newest()) is Protection.SIMULATION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", [Encoding.EXACT, Encoding.FLOAT16, Encoding.INT8])
 @pytest.mark.parametrize("simulation", [False, True])
 @pytest.mark.parametrize("stated", [Protection.PRIVATE, Protection.NO_DATA])
@@ -703,6 +713,7 @@ def test_an_unmarked_simulation_is_refused_whatever_its_signed_manifest_says(
     assert not list(cache.folder.glob("*.part"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("certificate", [None, "other"])
 def test_a_board_without_a_certificate_of_its_own_is_refused(tmp_path, mirror, key, cache, certificate):
     """No certificate, or the private one of another board."""

@@ -28,6 +28,8 @@ from tests.common.tasks.adadpsgd import test_task as test_adadpsgd
 from tests.common.tasks.conftest import PRESENCE, a_residual_task, a_task, population, presence
 from tests.common.tasks.langevin.test_task import langevin_task
 
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
 TASKS: dict[str, RatingTask] = {

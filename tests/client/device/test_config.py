@@ -298,6 +298,7 @@ def test_the_status_counts_what_was_refused_before_the_gate(device: Path, boards
     assert status_of(load_device(device)).refusals == expected
 
 
+@pytest.mark.slow
 def test_processes_that_race_answer_one_thing_once(device: Path, boards: list[Board], tmp_path: Path) -> None:
     """Two boards of one round, asked at the same moment of processes of one device."""
     other = a_task(epsilon=5.0, public_seed=3).first_board(boards[0].catalogue)
@@ -425,6 +426,7 @@ def _cut(path: Path) -> None:
     path.write_bytes(content[: len(content) // 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["mine.sqlite", "state/ledger.sqlite", "state/refusals.json"])
 @pytest.mark.parametrize("damage", [_cut, lambda path: path.write_bytes(b"\xff" * 5000)])
 def test_with_a_damaged_file_nothing_is_answered(

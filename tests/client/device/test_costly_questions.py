@@ -24,6 +24,8 @@ from fedboard.common.wire.refusals import Refusal
 from tests.client.certified_boards import Device, a_question, certified_boards, with_certificate
 from tests.common.tasks.conftest import a_task
 
+pytestmark = pytest.mark.slow
+
 TASK = a_task(epsilon=5.0)
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
 BUDGET = Budget(epsilon=1000.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)

@@ -164,6 +164,7 @@ def test_an_answer_that_was_kept_but_not_booked_is_not_sent(
     assert mine.booked() == names(boards[:1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "code"),
     [

@@ -82,6 +82,7 @@ HOSTILE: dict[str, Callable[[Board], Board]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_board_is_refused_and_nothing_is_booked(
     name: str, device: Device, boards: list[Board]
@@ -90,6 +91,7 @@ def test_a_hostile_board_is_refused_and_nothing_is_booked(
     assert device.booked() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arrays",
     [
@@ -146,6 +148,7 @@ def content(boards: list[Board]) -> bytes:
     return a_question(boards[1]).content
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     flips=st.lists(st.tuples(st.integers(min_value=0), st.integers(1, 255)), min_size=1, max_size=4),

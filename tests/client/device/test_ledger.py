@@ -206,6 +206,7 @@ def patient_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceL
         yield device
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     fields=st.dictionaries(st.sampled_from([*GaussianRelease.__slots__, "source"]), _ANYTHING, min_size=1),

@@ -21,6 +21,8 @@ from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.tls import make_authority
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
 LARGEST = 64 * MIB

@@ -92,6 +92,7 @@ class Model(RuleBasedStateMachine):
         self.store.close()
 
 
+@pytest.mark.slow
 def test_any_sequence_of_changes_equals_a_dict(tmp_path: Path) -> None:
     Model.folder = tmp_path
     from hypothesis.stateful import run_state_machine_as_test

@@ -150,6 +150,7 @@ def test_another_base_than_the_one_that_was_meant_is_noticed():
         assert refused.value.code is FeedCode.WRONG_DIGEST
 
 
+@pytest.mark.slow
 def test_a_small_stream_that_would_become_huge_is_refused_without_making_it():
     board = with_arrays(extra=np.zeros(50_000_000 // 8))
     smaller = packed(board, Encoding.PACKED).content

@@ -5,6 +5,8 @@ import pytest
 
 from fedboard.common.kernels.backends import has_compiler
 
+pytestmark = pytest.mark.slow
+
 if not has_compiler():
     pytest.skip("numba is not installed", allow_module_level=True)
 

@@ -40,6 +40,7 @@ def sums_by_definition(given):
     return np.array(squares).astype(np.int64), np.array(linear).astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 3, 8, 16])
 @pytest.mark.parametrize("extreme", [False, True])
 def test_sums_equal_those_of_unbounded_integers(backend, pattern, rank, extreme):
@@ -52,6 +53,7 @@ def test_sums_equal_those_of_unbounded_integers(backend, pattern, rank, extreme)
     assert np.array_equal(linear, expected_linear)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", RANKS)
 def test_all_backends_give_the_bits_of_the_reference(backend, pattern, rank):
     given = problem(pattern, rank) | {"start": 2, "stop": pattern.n_rows - 1}
@@ -63,6 +65,7 @@ def test_all_backends_give_the_bits_of_the_reference(backend, pattern, rank):
     assert np.array_equal(linear, expected_linear)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [3, 16, 64])
 def test_one_item_with_very_many_users_is_exact(backend, rank):
     n_ratings = 70_001

@@ -39,6 +39,7 @@ def test_half_gives_zero(backend):
     assert standard_normal(np.array([TOP - np.uint64(1)]), backend=backend)[0] == 0.0
 
 
+@pytest.mark.slow
 def test_draws_are_standard_normal(backend):
     draws = standard_normal(
         np.random.default_rng(7).integers(0, 2**64, N_DRAWS, dtype=np.uint64), backend=backend

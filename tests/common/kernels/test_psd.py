@@ -4,6 +4,8 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import solve_psd
 
+pytestmark = pytest.mark.slow
+
 RANKS = (1, 3, 8, 16, 24, 32, 64)
 RELATIVE_ERROR = 1e-5
 

@@ -63,6 +63,7 @@ def after_sweep(backend, rank, *, table=None, **changed):
     return users, items, waits, more["state"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 8, 16, 33, 128])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("variance", [0.0, 1e-5])
@@ -77,6 +78,7 @@ def test_compiled_sweep_does_what_the_plain_loop_says(rank, biased, variance):
     np.testing.assert_array_equal(compiled[3], plain[3])
 
 
+@pytest.mark.slow
 def test_compiled_sweep_reads_the_table_where_the_plain_loop_does():
     table = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     options = {"table": table, "variance": 1e-4, "user_gap": 5}
@@ -165,6 +167,7 @@ def looks_normal(draws):
     )
 
 
+@pytest.mark.slow
 def test_lazy_noise_adds_up_to_the_variance_of_all_ticks():
     assert looks_normal(displacement("blocked"))
     assert looks_normal(displacement("numpy"))

@@ -18,6 +18,7 @@ def problem(n_users=300, n_items=500, rank=6):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 20, 100])
 def test_best_items_are_those_of_a_full_sort(backend, k):
     given = problem()
@@ -33,6 +34,7 @@ def test_best_items_are_those_of_a_full_sort(backend, k):
         assert np.unique(row).size == k
 
 
+@pytest.mark.slow
 def test_ties_go_to_the_lower_item_number(backend):
     given = problem() | {"item_factors": np.zeros((500, 6), np.float32), "bias": np.zeros(500, np.float32)}
     given["bias"][[7, 400]] = 1.0

@@ -123,6 +123,7 @@ def test_no_noise_is_refused() -> None:
         asked(CLIP, multiplier=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [0.1, 0.5, 0.85])
 @pytest.mark.parametrize("start", [4.0, 0.25])
 def test_the_bound_reaches_the_quantile_and_stays_within_its_noise(

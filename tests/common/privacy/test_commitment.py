@@ -30,6 +30,8 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.exact_curves import gaussian, laplace, sampled
 
+pytestmark = pytest.mark.slow
+
 SOME = settings(max_examples=40, deadline=None)
 MULTIPLIERS = st.floats(2.0, 60.0)
 KINDS = st.sampled_from(["gaussian", "laplace", "poisson"])

@@ -100,6 +100,7 @@ def test_what_the_ledger_books_as_noise_is_where_the_noise_is(case: Case) -> Non
         assert met.protocol.noise(SeededNoise(3)).describe() == SeededNoise(3).describe()
 
 
+@pytest.mark.slow
 @each_case
 def test_the_sums_pass_through_the_releases_that_are_booked_for_them_and_no_others(
     case: Case, tmp_path: Path

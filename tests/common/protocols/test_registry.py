@@ -108,6 +108,7 @@ def test_what_a_class_does_not_state_is_not_so(asked: Any) -> None:
     assert any(asked(protocol_class(name)) for name in PROTOCOL_NAMES)  # the control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
 def test_a_device_reads_no_card_and_loads_no_other_protocol(name: str) -> None:
     """A card is for tables; what decides on a device stands in the protocol and in her policy."""

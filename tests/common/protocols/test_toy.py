@@ -17,6 +17,8 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.house import ROOT, House, run
 from tests.server.fleet.deployed import deployed
 
+pytestmark = pytest.mark.slow
+
 TOY, REGISTRY = Path(__file__).parent / "toy", "common/protocols/registry.py"
 EXAMPLE = ROOT / "examples" / "additive_shares.py"
 LINE = '    "toy": "AdditiveShares",\n'

@@ -167,12 +167,14 @@ def test_hostile_rows_are_dropped_whatever_they_break(asking: Callable[..., Aske
         Trusted().encode(given, requests)
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_depend_on_the_number_of_workers(asking: Callable[..., Asked]) -> None:
     answers = [asking(QUESTIONS[3], workers=workers, noise=SeededNoise(5)).answer for workers in (1, 2)]
 
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_intervals_hold_the_answer_as_often_as_they_say(
     asking: Callable[..., Asked], ledger_of: Callable[..., Ledger], mechanism: Mechanism
@@ -201,6 +203,7 @@ def test_intervals_hold_the_answer_as_often_as_they_say(
     assert narrow < 150  # a third of the width would hold it less often
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_rank_errors_hold_as_often_as_they_say(
     ledger_of: Callable[..., Ledger], mechanism: Mechanism

@@ -109,6 +109,7 @@ def test_an_answer_that_is_cut_short_is_refused() -> None:
         assert code_of(CONTENT[:length]) is Refusal.MALFORMED
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, len(CONTENT) - 1), st.integers(1, 255)), max_size=4))
 def test_flipped_bytes_give_a_code_or_an_answer(flips: list[tuple[int, int]]) -> None:

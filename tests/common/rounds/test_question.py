@@ -140,6 +140,7 @@ def test_a_board_that_is_cut_short_is_refused() -> None:
         assert code_of(about(stored[:length])) is Refusal.BAD_BOARD
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(place=st.integers(0, len(QUESTION.content) - 1), bit=st.integers(0, 7))
 def test_a_flipped_bit_gives_a_code_or_another_board(place: int, bit: int) -> None:

@@ -59,6 +59,7 @@ def told(text: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nobody_else_names_an_algorithm_or_imports_from_one() -> None:
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     elsewhere = [path for path in paths if not str(path.relative_to(ROOT)).startswith((*HOMES, *ALLOWED))]

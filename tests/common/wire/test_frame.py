@@ -56,6 +56,7 @@ def announcing(*arrays: dict[str, Any], body: bytes = b"") -> bytes:
     return with_header({"kind": "letter", "fields": {}, "arrays": list(arrays)}, body)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(kind=st.sampled_from(KINDS), fields=FIELDS, arrays=ARRAYS)
 def test_what_was_packed_is_read(kind: str, fields: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -98,6 +99,7 @@ def test_a_frame_with_something_behind_it_is_refused(rest: bytes) -> None:
     assert code_of(a_frame() + rest) is Refusal.MALFORMED
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(place=st.integers(0, len(a_frame()) - 1), bit=st.integers(0, 7))
 def test_a_flipped_bit_gives_a_code_or_a_frame_of_the_same_size(place: int, bit: int) -> None:
@@ -117,6 +119,7 @@ def test_bytes_from_nowhere_give_a_code(content: bytes) -> None:
     assert code_of(content) in (Refusal.MALFORMED, Refusal.WRONG_VERSION)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     header=st.recursive(

@@ -79,6 +79,7 @@ def test_no_other_key_opens_it() -> None:
     assert refused(seal(key=ReplyKey().public))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(about=st.binary(max_size=100).filter(lambda about: about != ABOUT))
 def test_a_reply_to_one_question_is_none_to_another(about: bytes) -> None:

@@ -142,6 +142,7 @@ def test_an_empty_mirror_has_no_versions(tmp_path):
 SEEDED, SECRET = SeededNoise(0), SecureNoise()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [(SEEDED,), (SECRET, SEEDED), (SECRET, SECRET, SEEDED)])
 def test_boards_of_seeded_noise_are_signed_only_if_told_and_then_marked(tmp_path, key, noise):
     """One seeded release among secret ones is enough; nothing of the run is signed, not even what came before."""

@@ -84,6 +84,7 @@ def test_latest_is_the_newest_signed_manifest(mirror, key, serve):
         assert opened(client.latest(), key).version == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_a_board_comes_with_its_manifest_in_the_encoding_asked_for(mirror, key, serve, encoding):
     with Client(serve(mirror.folder)) as client:
@@ -115,6 +116,7 @@ def test_a_large_board_comes_in_chunks_and_from_any_offset(tmp_path, key, serve)
             assert content_of(client.get(encoding="exact", offset=offset)) == whole[offset:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_fields", "status"),
     [

@@ -25,7 +25,7 @@ from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 
-pytestmark = pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
 
 
 @pytest.fixture(scope="module")

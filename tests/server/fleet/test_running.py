@@ -89,6 +89,7 @@ def test_a_run_publishes_every_board_with_its_certificate(calm: Path) -> None:
     assert 4.99 < last.claim.epsilon <= 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["seeded", "secure"])
 def test_a_round_below_the_quorum_is_given_up_with_its_budget_and_the_run_goes_on(
     tmp_path: Path, noise: str
@@ -163,6 +164,7 @@ def test_a_preparation_that_is_asked_again_is_the_same_question(tmp_path: Path) 
     assert_same_but_for_its_key(asked)
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_job_are_two_runs_to_the_devices(tmp_path: Path) -> None:
     names: list[str] = []
 
@@ -195,6 +197,7 @@ def killed_before_publishing(version: int, monkeypatch: pytest.MonkeyPatch) -> C
     return lambda: monkeypatch.setattr(BoardStore, "publish", publish)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_seeded_noise_is_drawn_again_after_an_interruption(
     tmp_path: Path, calm: Path, monkeypatch: pytest.MonkeyPatch, version: int
@@ -212,6 +215,7 @@ def test_seeded_noise_is_drawn_again_after_an_interruption(
     assert [line["round"] for line in RoundLog(folder / "rounds.jsonl").lines()] == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_round_that_was_booked_and_not_published_is_lost_with_secure_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int

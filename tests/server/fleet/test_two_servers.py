@@ -77,6 +77,7 @@ def settings(folder: Path, helper: RunningHelper, identity: str) -> dict[str, An
     }
 
 
+@pytest.mark.slow
 def test_a_second_server_helps_in_every_round(folder: Path, helper: RunningHelper, tmp_path: Path) -> None:
     lines = run(tmp_path / "run", relying_on(helper.identity), **settings(folder, helper, helper.identity))
 

@@ -180,6 +180,7 @@ def test_a_connection_that_falls_silent_is_closed(
     until(lambda: running.front.counts.open == 0)
 
 
+@pytest.mark.slow
 def test_a_reader_who_takes_nothing_is_closed_and_one_who_takes_is_not(
     start: Start, connect: Callable[..., socket.socket]
 ) -> None:

@@ -29,6 +29,8 @@ from tests.common.protocols.meetings import BOARDS, TASK, rows_of
 from tests.common.tasks.conftest import N_ITEMS
 from tests.server.helper.rounds_at_hand import about_of, protocol_for
 
+pytestmark = pytest.mark.slow
+
 BOARD = BOARDS["items"]
 REQUESTS = TASK.requests(BOARD)
 START_SECONDS = 60.0

@@ -9,6 +9,8 @@ from fedboard.simulations.audit.record import controls_record
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(canaries=300, random_users=1, small_numbers=60)
 
 

@@ -24,6 +24,8 @@ from tests.common.protocols.meetings import SilentNoise
 from tests.common.tasks.conftest import N_ITEMS, a_prepared_board, a_task, population
 from tests.simulations.audit.conftest import configuration, entered, noise_of
 
+pytestmark = pytest.mark.slow
+
 OTHERS = [name for name in PROTOCOL_NAMES if name != "trusted"]
 FEW = 30
 """Numbers of small releases: sessions are slow."""

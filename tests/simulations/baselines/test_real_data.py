@@ -14,6 +14,7 @@ from fedboard.simulations.judging.metrics import recall_at_k
 
 DATA = os.environ.get("FEDBOARD_DATA")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not DATA, reason="FEDBOARD_DATA is not set to a folder with ml-1m"),
     pytest.mark.skipif(not has_compiler(), reason="numba is not installed"),
 ]

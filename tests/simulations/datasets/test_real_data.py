@@ -9,9 +9,12 @@ import pytest
 from fedboard.simulations.datasets import load_ratings
 
 DATA = os.environ.get("FEDBOARD_DATA")
-pytestmark = pytest.mark.skipif(
-    not DATA, reason="FEDBOARD_DATA is not set to a folder with ml-1m, ml-100k and ml-latest-small"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not DATA, reason="FEDBOARD_DATA is not set to a folder with ml-1m, ml-100k and ml-latest-small"
+    ),
+]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def assert_canonical(ratings: Ratings) -> None:
     assert (np.bincount(ratings.items, minlength=ratings.n_items) > 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.tuples(IDS, IDS), VALUES, min_size=1, max_size=20), st.sampled_from([",", "\t"]))
 def test_written_text_file_reads_back(expected, delimiter):

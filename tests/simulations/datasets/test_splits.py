@@ -40,6 +40,7 @@ def near(number: int, of: int, share: float) -> bool:
     return abs(number - share * of) <= 6 * np.sqrt(of * share * (1 - share))
 
 
+@pytest.mark.slow
 def test_rating_split_has_the_expected_shares_and_loses_nothing(ratings):
     split = split_ratings(ratings, seed=1, validation=0.1, test=0.2)
 

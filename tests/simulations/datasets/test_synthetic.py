@@ -83,6 +83,7 @@ def alternate(values: FloatArray, known: FloatArray, *, rank: int, ridge: float,
     return previous @ factors.T
 
 
+@pytest.mark.slow
 def test_low_rank_model_beats_biases_on_ratings_it_has_not_seen():
     """As on MovieLens 1M: 0.98 by item mean, 0.91 with user bias, 0.86 with rank 8."""
     ratings = synthetic_ratings(SyntheticConfig(n_users=6_000, n_items=600, mean_ratings_per_user=100))
@@ -128,6 +129,7 @@ def test_a_user_rates_the_same_however_many_others_there_are(n_users, ratings):
     assert (fewer.titles, fewer.item_ids.tolist()) == (ratings.titles, ratings.item_ids.tolist())
 
 
+@pytest.mark.slow
 def test_blocks_are_smaller_where_the_catalogue_is_large(monkeypatch, ratings):
     monkeypatch.setattr("fedboard.simulations.datasets.synthetic.BLOCK_CELLS", 7 * SMALL.n_items)
 

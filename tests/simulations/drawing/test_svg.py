@@ -61,6 +61,7 @@ def test_the_style_is_put_back_afterwards() -> None:
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_reports_never_load_pyplot() -> None:
     code = "import sys, fedboard.simulations.report; print('matplotlib.pyplot' in sys.modules)"
 

@@ -33,6 +33,7 @@ def attendance_of(participation: Participation, board: Board, seed: int = 0) -> 
     return Attendance(participation=participation, name=round_name(board.version), noise=SeededNoise(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("form", ["factored", "dense"])
 @pytest.mark.parametrize("feedback", list(Feedback))

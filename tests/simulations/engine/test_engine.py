@@ -23,6 +23,8 @@ from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 
+pytestmark = pytest.mark.slow
+
 N_USERS = 5000  # more than one block of users
 
 

@@ -18,6 +18,8 @@ from fedboard.simulations.flower.local_grid import LocalGrid
 from fedboard.simulations.simulate import Silent, simulate
 from tests.simulations.flower.small_runs import N_USERS, a_config, digests, features_file
 
+pytestmark = pytest.mark.slow
+
 Engine = Callable[..., list[str]]
 
 

@@ -13,6 +13,8 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 
+pytestmark = pytest.mark.slow
+
 _PATIENCE_SECONDS = 20.0
 
 

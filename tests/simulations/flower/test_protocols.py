@@ -10,6 +10,8 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 
+pytestmark = pytest.mark.slow
+
 CLIENTS = 5
 RUNS: list[tuple[str, str, dict[str, Any]]] = [
     ("secure-sum", "residual", {}),

@@ -12,6 +12,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.simulations.report.account_figures import account_curves, write_account_figure
 from tests.common.privacy.exact_curves import gaussian, sampled
 
+pytestmark = pytest.mark.slow
+
 DELTAS = (1e-8, 1e-5, 1e-3)
 
 

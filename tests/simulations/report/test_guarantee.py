@@ -69,6 +69,7 @@ def test_a_mu_that_is_only_a_bound_is_not_used(certificate: dict[str, Any]) -> N
         assert read_statement(certificate).mu is None
 
 
+@pytest.mark.slow
 def test_releases_of_a_sampled_round_are_one_row_of_the_budget(certificate: dict[str, Any]) -> None:
     stated = {"kind": "poisson", "probability": 0.5, "round": "round-1"}
     for event in certificate["releases"][1:]:

@@ -70,11 +70,13 @@ def page(html: str) -> Page:
     return Page(html)
 
 
+@pytest.mark.slow
 def test_the_page_is_well_formed_and_its_ids_are_unique(page: Page) -> None:
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
 
 
+@pytest.mark.slow
 def test_the_page_refers_to_nothing_outside_itself(page: Page, html: str) -> None:
     assert page.references
     assert all(reference.startswith("#") for reference in page.references)
@@ -231,6 +233,7 @@ def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_page(tmp_path: Path, write_run: WriteRun) -> None:
     run = write_run(tmp_path / "run", distributions=None, metrics=None)
 

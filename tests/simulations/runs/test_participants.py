@@ -152,6 +152,7 @@ def test_a_certificate_states_the_levels_that_were_set(tmp_path: Path) -> None:
     assert result.board.digest != plain.board.digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["residual", "adadpals-clipped", "dpals-uniform"])
 def test_every_algorithm_keeps_personal_levels(tmp_path: Path, algorithm: str) -> None:
     """The engine checks each row of each round against her own bounds, exactly, before it hands it over."""
@@ -162,6 +163,7 @@ def test_every_algorithm_keeps_personal_levels(tmp_path: Path, algorithm: str) -
     assert "0.5 at epsilon 0.5" in verified(result).assumptions[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fixed-size:100", "shuffled-cohorts:2"])
 def test_cohorts_are_stated_and_accounted_in_full(tmp_path: Path, kind: str) -> None:
     plain = simulate(a_config(**terms_of(kind)), tmp_path / "plain")
@@ -174,6 +176,7 @@ def test_cohorts_are_stated_and_accounted_in_full(tmp_path: Path, kind: str) -> 
     assert "does not rely on it" in certificate.assumptions[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fixed-size:100", "shuffled-cohorts:2"])
 def test_a_run_that_was_cut_off_asks_the_same_users_again(tmp_path: Path, kind: str) -> None:
     config = a_config(participation=parse_participation(kind), **terms_of(kind))
@@ -183,6 +186,7 @@ def test_a_run_that_was_cut_off_asks_the_same_users_again(tmp_path: Path, kind: 
     assert simulate(config, tmp_path / "run", resume=True).board.digest == whole.board.digest
 
 
+@pytest.mark.slow
 def test_a_sampled_run_is_amplified_in_every_round(tmp_path: Path) -> None:
     result = simulate(a_config(participation=parse_participation("poisson:0.2")), tmp_path / "run")
     certificate = verified(result)

@@ -73,6 +73,7 @@ def with_other_keys(problem: Problem) -> Problem:
     return replace(problem, train=replace(problem.train, user_keys=np.roll(keys, 1)))
 
 
+@pytest.mark.slow
 def test_a_list_of_items_that_was_read_off_the_ratings_is_refused(tmp_path):
     data = write_rows(tmp_path / "data", ROWS, [str(item) for item in range(1, 30)], "csv")
     secure = {"noise": "secure"}

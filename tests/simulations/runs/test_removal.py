@@ -72,6 +72,7 @@ def files(draw: st.DrawFn, kind: str) -> list[Row]:
     return draw(st.permutations(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("feedback", "algorithm"), TASKS)
 @pytest.mark.parametrize("kind", ["csv", "movielens"])
 @SLOW
@@ -171,6 +172,7 @@ def source_of(name: str, folder: Path) -> tuple[list[str], list[str], dict[str, 
     return lines, [line.split(separator)[0] for line in lines], data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", FEEDBACKS)
 @pytest.mark.parametrize(
     "name",
@@ -195,6 +197,7 @@ def test_removing_a_user_from_a_real_file_changes_nobody_elses_contribution(name
     assert len(changed(control, everybody(config, task, boards[:1], problem_of_control))) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["numpy", "plain", "blocked"])
 @pytest.mark.parametrize("algorithm", ["residual", "adadpals", "adadpsgd", "langevin"])
 def test_no_kernel_lets_a_users_place_among_the_rows_show(algorithm, kernels, tmp_path):

@@ -76,6 +76,7 @@ def assert_same(found: dict[str, IntArray], wanted: dict[str, IntArray]) -> None
         np.testing.assert_array_equal(found[name], sums, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("board", "workers"), [(BOARDS[0], 1), (LARGE, 2)], ids=["preparation", "alternation"]
 )
@@ -102,6 +103,7 @@ def test_of_clients_that_are_lost_those_that_gave_are_in_the_sum_with_masks_and_
         assert (made.costs.clients, made.costs.survivors) == (N_CLIENTS, fleet.losses(LARGE.version).staying)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["secure-sum", "two-server"])
 def test_without_messages_the_sums_are_those_of_the_sessions_to_the_last_bit(protocol: str) -> None:
     settings = {"most_items": 5} if protocol == "two-server" else {}
@@ -144,6 +146,7 @@ def test_too_few_clients_lose_the_round_the_same_way_with_masks_and_without() ->
     assert lost.value.given
 
 
+@pytest.mark.slow
 def test_a_protocol_of_ones_own_runs_from_a_file_in_several_processes() -> None:
     with runtime(a_fleet(OWN), workers=2) as made:
         assert_same(sums_of(made, LARGE), expected(LARGE))

@@ -70,6 +70,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.name: path for path in paths}
 
 
+@pytest.mark.slow
 def test_five_files_are_written_and_need_nothing_else(files: dict[str, Path]) -> None:
     assert sorted(files) == [
         "frontier.html",
@@ -90,6 +91,7 @@ def test_five_files_are_written_and_need_nothing_else(files: dict[str, Path]) ->
     assert "| residual | 1 | 1.1000 | 1.0000 | 0.9000 |" in markdown
 
 
+@pytest.mark.slow
 def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path]) -> None:
     content = json.loads(files["frontier.json"].read_text())
 
@@ -105,6 +107,7 @@ def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path])
     assert entry["n_seeds"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "results",
     [

@@ -16,6 +16,8 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.sweeps import cells as sweep_cells
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells, read_record, sweep
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "data": {"synthetic": {"n_users": 200, "n_items": 40, "mean_ratings_per_user": 12.0}},
     "settings": {"rank": 2, "rounds": 2},

@@ -29,6 +29,7 @@ def test_every_algorithm_has_a_default_space_for_all_that_it_learns_from() -> No
     assert set(PAIRS) == learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "feedback"), PAIRS)
 @pytest.mark.parametrize("epsilon", [1.0, 20.0])
 def test_every_end_of_every_default_space_can_be_run(

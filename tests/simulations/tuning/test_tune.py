@@ -17,6 +17,8 @@ from fedboard.simulations.tuning import tune as tune_module
 from fedboard.simulations.tuning.trials import TrialRecord, judged_on_validation
 from fedboard.simulations.tuning.tune import TuneRecord, TuneResult, plan_tuning, read_tune_record, tune
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "algorithm": "adadpals",
     "data": {"synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15.0}},

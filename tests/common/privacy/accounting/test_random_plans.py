@@ -52,6 +52,7 @@ def recomputed(certificate):
     return gaussian_mu(multipliers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decade", range(N_PLANS // 10))
 def test_no_claim_is_below_what_exact_recomputation_finds(decade):
     for seed in range(10 * decade, 10 * decade + 10):

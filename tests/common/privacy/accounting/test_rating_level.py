@@ -57,6 +57,7 @@ def test_k_users_together_have_k_mu_exactly():
     assert group_epsilon(events, DELTA, n_users=1) == epsilon_of_events(events, DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", [0.05, 0.3])
 def test_two_users_with_coins_of_their_own_are_covered(probability):
     both = {
@@ -71,6 +72,7 @@ def test_two_users_with_coins_of_their_own_are_covered(probability):
     assert claimed < epsilon_of(1e-3, mu=2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", [0.05, 0.3])
 def test_one_rating_of_a_user_who_is_sampled_is_covered(probability):
     before = mixture({0.0: 1 - probability, 1.0: probability})

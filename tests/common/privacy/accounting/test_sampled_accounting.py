@@ -27,6 +27,8 @@ from tests.common.privacy.exact_curves import (
     two_rounds_delta,
 )
 
+pytestmark = pytest.mark.slow
+
 DIRECTIONS = ("removed", "added")
 
 

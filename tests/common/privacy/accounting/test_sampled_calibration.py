@@ -18,6 +18,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from tests.common.privacy.exact_curves import gaussian, laplace, sampled
 
+pytestmark = pytest.mark.slow
+
 SHARES = {
     "mean/sum": 0.02,
     "counts": 0.08,

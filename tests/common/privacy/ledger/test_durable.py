@@ -29,6 +29,7 @@ def test_commits_are_synced_before_they_return(tmp_path):
     connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to watch the system calls")
 def test_booking_syncs_the_log_before_it_returns(tmp_path, make_event):
     script = (

@@ -183,6 +183,7 @@ def test_a_receipt_proves_the_event(ledger, make_event):
     assert receipt.hash == ledger.head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "values"),
     [

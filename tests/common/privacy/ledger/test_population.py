@@ -227,6 +227,7 @@ def test_another_adjacency_is_refused(start, population, make_event):
     assert run.events() == []
 
 
+@pytest.mark.slow
 def test_an_account_counts_sampled_rounds_in_full_since_later_runs_may_be_chosen(
     tmp_path, start, population, make_event
 ):
@@ -360,6 +361,7 @@ def test_runs_that_race_for_the_last_of_the_budget_never_exceed_it(tmp_path, mak
         assert population.cost(reserved=True) == epsilon_of(1e-6, mu=compose([5.0] * room)) <= 4.5
 
 
+@pytest.mark.slow
 def test_of_runs_that_race_to_start_those_that_did_can_finish(tmp_path, make_event):
     path, event = tmp_path / "population.ledger", make_event(noise_multiplier=5.0)
     Population.create(path, ALL).close()

@@ -10,6 +10,8 @@ from scipy import stats
 from fedboard.common.privacy.releases.exact_sampling import RandomWords
 from fedboard.common.privacy.releases.noise import SecretStream, SeededStream
 
+pytestmark = pytest.mark.slow
+
 FALSE_ALARM = 1e-8
 N_DRAWS = 20_000
 

@@ -33,6 +33,7 @@ def test_naive_noise_on_a_tail_item_gives_its_user_away(attack: ModuleType, nois
     assert item.absence_proved >= 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize("sigma", [1.0, 10.0, 100.0, 0.37])
 @pytest.mark.parametrize("total", [0.0, 0.3, 3.7123, 1234.57])
@@ -58,6 +59,7 @@ def test_looking_at_more_neighbours_finds_nothing_more(
     assert not few.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.25, 1.0, 10.0, 100.0])
 def test_published_releases_give_nobody_away(attack: ModuleType, sigma: float) -> None:
     for others in (0.0, 0.3, 1234.57):
@@ -89,6 +91,7 @@ def test_the_search_on_the_grid_does_find_what_is_impossible(attack: ModuleType)
     assert attack.possible_on_grid(published, sums, release).tolist() == [[True, False, False]]
 
 
+@pytest.mark.slow
 def test_the_program_writes_its_tables(
     attack: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

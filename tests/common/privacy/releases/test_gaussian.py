@@ -26,6 +26,7 @@ def generous_ledger(tmp_path, adjacency=Adjacency.ADD_REMOVE):
     return Ledger.create(tmp_path / "l.sqlite", Budget(epsilon=1e6, delta=1e-5, adjacency=adjacency))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adjacency", "same_sign", "factor"),
     [
@@ -67,6 +68,7 @@ def test_replacing_a_user_never_moves_the_sum_by_more_than_the_sensitivity(make_
     assert np.linalg.norm(worst[0] - worst[1]) == pytest.approx(release.l2_sensitivity)
 
 
+@pytest.mark.slow
 def test_off_diagonal_noise_has_half_the_variance_of_the_diagonal(make_release, ledger):
     release = make_release(rows=50_000, width=3, layout="symmetric", same_sign=True, l2_bound=2**38)
 

@@ -240,6 +240,7 @@ def _in_a_new_process(source, stream):
     return pickle.loads(ended.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("elsewhere", [_in_a_forked_process, _in_a_new_process])
 def test_children_repeat_a_stream_by_coordinate_and_never_the_noise_of_another(elsewhere):

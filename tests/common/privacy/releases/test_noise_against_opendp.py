@@ -68,6 +68,7 @@ def p_values(first: FloatArray, second: FloatArray) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stddev", STDDEVS)
 def test_noise_has_the_law_of_opendp_and_a_tenth_less_is_noticed(stddev: int, tmp_path: Path) -> None:
     reference = theirs(stddev)

@@ -62,6 +62,7 @@ def test_every_word_is_that_of_its_own_number(offset: int, count: int) -> None:
     assert np.array_equal(STREAM.bits(offset, count), words_one_by_one(offset, count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0, 1, CHUNK - 3])
 def test_no_word_comes_twice_in_many_chunks(offset: int) -> None:
     words = STREAM.bits(offset, 5 * CHUNK + 7)

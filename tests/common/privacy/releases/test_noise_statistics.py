@@ -57,6 +57,7 @@ def p_of_cells(draws: FloatArray, stddev: int) -> float:
     return float(stats.chisquare(counts, expected * draws.size).pvalue)
 
 
+@pytest.mark.slow
 def test_every_whole_number_is_hit_as_often_as_the_rounded_normal_says(tmp_path: Path) -> None:
     stddev = 64
     draws = published(tmp_path / "right", stddev)

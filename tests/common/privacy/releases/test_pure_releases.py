@@ -86,6 +86,7 @@ def ledger_of(tmp_path: Path) -> Callable[..., Ledger]:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "factor"), list(zip(ADJACENCIES, (1, 2, 2, 2), strict=True)))
 def test_the_noise_that_leaves_has_the_scale_that_the_event_states(
     ledger_of: Callable[..., Ledger], adjacency: Adjacency, factor: int
@@ -247,6 +248,7 @@ def test_wrong_sums_and_penalties_are_refused_before_anything_is_drawn(
     assert choice.choose([0, 0, 0, 0]) in range(4)
 
 
+@pytest.mark.slow
 def test_the_epsilons_of_pure_questions_add_up_and_gaussian_ones_among_them_are_no_excuse() -> None:
     pure = events(replace(NOISE, name="a"), replace(CHOICE, name="b"), replace(CHOICE, name="c"))
     mixed = [*pure, *events(gaussian("d", 50.0))]

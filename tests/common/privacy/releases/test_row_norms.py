@@ -27,6 +27,7 @@ def test_a_row_that_is_longer_by_a_rounding_is_found() -> None:
     assert in_floats(rows, bound)[1]  # what 64-bit floats make of it
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_every_row_is_judged_as_in_whole_numbers(data: st.DataObject) -> None:

@@ -88,6 +88,7 @@ def first_board() -> Board:
     return task.first_board(a_prepared_board(task).catalogue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawn", [SecureNoise(), SeededNoise(4)], ids=["secure", "seeded"])
 def test_a_run_books_its_shares_and_its_certificate_holds(tmp_path: Path, drawn: NoiseSource) -> None:
     with an_empty_ledger(tmp_path) as ledger:
@@ -106,6 +107,7 @@ def test_a_run_books_its_shares_and_its_certificate_holds(tmp_path: Path, drawn:
     assert not forged.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drawn", [SecureNoise(), SeededNoise(4)], ids=["secure", "seeded"])
 def test_a_round_with_too_few_survivors_is_booked_and_skipped(tmp_path: Path, drawn: NoiseSource) -> None:
     with an_empty_ledger(tmp_path) as ledger:
@@ -174,6 +176,7 @@ class Crashing(Sessions):
         raise InterruptedRunError
 
 
+@pytest.mark.slow
 def test_after_a_crash_private_shares_are_not_drawn_again_and_seeded_ones_give_the_same_board(
     tmp_path: Path,
 ) -> None:

@@ -58,6 +58,7 @@ def test_masked_numbers_of_constant_data_look_uniform() -> None:
         assert least_chance(words) > RARE
 
 
+@pytest.mark.slow
 def test_sums_and_differences_of_what_two_clients_or_two_rounds_send_look_uniform() -> None:
     first, second = masked(constant(0)), masked(constant(1), about=b"next round")
     again = masked(constant(0))
@@ -91,6 +92,7 @@ CONTROLS: dict[str, Callable[[], Words]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS.keys())
 def test_control_poor_masks_are_told_from_uniform_ones(control: Callable[[], Words]) -> None:
     assert least_chance(control()) < RARE

@@ -27,6 +27,7 @@ def carried_through(summing: Summing, lost: list[set[str]]) -> set[str]:
     return contributed
 
 
+@pytest.mark.slow
 @drawn(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_sum_is_exact_whoever_drops_out_at_which_step(data: st.DataObject) -> None:
@@ -48,6 +49,7 @@ def test_the_sum_is_exact_whoever_drops_out_at_which_step(data: st.DataObject) -
     np.testing.assert_array_equal(summing.total(), summing.expected(contributed))
 
 
+@pytest.mark.slow
 def test_a_ring_of_neighbourhoods_sums_exactly_with_a_fifth_dropped() -> None:
     summing = Summing.of(60, dropout=0.2, colluding=0.0)
     names = sorted(summing.numbers)

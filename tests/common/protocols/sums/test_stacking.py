@@ -45,6 +45,7 @@ def assert_same(ours: Contribution, theirs: Contribution) -> None:
         np.testing.assert_array_equal(values, theirs.totals[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", range(len(ASKED)))
 @settings(max_examples=25, deadline=None)
 @given(cuts=st.sets(st.integers(0, N_USERS), max_size=6))
@@ -65,6 +66,7 @@ def test_parts_without_rows_add_nothing() -> None:
     assert_same(joined([rows(1, 3, 3), rows(1), rows(1, 9, 9)]), rows(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", range(len(ASKED)))
 @settings(max_examples=25, deadline=None)
 @given(keep=st.lists(st.booleans(), min_size=N_USERS, max_size=N_USERS).map(np.array))

@@ -58,6 +58,7 @@ def test_the_boards_ask_for_every_kind_of_sum() -> None:
     assert set(SumSource) == EVERY_SOURCE
 
 
+@pytest.mark.slow
 @given(
     board=st.sampled_from(BOARDS),
     seed=st.integers(0, 50),

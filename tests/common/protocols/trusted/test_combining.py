@@ -23,6 +23,8 @@ from tests.common.tasks.conftest import (
     residual_boards,
 )
 
+pytestmark = pytest.mark.slow
+
 TASK, RESIDUAL = a_task(), a_residual_task()
 ASKED = [
     (TASK, TASK.first_board(a_prepared_board(TASK).catalogue)),

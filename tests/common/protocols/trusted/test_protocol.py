@@ -75,6 +75,7 @@ def test_blocks_of_items_are_the_rows_of_the_whole_sum(board: Board) -> None:
         np.testing.assert_array_equal(np.concatenate([block[name] for block in blocks]), expected)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(cuts=st.sets(st.integers(1, N_USERS - 1), max_size=5), order=st.randoms(use_true_random=False))
 def test_any_split_in_any_order_and_any_mix_of_forms_gives_the_same_sum(

@@ -147,6 +147,7 @@ def test_exchanging_a_users_values_moves_no_penalty_by_more_than_the_choice_cove
     assert largest > 0.5 * stated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_user_who_comes_goes_or_is_exchanged_moves_penalties_by_at_most_the_sensitivity(
@@ -252,6 +253,7 @@ def exact_distance(theta: np.ndarray, rows: np.ndarray, labels: np.ndarray, ridg
     return float(np.linalg.norm((ridge * theta - pulls @ rows).astype(np.float64))) / ridge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.1, 0.001])
 def test_no_data_make_a_risk_refuse_and_what_the_solver_leaves_is_booked(ridge: float) -> None:
     n = 20_000

@@ -27,6 +27,7 @@ def slow_variance(numbers: list[int], bound: float, value: float, noise: float) 
 VARIANCES = st.sampled_from([0.0, 1e-4, 0.3, 1.0, 40.0])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), VARIANCES, VARIANCES)
 def test_no_bound_on_a_fine_net_is_better_than_the_best(
@@ -63,6 +64,7 @@ def test_no_other_weights_are_better_than_the_best_bound(
         assert best.variance <= other * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.floats(1e-3, 10), st.floats(1e-3, 100))
 def test_sample_limits_lose_and_never_more_than_four_times(

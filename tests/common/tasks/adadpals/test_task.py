@@ -122,6 +122,7 @@ def test_one_round_is_what_a_slow_obvious_version_computes(tmp_path: Path, feedb
     assert np.linalg.norm(new - expected) <= 1e-5 * np.linalg.norm(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ALL_SCHEMES)
 @pytest.mark.parametrize("feedback", list(Feedback))
 def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme, feedback: Feedback) -> None:

@@ -162,6 +162,7 @@ def updated(task: AdaDpsgd, cohort: Cohort, board: Board, noise: SeededNoise, pa
     return task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize(
     "settings",
@@ -195,6 +196,7 @@ def test_a_step_is_what_a_slow_obvious_version_computes(
         np.testing.assert_array_equal(new.arrays["solve_factors"], kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", list(WeightScheme))
 @pytest.mark.parametrize("feedback", list(Feedback))
 def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme, feedback: Feedback) -> None:
@@ -337,6 +339,7 @@ def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -
         released.array("step-1/gradient")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("feedback", list(Feedback))
 def test_a_whole_run_books_its_plan_and_no_more(

@@ -257,6 +257,7 @@ def test_a_board_that_states_no_bound_of_a_contribution_is_refused(bound: float)
         task.requests(board)
 
 
+@pytest.mark.slow
 def test_a_small_private_run_beats_the_global_mean_and_publishes_items_alone(tmp_path: Path) -> None:
     config = parse_config(
         {

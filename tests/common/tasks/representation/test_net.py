@@ -27,6 +27,7 @@ def choice(*, score_bound: float = 1.0, candidates: int | None = None) -> NetCho
     return NetChoice(settings=SETTINGS, feature_bound=3.0, score_bound=score_bound, net=net)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimension", "rank", "radius"), [(2, 1, 0.2), (3, 1, 0.4), (2, 2, 0.6), (3, 2, 1.0)]
 )
@@ -76,6 +77,7 @@ def test_a_candidate_near_the_truth_leaves_less_loss() -> None:
     assert abs(float(best[:, 0] @ population.representation[:, 0])) > 0.98
 
 
+@pytest.mark.slow
 def test_choices_have_the_probabilities_of_the_exponential_mechanism(tmp_path: Path) -> None:
     tried = choice(score_bound=4.0, candidates=5)
     block = SOURCE.sample(2).examples.padded()

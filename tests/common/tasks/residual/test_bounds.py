@@ -79,6 +79,7 @@ def largest_shares(task: Residual, cohort: Cohort) -> dict[str, float]:
     return largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("clip_quantile", QUANTILES)
 @pytest.mark.parametrize("feedback", FEEDBACKS)
@@ -106,6 +107,7 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(
         assert largest[name] > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip_norm", [0.01, 1.0, 4 * 1.3])
 def test_the_bound_holds_for_very_small_and_very_large_norms(clip_norm: float) -> None:
     task = a_residual_task(clip_norm=clip_norm, bias_clip_norm=min(clip_norm, 4.0))
@@ -157,6 +159,7 @@ def largest_linear(rows: Contribution, requests: tuple[Request, ...]) -> float:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("clip_quantile", QUANTILES)
 @pytest.mark.parametrize("feedback", FEEDBACKS)
@@ -176,6 +179,7 @@ def test_removing_a_user_changes_the_sums_by_her_row_to_the_last_bit(
                 np.testing.assert_array_equal(total - others[name], alone[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("feedback", FEEDBACKS)
 def test_contributions_do_not_depend_on_how_users_are_split(start: Start, feedback: Feedback) -> None:

@@ -93,6 +93,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_round_of_a_run_is_what_a_slow_obvious_version_computes(tmp_path: Path, variant: str) -> None:
     cohort = population(n_users=150)
@@ -220,6 +221,7 @@ def test_the_loss_of_a_run_with_little_noise_falls(tmp_path: Path) -> None:
     assert errors[-1] < 1.05 * min(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", list(Start))
 @pytest.mark.parametrize("n_items", [1, 2])
 def test_a_run_with_hardly_any_items_or_users_goes_through(

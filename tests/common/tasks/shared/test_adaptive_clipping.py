@@ -43,6 +43,7 @@ def norms(task: AdaDpals, cohort: Cohort, board: Board) -> np.ndarray:
     return np.linalg.norm(task.fit_local(cohort, board).astype(np.float64), axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", list(Feedback))
 @pytest.mark.parametrize("start", [8.0, 0.05])
 def test_a_bad_first_clipping_norm_is_mended_round_by_round(

@@ -65,6 +65,7 @@ def question(
     return (algorithm, rank, *trained(tmp_path_factory, algorithm, rank))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_nodes", [1, 6, USERS])
 @pytest.mark.parametrize("form", ["factored", "dense"])
 def test_an_answer_has_the_bytes_of_the_model(
@@ -103,6 +104,7 @@ def test_an_answer_has_the_bytes_of_the_model(
     assert abs(len(content) - model) < HEADERS
 
 
+@pytest.mark.slow
 def test_a_board_has_the_bytes_of_the_model(question: tuple[str, int, Problem, Board]) -> None:
     algorithm, rank, problem, board = question
     catalogue = problem.catalogue

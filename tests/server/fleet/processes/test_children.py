@@ -9,8 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.work_locks import alone
+
+pytestmark = pytest.mark.slow
 
 
 def lives(pid: int) -> bool:

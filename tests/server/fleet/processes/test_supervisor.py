@@ -13,7 +13,7 @@ from fedboard.server.fleet.processes.supervisor import Supervisor
 from fedboard.server.fleet.processes.work_locks import at_work, is_at_work
 from tests.server.fleet.deployed import Fleet
 
-pytestmark = pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
 
 
 def test_a_training_begins_when_the_serverapp_of_before_has_ended_and_ends_when_its_server_is_killed(

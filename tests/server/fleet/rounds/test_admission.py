@@ -34,6 +34,8 @@ from tests.server.fleet.local_fleet import (
     with_sums,
 )
 
+pytestmark = pytest.mark.slow
+
 LAST = N_NODES - 1
 N_ROUNDS = 3
 TRIES = 10

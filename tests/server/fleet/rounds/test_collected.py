@@ -80,6 +80,7 @@ def sums_of(asked: int, intake: Intake) -> dict[str, np.ndarray]:
 FLIPS = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(
     asked=st.integers(0, len(BOARDS) - 1),
@@ -115,6 +116,7 @@ def test_flipped_bytes_move_the_sums_by_what_one_node_may_give_and_no_more(
         assert moved <= n_rows * request.release.l2_bound
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(asked=st.integers(0, len(BOARDS) - 1), flips=FLIPS)
 def test_flipped_sums_stay_within_what_so_many_users_may_give(

@@ -123,6 +123,7 @@ def test_a_superlink_that_fails_for_one_reply_keeps_nobody_else_waiting(tmp_path
         assert exchange.waiting_for() == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ConnectionError(SECRET), httpx.ConnectError(SECRET)])
 def test_a_question_that_could_not_be_sent_is_sent_later(tmp_path: Path, error: Exception) -> None:
     pushes = Counter[str]()
@@ -139,6 +140,7 @@ def test_a_question_that_could_not_be_sent_is_sent_later(tmp_path: Path, error: 
     assert digests(tmp_path / "stormy") == digests(tmp_path / "calm")
 
 
+@pytest.mark.slow
 def test_nobody_answers_for_another(tmp_path: Path) -> None:
     """A reply that names the question of another node is not that node's."""
 
@@ -154,6 +156,7 @@ def test_nobody_answers_for_another(tmp_path: Path) -> None:
     assert digests(tmp_path / "with") == digests(tmp_path / "without")
 
 
+@pytest.mark.slow
 def test_a_node_that_nobody_admitted_is_not_asked(tmp_path: Path) -> None:
     nodes = {f"key-{number}": 100 for number in (0, 1, 2)}
 
@@ -182,6 +185,7 @@ def test_the_text_of_an_error_reply_goes_nowhere(
     assert SECRET not in printed.out + printed.err + caplog.text
 
 
+@pytest.mark.slow
 def test_a_record_without_a_message_is_malformed(tmp_path: Path) -> None:
     outcome = Fleet(tmp_path, tampers={3: lambda question, honest: RecordDict()}).run()
 

@@ -39,6 +39,8 @@ from tests.server.fleet.local_fleet import (
     phone,
 )
 
+pytestmark = pytest.mark.slow
+
 N_ROUNDS = 3
 KEYS, SHARES, MASKED, UNMASK = range(4)
 STEPS = 4

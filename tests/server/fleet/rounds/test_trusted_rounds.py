@@ -56,6 +56,7 @@ def silent(*numbers: int) -> Callable[[int], bool]:
     return lambda number: number in numbers
 
 
+@pytest.mark.slow
 def test_a_round_ends_when_everybody_has_answered(
     tmp_path: Path, of_nodes: Callable[[int], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_round_ends_when_everybody_has_answered(
     assert [pause for pause in pauses if pause >= 5.0] == []  # nobody waited for a look
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_answer_is_late_when_the_deadline_has_passed(
     tmp_path: Path, of_nodes: Callable[[int], list[str]]
 ) -> None:

@@ -139,6 +139,7 @@ PART = 5 * 1024 * 1024
 """In which Flower cuts a reply."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pull_objects")
 def test_a_reply_that_is_too_large_is_not_fetched_to_its_end_and_harms_no_other() -> None:
     hostile, honest = np.random.default_rng(0).bytes(60 * MEGABYTES), b"answer" * 1000

@@ -27,6 +27,7 @@ def rounds(kind: str, pool: WorkerPool) -> list[tuple[Request, ...]]:
         return [played.requests for played in play(subject, engine, seed=0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_canaries_are_valid_and_reach_every_bound(kind: str, pool: WorkerPool) -> None:
     for requests in rounds(kind, pool):
@@ -45,6 +46,7 @@ def test_canaries_are_valid_and_reach_every_bound(kind: str, pool: WorkerPool) -
             assert norms.min() >= 0.995 * request.release.l2_bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_canary_moves_is_what_the_kernels_sum_to_the_last_bit(kind: str, pool: WorkerPool) -> None:
     for requests in rounds(kind, pool):

@@ -8,6 +8,8 @@ from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import KINDS, audited, engine_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_correct_runs_take_the_same_course_whoever_is_there(kind: str, pool: WorkerPool) -> None:

@@ -9,6 +9,8 @@ from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited, configuration, entered
 
+pytestmark = pytest.mark.slow
+
 N_GAMES, MANY_GAMES = 24, 60
 ONE_GENERATOR = "one generator for the split"
 MOVES = "one user of the file moves each sum by at most its bound"

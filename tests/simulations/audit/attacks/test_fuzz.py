@@ -44,6 +44,7 @@ def failed(result: FuzzResult) -> dict[str, str]:
     return {finding.check: finding.detail for finding in result.findings if not finding.passed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["explicit", "implicit", "replace", "uniform", "residual", "spectral"])
 def test_nobody_moves_a_correct_sum_by_more_than_its_bound(kind: str, pool: WorkerPool) -> None:
     result = fuzzed(pool, kind=kind)
@@ -53,6 +54,7 @@ def test_nobody_moves_a_correct_sum_by_more_than_its_bound(kind: str, pool: Work
     assert all(0.99 < line.share <= 1 for line in result.lines), "the bound is reached, so the test can fail"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "check"),
     [

@@ -27,6 +27,7 @@ def played(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["explicit", "implicit", "replace", "residual", "spectral"])
 def test_a_correct_run_shows_most_of_its_claim_and_no_more(kind: str, pool: WorkerPool) -> None:
     result = played(pool, kind=kind)
@@ -41,6 +42,7 @@ def test_a_correct_run_shows_most_of_its_claim_and_no_more(kind: str, pool: Work
     assert result.whole.reach == pytest.approx(reachable, abs=0.06)
 
 
+@pytest.mark.slow
 def test_a_correct_run_is_flagged_at_most_at_the_nominal_rate(pool: WorkerPool) -> None:
     violations = sum(played(pool, seed=seed).violated for seed in range(6))
 
@@ -76,6 +78,7 @@ def test_where_no_data_is_released_nothing_shows(kind: str, pool: WorkerPool) ->
     assert all(line.strict == 0.0 for line in result.releases)
 
 
+@pytest.mark.slow
 def test_every_release_of_the_run_is_audited_against_its_own_claim(pool: WorkerPool) -> None:
     result = played(pool, kind="implicit")
 
@@ -89,6 +92,7 @@ def test_every_release_of_the_run_is_audited_against_its_own_claim(pool: WorkerP
     assert np.sqrt(sum(line.mu**2 for line in lines.values())) == pytest.approx(result.whole.mu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["explicit", "implicit", "replace", "residual"])
 def test_canaries_whose_own_devices_answer_show_something_and_no_more_than_is_claimed(
     kind: str, pool: WorkerPool
@@ -102,6 +106,7 @@ def test_canaries_whose_own_devices_answer_show_something_and_no_more_than_is_cl
         assert result.epsilon_lower_bound > 0.1 * result.claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["explicit", "implicit", "replace", "uniform", "residual"])
 @pytest.mark.parametrize("devices", list(Devices))
 def test_canaries_in_the_file_change_nobody_elses_part(kind: str, devices: Devices, pool: WorkerPool) -> None:

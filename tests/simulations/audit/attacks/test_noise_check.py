@@ -15,6 +15,8 @@ from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited, noise_of
 
+pytestmark = pytest.mark.slow
+
 
 def outcome(pool: WorkerPool, subject: Subject | None = None, *, kind: str = "explicit") -> NoiseResult:
     correct, entrance = audited(kind)

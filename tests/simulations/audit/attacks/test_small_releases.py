@@ -11,6 +11,8 @@ from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited, noise_of
 
+pytestmark = pytest.mark.slow
+
 MEAN = ("mean/sum", "mean/number")
 
 

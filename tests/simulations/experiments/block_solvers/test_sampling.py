@@ -106,6 +106,7 @@ def test_one_seed_and_one_thread_give_the_same_bits(cohort: Cohort) -> None:
     assert not np.array_equal(first.items.rows, other.items.rows)
 
 
+@pytest.mark.slow
 def test_two_threads_sample_as_well_as_one(cohort: Cohort) -> None:
     errors = []
     for threads in (1, 2):
@@ -162,6 +163,7 @@ def test_settings_out_of_range_are_named(wrong: dict[str, object]) -> None:
         DpmfConfig(**({"epsilon": 1.0, "rating_range": RANGE} | wrong))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("FEDBOARD_DATA" not in os.environ, reason="FEDBOARD_DATA names no folder with ml-1m")
 def test_sgd_is_as_accurate_as_als_on_movielens() -> None:
     source = str(Path(os.environ["FEDBOARD_DATA"]) / "ml-1m")

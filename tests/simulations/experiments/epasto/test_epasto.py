@@ -91,6 +91,7 @@ def test_theorem_2_approaches_three_halves(setting: Setting) -> None:
     assert ratios["100000"] == pytest.approx(1.5, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_figures_hold_every_method_at_every_place(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthetic, "ROWS", (150, 200))
     monkeypatch.setattr(synthetic, "EXPONENTS", (1.2, 1.8))
@@ -104,6 +105,7 @@ def test_figures_hold_every_method_at_every_place(setting: Setting, monkeypatch:
         assert "Here" in outcome.comparison
 
 
+@pytest.mark.slow
 def test_table_1_on_drugs_is_the_papers(setting: Setting, drugs: Path) -> None:
     problem = read_problem(drugs)
     assert (problem.labels.size, problem.sizes.size, problem.sizes.max()) == (3107, 502, 63)
@@ -114,6 +116,7 @@ def test_table_1_on_drugs_is_the_papers(setting: Setting, drugs: Path) -> None:
     assert found[NO_LIMIT] == pytest.approx(95.4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_table_2_on_drugs_has_the_papers_pattern(
     drugs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

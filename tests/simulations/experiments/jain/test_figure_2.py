@@ -12,6 +12,7 @@ from fedboard.simulations.experiments.shared.experiment import Setting
 SMALL = Figure2(source=SharedLinear(users=1200, examples=6, dimension=8), epsilons=(2.0, 5.0))
 
 
+@pytest.mark.slow
 def test_the_private_representation_lies_between_no_privacy_and_the_other_baselines(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     setting = Setting(

@@ -58,6 +58,7 @@ def test_the_catalogue_has_every_figure_and_table_of_the_paper() -> None:
     assert {e.paper for e in EXPERIMENTS} == {"krichene"}
 
 
+@pytest.mark.slow
 def test_trade_off_compares_both_algorithms_with_sampling(setting: Setting) -> None:
     found = outcome_of(curves.trade_off("1", Feedback.EXPLICIT, "P.", epsilons=(5.0,)), setting)
 
@@ -69,6 +70,7 @@ def test_trade_off_compares_both_algorithms_with_sampling(setting: Setting) -> N
     assert found.settings["configuration"]["privacy"]["delta"] == 1e-5
 
 
+@pytest.mark.slow
 def test_exponents_are_those_that_runs_were_made_with(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ def test_exponents_are_those_that_runs_were_made_with(
     assert board.certificate["claim"]["delta"] == pytest.approx(1 / N_USERS)
 
 
+@pytest.mark.slow
 def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     few = (slices.COMPARED[2], slices.COMPARED[4], slices.COMPARED[5])
     monkeypatch.setattr(slices, "COMPARED", few)

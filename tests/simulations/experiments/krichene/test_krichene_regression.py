@@ -51,6 +51,7 @@ def test_what_a_user_gives_and_what_is_held_out_does_not_depend_on_how_many_come
         np.testing.assert_array_equal(getattr(few.train, name), getattr(part, name))
 
 
+@pytest.mark.slow
 def test_without_noise_to_speak_of_both_algorithms_find_the_parameters(
     problem: Regressions, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_the_step_count_is_the_theorems_up_to_the_limit(problem: Regressions) ->
     assert twice / many == pytest.approx((mu_for(2.0, 1e-5) / mu_for(1.0, 1e-5)) ** 2, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_weighting_the_tasks_helps_where_they_differ_in_size(tmp_path: Path) -> None:
     setting = Setting(seeds=1, scratch=tmp_path, on_progress=lambda phase, done, total: None)
     with house_style():

@@ -55,6 +55,7 @@ def away(found: FloatArray, truth: FloatArray) -> float:
     return float(np.linalg.norm(found - truth @ (truth.T @ found), ord=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1])
 def test_sums_are_exact_for_any_blocks_and_threads(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     task, examples = Representation(SETTINGS), population(users=200)
@@ -77,6 +78,7 @@ def test_sums_are_exact_for_any_blocks_and_threads(version: int, monkeypatch: py
             np.testing.assert_allclose(other[request.name][0], right, atol=examples.n_users)
 
 
+@pytest.mark.slow
 def test_the_noise_of_every_release_is_what_was_booked(tmp_path: Path) -> None:
     """Nobody holds an example, so what is released is noise alone; half or twice of it would show."""
     seen: dict[str, FloatArray] = {}
@@ -110,6 +112,7 @@ def test_the_noise_of_every_release_is_what_was_booked(tmp_path: Path) -> None:
         assert event["noise_stddev"] == task.settings.noise_multipliers[name] * event["l2_bound"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cohorts", [1, 3])
 def test_the_budget_is_spent_booked_and_certified(cohorts: int, tmp_path: Path) -> None:
     settings = RepresentationConfig(cohorts=cohorts)
@@ -153,6 +156,7 @@ def test_with_cohorts_each_user_answers_the_start_and_one_alternation(tmp_path: 
     np.testing.assert_array_equal(by_round[1], labels[::3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cohorts", [1, 3])
 def test_personal_models_beat_own_data_and_a_single_model(cohorts: int, tmp_path: Path) -> None:
     drawn = SOURCE.sample(1)

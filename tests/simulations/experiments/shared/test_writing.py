@@ -65,6 +65,7 @@ def test_pictures_numbers_and_a_page_are_written(tmp_path: Path) -> None:
         assert part in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["Made up.", "Made up"])
 def test_the_data_end_with_one_full_stop(tmp_path: Path, data: str) -> None:
     found = outcome()

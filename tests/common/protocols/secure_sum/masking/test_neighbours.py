@@ -43,6 +43,7 @@ def test_the_size_is_the_smallest_that_keeps_what_is_promised(
         assert not holds(clients, size, needed, most, dropout, colluding)
 
 
+@pytest.mark.slow
 @given(
     clients=st.integers(3, 3000), dropout=st.sampled_from([0, 0.1, 0.3]), colluding=st.sampled_from([0, 0.1])
 )

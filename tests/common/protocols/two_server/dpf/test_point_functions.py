@@ -40,6 +40,7 @@ def table(points: IntArray, values: ResidueArray, domain: Domain) -> ResidueArra
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 9])
 def test_every_row_of_every_small_table_is_right(width: int) -> None:
     for n_points in [*range(1, 18), 33]:
