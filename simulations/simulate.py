@@ -115,7 +115,7 @@ def simulate(
 
 
 def write_report(run: Path) -> Path:
-    """``fedboard.simulations.report``, which is imported now: it is slow to, and many runs end before they need it."""
+    """``fedboard.simulations.report``; imported now, because that takes long and many runs end before."""
     from fedboard.simulations import report
 
     return report.write_report(run)

@@ -1,4 +1,4 @@
-"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, the longest files come first, BLAS keeps to one
+"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, the longest files come first, BLAS has one
 thread, and no example of a property is timed.
 """
 

@@ -1,5 +1,8 @@
-"""No test is timed: an example of a property that takes long on a busy machine is not a failure."""
+"""What holds for all tests: none is timed (an example of a property that takes long on a busy machine is no failure),
+and ``--fast`` leaves out what is marked ``slow``.
+"""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,18 +21,63 @@ def test_slow(value):
 """
 
 
-def test_an_example_of_a_property_may_take_as_long_as_it_takes(tmp_path: Path) -> None:
-    root = Path(__file__).parent
-    (tmp_path / "conftest.py").write_text((root / "conftest.py").read_text())
-    (tmp_path / "test_slow.py").write_text(SLOW)
-
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_slow.py"],
-        cwd=tmp_path,
+def run_pytest(folder: Path, files: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+    """These files under this folder's settings."""
+    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
 
+
+def test_an_example_of_a_property_may_take_as_long_as_it_takes(tmp_path: Path) -> None:
+    ended = run_pytest(tmp_path, {"test_slow.py": SLOW}, "-q")
+
     assert ended.returncode == 0, ended.stdout
+
+
+MIXED = """
+import pytest
+
+def test_new(): ...
+
+@pytest.mark.slow
+def test_marked(): raise AssertionError("it was left out")
+"""
+ALL_SLOW = """
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+]
+raise ImportError("not even imported")
+"""
+
+
+def test_fast_leaves_out_what_is_marked_and_nothing_else(tmp_path: Path) -> None:
+    files = {"test_mixed.py": MIXED, "test_all_slow.py": ALL_SLOW}
+
+    fast = run_pytest(tmp_path, files, "--fast")
+    assert fast.returncode == 0, fast.stdout
+    assert "1 passed, 1 deselected" in fast.stdout
+
+    everything = run_pytest(tmp_path, files, "--continue-on-collection-errors")
+    assert "it was left out" in everything.stdout
+    assert "not even imported" in everything.stdout
+
+
+def test_files_with_slow_tests_come_first(tmp_path: Path) -> None:
+    slow = MIXED.replace("raise AssertionError", "str")
+    files = {"test_a.py": "def test_a(): ...", "test_b.py": slow, "test_c.py": "def test_c(): ..."}
+
+    ended = run_pytest(tmp_path, files, "-v")
+
+    ran = [line.split("::")[0] for line in ended.stdout.splitlines() if "PASSED" in line]
+    assert ran == ["test_b.py", "test_b.py", "test_a.py", "test_c.py"]
