@@ -1,5 +1,5 @@
-"""What holds for all tests: none is timed (an example of a property that takes long on a busy machine is no failure),
-and ``--fast`` leaves out what is marked ``slow``.
+"""What holds for all tests: none is timed (an example of a property that takes long is no failure), and ``--fast``
+leaves out what is marked ``slow``.
 """
 
 import shutil

@@ -18,6 +18,8 @@ from fedboard.common.tasks.registry import ALGORITHMS, algorithm_names
 from tests.house import ROOT, House, run
 from tests.server.fleet.deployed import Fleet, deployed
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "examples" / "damped_means.py"
 REGISTRY = "common/tasks/registry.py"
 LINE = '    "toy",\n'
