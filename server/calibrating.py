@@ -13,7 +13,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import preset
+from fedboard.common.tasks.shared.tuned import Preset, preset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +62,9 @@ def calibrated_task(
         InputError: an unknown setting, a value out of its range, or feedback that it does not learn from.
     """
     algorithm = training.algorithm.algorithm
-    settings = _settings(training, rating_range)
-    by_release = algorithm.shares_by_release(settings, shares_of(training))
+    tuned = preset(training.algorithm, training.feedback, training.epsilon)
+    settings = _settings(training, tuned, rating_range)
+    by_release = algorithm.shares_by_release(settings, _shares(training, tuned))
 
     def task_with(multipliers: Mapping[str, float]) -> RatingTask:
         calibrated = replace(settings, noise_multipliers=multipliers)
@@ -81,12 +82,15 @@ def shares_of(training: Training) -> Any:
     Raises:
         InputError: an unknown share, or one out of its range.
     """
-    tuned = preset(training.algorithm, training.feedback, training.epsilon).shares
+    return _shares(training, preset(training.algorithm, training.feedback, training.epsilon))
+
+
+def _shares(training: Training, tuned: Preset) -> Any:
     kind = training.algorithm.algorithm.shares
-    return checked_options(training.shares, kind, "privacy.shares", defaults=tuned)
+    return checked_options(training.shares, kind, "privacy.shares", defaults=tuned.shares)
 
 
-def _settings(training: Training, rating_range: tuple[float, float]) -> Any:
+def _settings(training: Training, tuned: Preset, rating_range: tuple[float, float]) -> Any:
     """The configuration without its noise: what is tuned, what is asked for, what the algorithm concludes."""
     algorithm, feedback = training.algorithm.algorithm, training.feedback
     if feedback not in algorithm.feedback:
@@ -109,7 +113,7 @@ def _settings(training: Training, rating_range: tuple[float, float]) -> Any:
         training.settings,
         algorithm.settings,
         "settings",
-        defaults=preset(training.algorithm, feedback, training.epsilon).settings,
+        defaults=tuned.settings,
         fixed={name: value for name, value in decided.items() if name in known},
     )
     if algorithm.complete is None:
