@@ -40,10 +40,10 @@ def algorithm_of(name: str) -> Algorithm:
     """
     if name in _folders():
         return _own(_folders()[name])
-    entry = _entries().get(name)
-    if entry is None:
+    entries = _entries().get(name)
+    if entries is None:
         raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}")
-    return _others(entry)
+    return _others(entries)
 
 
 def variant_of(name: str) -> Variant:
@@ -78,9 +78,9 @@ def installed() -> Iterator[Algorithm]:
         algorithm = _own(folder)
         taken.update(algorithm.names)
         yield algorithm
-    for entry in _entries().values():
+    for entries in _entries().values():
         try:
-            algorithm = _others(entry)
+            algorithm = _others(entries)
         except FedboardError:  # asked for by name, it says why
             continue
         if not taken & set(algorithm.names):
@@ -108,11 +108,14 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
     algorithm = algorithm_of(board.task)
     try:
         settings = msgspec.convert(dict(board.config), algorithm.settings)
-        return algorithm.task(settings, backend=backend, features=features)
+        task = algorithm.task(settings, backend=backend, features=features)
     except msgspec.ValidationError as error:
         raise InputError(
             f"the board's configuration is not one that this version of fedboard knows: {error}"
         ) from error
+    if task.name != algorithm.name:  # its boards would be held to the rules of another
+        raise InputError(f"algorithm {algorithm.name!r} makes tasks that are called {task.name!r}")
+    return task
 
 
 def _folders() -> dict[str, str]:
@@ -120,9 +123,13 @@ def _folders() -> dict[str, str]:
     return {folder.replace("_", "-"): folder for folder in ALGORITHMS}
 
 
-def _entries() -> dict[str, EntryPoint]:
-    """Name to entry point, of other packages; a name of this package's own stays its own."""
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS) if entry.name not in _folders()}
+def _entries() -> dict[str, tuple[EntryPoint, ...]]:
+    """Name to entry points, of other packages; a name of this package's own stays its own."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name not in _folders():
+            found[entry.name] = (*found.get(entry.name, ()), entry)
+    return found
 
 
 @cache
@@ -133,7 +140,13 @@ def _own(folder: str) -> Algorithm:
 
 
 @cache
-def _others(entry: EntryPoint) -> Algorithm:
+def _others(entries: tuple[EntryPoint, ...]) -> Algorithm:
+    entry = entries[0]
+    if len(entries) > 1:
+        values = " and ".join(sorted(each.value for each in entries))
+        raise InputError(
+            f"algorithm {entry.name!r} is brought by two packages, as {values}; remove one of them"
+        )
     try:
         found = entry.load()
     except Exception as error:  # whatever somebody else's package raises while it is imported
@@ -153,11 +166,11 @@ def _checked(found: object, name: str) -> Algorithm:
 def _broken() -> str:
     """What cannot be loaded, for the end of a sentence."""
     broken = []
-    for entry in _entries().values():
+    for name, entries in _entries().items():
         try:
-            _others(entry)
+            _others(entries)
         except FedboardError:
-            broken.append(entry.name)
+            broken.append(name)
     return f" (installed, but not to be loaded: {', '.join(broken)})" if broken else ""
 
 

@@ -152,7 +152,7 @@ def test_a_device_runs_no_code_that_a_board_names(
             rebuild_task(board_of(stated))
     assert not marker.exists()
     install(evil="evil:RECORD")  # negative control: installed under its name, it is what runs
-    assert rebuild_task(board_of("evil")).name == "residual"
+    assert algorithm_of("evil").name == "evil"
     assert marker.exists()
 
 
@@ -172,6 +172,31 @@ def test_an_installed_package_brings_an_algorithm_by_an_entry_point(
     assert variant_of("brought").fixed == {}
     assert variant_of("brought-ridge").fixed == {"shrinkage": "ridge"}
     assert algorithm_of("brought") in list(installed())
+
+
+def test_a_name_that_two_packages_bring_is_refused_and_stops_nobody_else(
+    package: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package("one", TAKEN.format(name="twice", variants={}))
+    both = tuple(
+        EntryPoint(name="twice", value=f"{name}:RECORD", group=ENTRY_POINTS) for name in ("one", "two")
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: both)
+
+    with pytest.raises(InputError, match="brought by two packages, as one:RECORD and two:RECORD"):
+        rebuild_task(board_of("twice"))
+    assert "twice" not in algorithm_names()
+
+
+def test_a_record_whose_tasks_have_another_name_makes_none(
+    package: Callable[[str, str], None], install: Install
+) -> None:
+    """Its boards would be held to the rules of the other."""
+    package("masked", TAKEN.format(name="masked", variants={}))
+    install(masked="masked:RECORD")
+
+    with pytest.raises(InputError, match="'masked' makes tasks that are called 'residual'"):
+        rebuild_task(board_of("masked"))
 
 
 def test_a_name_of_this_package_stays_its_own(package: Callable[[str, str], None], install: Install) -> None:
