@@ -16,7 +16,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from fedboard.common.privacy.accounting.plan import planned_event, planned_event
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.tasks.shared.written import with_noise
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.calibrated import build_task
@@ -116,7 +116,7 @@ def savings(epsilon: float, config: SimulationConfig, problem: Problem) -> Mappi
     """Noise of the algorithm's own plan by each accounting, and the exact epsilon that it really buys."""
     totals = total_noise(epsilon, config.privacy.delta)
     task = build_task(config, rating_range=problem.rating_range, backend="numpy").task
-    plan = task.settings.noise_multipliers
+    plan = task.settings.shared.noise_multipliers
     mu = math.sqrt(math.fsum(1 / z**2 for z in plan.values()))
     return {
         "releases": len(plan),
@@ -146,10 +146,7 @@ def configuration(options: argparse.Namespace, epsilon: float, seed: int) -> Sim
 def same_settings(one: SimulationConfig, other: SimulationConfig, problem: Problem) -> None:
     """Both runs must differ in their noise alone."""
     first, second = (
-        replace(
-            build_task(c, rating_range=problem.rating_range, backend="numpy").task.settings,
-            noise_multipliers={},
-        )
+        with_noise(build_task(c, rating_range=problem.rating_range, backend="numpy").task.settings, {})
         for c in (one, other)
     )
     if first != second:

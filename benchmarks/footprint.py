@@ -179,13 +179,12 @@ def made_up_boards(rng: np.random.Generator, folder: Path, *, n_items: int, rank
     from fedboard.common.protocols.trusted.protocol import Trusted
     from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, shares_by_release
     from fedboard.common.tasks.residual.task import Residual
+    from fedboard.common.tasks.shared.written import with_noise
     from fedboard.server.publication import certificate_for
 
     config = ResidualConfig(rank=rank, rounds=2)
     shares = shares_by_release(config, ResidualShares())
-    task = Residual(
-        ResidualConfig(rank=rank, rounds=2, noise_multipliers=noise_multipliers(5.0, 1e-6, shares))
-    )
+    task = Residual(with_noise(config, noise_multipliers(5.0, 1e-6, shares)))
     ids = tuple(map(str, range(n_items)))
     titles = tuple(f"A title of usual length, number {number} (1999)" for number in range(n_items))
     board = task.first_board(Catalogue(item_ids=ids, titles=titles))

@@ -60,15 +60,15 @@ class RealNumbers:
 
     def _sum(self, name: str) -> np.ndarray:
         settings, cohort = self.task.settings, self.cohort
-        centred = cohort.ratings.astype(np.float64) - settings.centre
+        centred = cohort.ratings.astype(np.float64) - settings.shared.centre
         own = np.maximum(cohort.counts, 1)
-        weight = np.repeat(np.minimum(1.0, settings.mean_cap / own), cohort.counts)
+        weight = np.repeat(np.minimum(1.0, settings.shared.mean_cap / own), cohort.counts)
         if name == "mean/sum":
             return np.array([[np.sum(weight * centred)]])
         if name == "mean/number":
             return np.array([[np.sum(weight)]])
         if name == "counts":
-            weights = capped_counts(cohort, settings.count_cap) * np.sqrt(settings.count_cap)
+            weights = capped_counts(cohort, settings.shared.count_cap) * np.sqrt(settings.shared.count_cap)
             return np.bincount(cohort.items, weights=weights, minlength=cohort.n_items)[:, None]
         vectors = self.task.fit_local(cohort, self.board).astype(np.float64)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,6 +36,7 @@ from fedboard.common.protocols.sums.item_index import index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.shared.written import with_noise
 from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.engine import Engine, WorkerPool
@@ -107,7 +108,7 @@ class Run:
         multipliers = noise_multipliers(
             BUDGET.epsilon, BUDGET.delta, shares_by_release(config, BudgetShares())
         )
-        self.task = AdaDpals(replace(config, noise_multipliers=multipliers), backend)
+        self.task = AdaDpals(with_noise(config, multipliers), backend)
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         self.ledger = self.stack.enter_context(
             Ledger.create(Path(folder) / "ledger", BUDGET, plan=multipliers)

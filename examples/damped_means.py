@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -30,56 +29,36 @@ from fedboard.common.per_user.clipping import (
     clip_vectors,
     quantise_weights,
 )
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.array_rules import ArrayRule, mean_rating, prepared
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, released_mean
-from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
 from fedboard.common.tasks.shared.releases import calibrated_request, counts_request, mean_requests
 from fedboard.common.tasks.shared.round_size import RoundSize
+from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DampedMeansConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
-    feedback: Feedback = Feedback.EXPLICIT
-    rating_low: float = 1.0
-    rating_high: float = 5.0
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has: their range, what neighbouring means, the noise."""
     deviation_bound: float = 1.5
     """Bound on a rating minus the mean in contributions."""
     damping: float = 20.0
     """Ratings of exactly the mean that every item is taken to have besides."""
     own_damping: float = 5.0
     """Likewise, of every person."""
-    count_cap: int = 100
-    """A user's ratings are scaled so that she weighs no more than one with this many."""
-    mean_cap: float = 50.0
-    """A user's part in the private mean weighs no more than this many ratings."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """By release name; filled in by calibration."""
 
     def __post_init__(self) -> None:
         """Check every public range; a server need not be honest."""
-        require(
-            self.feedback is Feedback.EXPLICIT, "feedback", "explicit: presence has no mean", self.feedback
-        )
-        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
-        for name in ("deviation_bound", "damping", "own_damping", "count_cap", "mean_cap"):
+        feedback = self.shared.feedback
+        require(feedback is Feedback.EXPLICIT, "feedback", "explicit: presence has no mean", feedback)
+        for name in ("deviation_bound", "damping", "own_damping"):
             require(0.0 < getattr(self, name) < math.inf, name, "finite and > 0", getattr(self, name))
-
-    @property
-    def centre(self) -> float:
-        """Middle of the public rating range."""
-        return (self.rating_low + self.rating_high) / 2
-
-    @property
-    def half_range(self) -> float:
-        """Half the width of the public rating range."""
-        return (self.rating_high - self.rating_low) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +103,7 @@ class DampedMeans:
     @property
     def config(self) -> Mapping[str, Any]:
         """The public configuration, JSON-able."""
-        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
-        return built
+        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Two rounds; ``n_items`` is the board's when asked."""
@@ -144,15 +122,15 @@ class DampedMeans:
         return rounds[board.version](n_items=board.catalogue.n_items) if board.version < len(rounds) else ()
 
     def _preparation(self, *, n_items: int) -> tuple[Request, ...]:
-        return (*mean_requests(self.settings), counts_request(self.settings, n_items=n_items))
+        return (*mean_requests(self.settings.shared), counts_request(self.settings.shared, n_items=n_items))
 
     def _deviations(self, *, n_items: int) -> tuple[Request, ...]:
         # A user's part is e_ij r_ij over her items: with the squares of e_ij / sqrt(count_cap) summing to at most 1
         # and |r_ij| within its bound, its norm is at most the product of the three largest integers.
-        step = math.sqrt(self.settings.count_cap) * self.settings.deviation_bound
+        step = math.sqrt(self.settings.shared.count_cap) * self.settings.deviation_bound
         return (
             calibrated_request(
-                self.settings,
+                self.settings.shared,
                 SumSource.ITEM_LINEAR,
                 "deviations",
                 rows=n_items,
@@ -172,7 +150,7 @@ class DampedMeans:
                 indptr=cohort.indptr,
                 items=cohort.items,
                 weights=weights,
-                totals=capped_mean(cohort, self.settings),
+                totals=capped_mean(cohort, self.settings.shared),
             )
         deviations = cohort.ratings - np.float32(board.arrays["mean"][0])
         return Contribution(
@@ -186,14 +164,14 @@ class DampedMeans:
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
         """e_ij / sqrt(count_cap), so that a user's squares sum to at most 1; float64, shape (n_ratings,)."""
-        return capped_counts(cohort, self.settings.count_cap)
+        return capped_counts(cohort, self.settings.shared.count_cap)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""
         n_items = board.catalogue.n_items
         if board.version == 0:
             return board.successor(
-                mean=np.array([released_mean(released, self.settings)]),
+                mean=np.array([released_mean(released, self.settings.shared)]),
                 item_counts=np.maximum(released.array("counts")[:, 0], 1.0),
                 item_weights=np.ones(n_items),
                 learnt=np.ones(n_items, dtype=np.uint8),
@@ -211,8 +189,8 @@ class DampedMeans:
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Predicted ratings on the public range; float64, shape (n_pairs,)."""
-        scores = _base(board)[items] + local[users, 0]
-        ratings: FloatArray = np.clip(scores, self.settings.rating_low, self.settings.rating_high)
+        scores, shared = _base(board)[items] + local[users, 0], self.settings.shared
+        ratings: FloatArray = np.clip(scores, shared.rating_low, shared.rating_high)
         return ratings
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
@@ -231,7 +209,7 @@ def _array_rules(board: Board, settings: DampedMeansConfig) -> tuple[ArrayRule, 
     biases = ArrayRule(
         name="item_biases", dtype=np.dtype(np.float32), shape=(board.catalogue.n_items,), low=-1e6, high=1e6
     )
-    return (biases,) if board.version == 0 else (biases, *prepared(board), *mean_rating(settings))
+    return (biases,) if board.version == 0 else (biases, *prepared(board), *mean_rating(settings.shared))
 
 
 def _regression(settings: DampedMeansConfig, own: Cohort, board: Board) -> Regression:

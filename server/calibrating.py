@@ -1,7 +1,7 @@
 """From an algorithm, its settings and a budget to a task whose noise spends that budget."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedboard.common.arrays import FloatArray
@@ -14,6 +14,7 @@ from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import Preset, preset
+from fedboard.common.tasks.shared.written import keys_of, with_noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def calibrated_task(
     by_release = algorithm.shares_by_release(settings, _shares(training, tuned))
 
     def task_with(multipliers: Mapping[str, float]) -> RatingTask:
-        calibrated = replace(settings, noise_multipliers=multipliers)
+        calibrated = with_noise(settings, multipliers)
         return algorithm.task(calibrated, backend=backend, features=features)
 
     # Noise that spends the budget on these shares, given who takes part in the round of each release.
@@ -108,7 +109,7 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
         "noise_multipliers": {},
         **training.algorithm.fixed,
     }
-    known = {one.name for one in fields(algorithm.settings)}
+    known = keys_of(algorithm.settings)
     settings = checked_options(
         training.settings,
         algorithm.settings,

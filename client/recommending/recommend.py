@@ -24,8 +24,8 @@ class Recommendation:
 
 def rating_range_of(board: Board) -> tuple[float, float] | None:
     """The public range of ratings, inclusive; None for a board made from implicit feedback."""
-    settings = rebuild_task(board).settings
-    return (settings.rating_low, settings.rating_high) if settings.feedback is Feedback.EXPLICIT else None
+    shared = rebuild_task(board).settings.shared
+    return (shared.rating_low, shared.rating_high) if shared.feedback is Feedback.EXPLICIT else None
 
 
 def recommend(own: Cohort, board: Board, *, k: int) -> list[Recommendation]:

@@ -12,6 +12,7 @@ from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written
 
 ALGORITHMS = (
     "adadpals",
@@ -107,7 +108,7 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
         )
     algorithm = algorithm_of(board.task)
     try:
-        settings = msgspec.convert(dict(board.config), algorithm.settings)
+        settings = from_written(board.config, algorithm.settings)
         task = algorithm.task(settings, backend=backend, features=features)
     except msgspec.ValidationError as error:
         raise InputError(

@@ -76,9 +76,9 @@ def _made_up_users(task: RatingTask, board: Board, generator: np.random.Generato
     learnt = np.flatnonzero(board.arrays["learnt"])
     items = [np.sort(generator.choice(learnt, _RATINGS, replace=False)) for _ in range(_USERS)]
     settings = task.settings
-    if settings.feedback is Feedback.EXPLICIT:
+    if settings.shared.feedback is Feedback.EXPLICIT:
         ratings: FloatArray = generator.uniform(
-            settings.rating_low, settings.rating_high, size=_USERS * _RATINGS
+            settings.shared.rating_low, settings.shared.rating_high, size=_USERS * _RATINGS
         )
     else:
         ratings = np.ones(_USERS * _RATINGS)

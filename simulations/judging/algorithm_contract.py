@@ -25,6 +25,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import search_tables
+from fedboard.common.tasks.shared.written import from_written
 from fedboard.server.calibrating import CalibratedTask
 from fedboard.simulations.judging.contract_runs import (
     DELTA,
@@ -65,7 +66,7 @@ def task_is_its_name_and_configuration(algorithm: Algorithm) -> None:
             task.name == algorithm.name, f"the task is called {task.name!r}, its algorithm {algorithm.name!r}"
         )
         stated = msgspec.json.decode(msgspec.json.encode(dict(task.config)))
-        again = algorithm.task(msgspec.convert(stated, algorithm.settings), backend="numpy", features=None)
+        again = algorithm.task(from_written(stated, algorithm.settings), backend="numpy", features=None)
         require_kept(
             dict(again.config) == dict(task.config), f"{variant.name}: the configuration changes through JSON"
         )

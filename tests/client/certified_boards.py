@@ -55,7 +55,7 @@ def certified_boards(
     prepared = a_prepared_board(task)
     made: list[Board] = []
     contents = [task.first_board(prepared.catalogue).arrays, prepared.arrays, prepared.arrays]
-    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=task.settings.adjacency)
+    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=task.settings.shared.adjacency)
     with Ledger.create(folder / f"{run}.sqlite", budget, run=run) as ledger:
         for version, arrays in enumerate(contents):
             board = made[-1].successor(**arrays) if made else task.first_board(prepared.catalogue)

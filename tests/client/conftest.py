@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
 TITLES = ("Heat (1995)", "Ran (1985)", "Ran (1985)", "Amélie (2001)", "Alien (1979)", "Aliens (1986)")
 FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 0.0]]
@@ -17,7 +17,7 @@ FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 0.
 
 def _board(feedback: Feedback = Feedback.EXPLICIT, *, version: int = 3, titles: bool = True) -> Board:
     """Two tastes; the last item is not learnt."""
-    task = AdaDpals(AdaDpalsConfig(rank=2, feedback=feedback, user_ridge=0.1))
+    task = AdaDpals(AdaDpalsConfig(shared=RatingsConfig(feedback=feedback), rank=2, user_ridge=0.1))
     return Board(
         version=version,
         task=task.name,

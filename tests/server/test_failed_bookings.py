@@ -114,7 +114,7 @@ class Run:
 
 
 def a_ledger(folder: Path) -> Ledger:
-    return Ledger.create(folder / "ledger.sqlite", a_budget(), plan=TASK.settings.noise_multipliers)
+    return Ledger.create(folder / "ledger.sqlite", a_budget(), plan=TASK.settings.shared.noise_multipliers)
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_a_round_that_cannot_be_booked_draws_nothing_and_leaves_no_board(
         run.go_on()  # the disk is mended
 
         assert run.board.digest == undisturbed.board.digest
-        assert {event["name"] for event in ledger.events()} == set(TASK.settings.noise_multipliers)
+        assert {event["name"] for event in ledger.events()} == set(TASK.settings.shared.noise_multipliers)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

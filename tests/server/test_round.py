@@ -29,6 +29,7 @@ from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.shared.written import with_noise
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import lost_round, run_round
 from fedboard.server.runtime import Gathered, NoisedSums
@@ -65,14 +66,14 @@ def a_budget(epsilon: float = 5.0, adjacency: Adjacency = Adjacency.ADD_REMOVE) 
 def test_a_complete_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
     task = a_task(epsilon=5.0)
     board = task.first_board(a_prepared_board(task).catalogue)
-    with Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.noise_multipliers) as ledger:
+    with Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.shared.noise_multipliers) as ledger:
         while task.requests(board):
             board = run_round(
                 task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0)
             ).board
         spent = ledger.spent()
 
-        assert {event["name"] for event in ledger.events()} == set(task.settings.noise_multipliers)
+        assert {event["name"] for event in ledger.events()} == set(task.settings.shared.noise_multipliers)
     assert 4.999 < spent.epsilon <= 5.0
 
 
@@ -98,7 +99,7 @@ def test_a_round_is_paid_for_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_plan_that_overspends_is_refused_before_it_starts(tmp_path: Path) -> None:
     task = a_task(epsilon=5.0)
-    halved = {name: z / 2 for name, z in task.settings.noise_multipliers.items()}
+    halved = {name: z / 2 for name, z in task.settings.shared.noise_multipliers.items()}
 
     with pytest.raises(BudgetExceededError, match="plan"):
         Ledger.create(tmp_path / "l", a_budget(), plan=halved)
@@ -107,11 +108,11 @@ def test_a_plan_that_overspends_is_refused_before_it_starts(tmp_path: Path) -> N
 
 def test_less_noise_than_planned_is_refused(tmp_path: Path) -> None:
     task = a_task(epsilon=5.0)
-    louder = {name: z * 0.99 for name, z in task.settings.noise_multipliers.items()}
-    cheating = AdaDpals(replace(task.settings, noise_multipliers=louder))
+    louder = {name: z * 0.99 for name, z in task.settings.shared.noise_multipliers.items()}
+    cheating = AdaDpals(with_noise(task.settings, louder))
 
     with (
-        Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.noise_multipliers) as ledger,
+        Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.shared.noise_multipliers) as ledger,
         pytest.raises(PrivacyError),
     ):
         run_round(

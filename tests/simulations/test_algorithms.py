@@ -37,7 +37,7 @@ def test_every_preset_is_valid_and_spends_its_budget(
     built = build_task(config, rating_range=(0.5, 5.0), backend="numpy")
 
     assert math.isclose(sum(built.shares.values()), 1.0, rel_tol=1e-9)
-    spent = epsilon_of(1e-6, mu=compose(built.task.settings.noise_multipliers.values()))
+    spent = epsilon_of(1e-6, mu=compose(built.task.settings.shared.noise_multipliers.values()))
     assert 0.999 * epsilon < spent <= epsilon
     assert {r.name for requests in built.task.plan() for r in requests} == set(built.shares)
 
@@ -121,7 +121,7 @@ def test_every_form_of_the_residual_task_spends_its_budget(
     assert math.isclose(sum(built.shares.values()), 1.0, rel_tol=1e-9)
     assert {r.name for requests in built.task.plan() for r in requests} == set(built.shares)
     assert {r.release.adjacency for requests in built.task.plan() for r in requests} == {adjacency}
-    spent = epsilon_of(1e-6, mu=compose(built.task.settings.noise_multipliers.values()))
+    spent = epsilon_of(1e-6, mu=compose(built.task.settings.shared.noise_multipliers.values()))
     assert 0.999 * 3.0 < spent <= 3.0
     moment, linear = (built.shares[f"round-1/{part}"] for part in ("moment", "linear"))
     assert moment / linear == pytest.approx(0.05 / 0.95)
@@ -134,8 +134,8 @@ def test_the_residual_task_gets_the_rating_range_the_seed_and_the_features() -> 
     task = build_task(config, rating_range=(0.5, 5.0), backend="plain", features=features).task
 
     assert isinstance(task, Residual)
-    assert (task.settings.rating_low, task.settings.rating_high) == (0.5, 5.0)
-    assert (task.settings.public_seed, task.backend) == (7, "plain")
+    assert (task.settings.shared.rating_low, task.settings.shared.rating_high) == (0.5, 5.0)
+    assert (task.settings.shared.public_seed, task.backend) == (7, "plain")
     assert task.features is features
 
 

@@ -22,7 +22,11 @@ def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]
     return (
         vectors("item_factors", board, settings.rank),
         *(prepared(board) if board.version else ()),
-        *(mean_rating(settings) if board.version and settings.feedback is Feedback.EXPLICIT else ()),
+        *(
+            mean_rating(settings.shared)
+            if board.version and settings.shared.feedback is Feedback.EXPLICIT
+            else ()
+        ),
     )
 
 

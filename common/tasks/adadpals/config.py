@@ -1,28 +1,28 @@
 """Public configuration of AdaDPALS, its releases, and how the privacy budget is shared among them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
-from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.shared.adaptive_clipping import FARTHEST, adapts_clipping
-from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.shared.ratings_config import (
+    LARGEST_RANK,
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingsConfig,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaDpalsConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     rounds: int = 4
     """Alternations after the preparation round, T."""
-    feedback: Feedback = Feedback.EXPLICIT
-    rating_low: float = 1.0
-    """Lower end of the public rating range."""
-    rating_high: float = 5.0
-    """Upper end of the public rating range."""
     weights: WeightScheme = WeightScheme.ADAPTIVE
     """How a user's budget is shared among her items."""
     weight_exponent: float = 0.25
@@ -54,17 +54,8 @@ class AdaDpalsConfig:
     """alpha0 in the item solve, for an item of average weight omega."""
     head_fraction: float = 1.0
     """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
-    count_cap: int = 100
-    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
-    mean_cap: float = 50.0
-    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
-    public_seed: int = 0
-    """Seed of the random first factors; public."""
     device_seed: int = 0
     """Seed of the items that ``uniform`` samples; in a deployment each device draws its own."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """By release name; filled in by calibration."""
 
     def __post_init__(self) -> None:
         """Check every public range.
@@ -76,21 +67,11 @@ class AdaDpalsConfig:
         require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
         require_whole("rounds", self.rounds, most=MOST_ROUNDS)
         require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
-        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
         require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
         quantile = self.clip_quantile
         require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
-        for name in (
-            "mean_budget",
-            "clip_norm",
-            "clip_rate",
-            "label_bound",
-            "user_ridge",
-            "item_ridge",
-            "count_cap",
-            "mean_cap",
-        ):
+        for name in ("mean_budget", "clip_norm", "clip_rate", "label_bound", "user_ridge", "item_ridge"):
             require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
         for name in ("unobserved_weight", "item_unobserved_weight"):
             require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
@@ -104,16 +85,6 @@ class AdaDpalsConfig:
     def packed(self) -> int:
         """Numbers in a packed symmetric rank x rank matrix."""
         return self.rank * (self.rank + 1) // 2
-
-    @property
-    def centre(self) -> float:
-        """Middle of the public rating range."""
-        return (self.rating_low + self.rating_high) / 2
-
-    @property
-    def half_range(self) -> float:
-        """Half the width of the public rating range."""
-        return (self.rating_high - self.rating_low) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +128,7 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
 
     The order is the order of the run.
     """
-    explicit = config.feedback is Feedback.EXPLICIT
+    explicit = config.shared.feedback is Feedback.EXPLICIT
     result = {}
     if explicit:
         result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN

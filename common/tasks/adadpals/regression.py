@@ -18,7 +18,7 @@ def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regressio
         board: public; of version 1 or later.
     """
     factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
-    explicit = settings.feedback is Feedback.EXPLICIT
+    explicit = settings.shared.feedback is Feedback.EXPLICIT
     return Regression(
         vectors=factors,
         base=np.full(factors.shape[0], float(board.arrays["mean"][0]) if explicit else 0.0),

@@ -15,9 +15,9 @@ from fedboard.common.tasks.shared.releases import (
 
 def preparation(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, ...]:
     """Private mean (explicit feedback only) and private counts, asked in one visit."""
-    mean = mean_requests(settings) if settings.feedback is Feedback.EXPLICIT else ()
-    users = (users_request(settings),) if needs_population(settings) else ()
-    return (*mean, counts_request(settings, n_items=n_items), *users)
+    mean = mean_requests(settings.shared) if settings.shared.feedback is Feedback.EXPLICIT else ()
+    users = (users_request(settings.shared),) if needs_population(settings) else ()
+    return (*mean, counts_request(settings.shared, n_items=n_items), *users)
 
 
 def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: float) -> tuple[Request, ...]:
@@ -31,7 +31,7 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
     """
     gamma, label = clip_norm, settings.label_bound
     quadratic = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_QUADRATIC,
         f"round-{t}/quadratic",
         rows=n_items,
@@ -43,7 +43,7 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
         covers="A_i = sum of w v v^T per item",
     )
     linear = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_LINEAR,
         f"round-{t}/linear",
         rows=n_items,
@@ -54,14 +54,14 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
         covers="b_i = sum of w y v per item, labels clipped",
     )
     requests: tuple[Request, ...] = (quadratic, linear)
-    if settings.feedback is Feedback.IMPLICIT:
+    if settings.shared.feedback is Feedback.IMPLICIT:
         requests = (*requests, _gram(settings, t, clip_norm))
     return (*requests, *clip_requests(settings, t))
 
 
 def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
     return calibrated_request(
-        settings,
+        settings.shared,
         SumSource.QUADRATIC,
         f"round-{t}/gram",
         width=settings.packed,

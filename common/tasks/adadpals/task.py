@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from fedboard.common import kernels
@@ -38,6 +37,7 @@ from fedboard.common.tasks.shared.preparation import (
 )
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import ONE_USER
+from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,7 @@ class AdaDpals:
     @property
     def config(self) -> Mapping[str, Any]:
         """The public configuration, JSON-able."""
-        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
-        return built
+        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
@@ -71,7 +70,7 @@ class AdaDpals:
 
     def first_board(self, catalogue: Catalogue) -> Board:
         """Random item factors from the public seed; holds no data."""
-        rng = np.random.default_rng(self.settings.public_seed)
+        rng = np.random.default_rng(self.settings.shared.public_seed)
         factors = rng.standard_normal((catalogue.n_items, self.settings.rank), dtype=np.float32)
         return Board(
             version=0,
@@ -175,32 +174,32 @@ class AdaDpals:
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
         factors = board.arrays["item_factors"]
         scores: FloatArray = np.einsum("pd,pd->p", factors[items], local[users], dtype=np.float64)
-        if self.settings.feedback is Feedback.IMPLICIT:
+        if self.settings.shared.feedback is Feedback.IMPLICIT:
             return scores
-        mean = float(board.arrays["mean"][0])
-        ratings: FloatArray = np.clip(scores + mean, self.settings.rating_low, self.settings.rating_high)
+        mean, shared = float(board.arrays["mean"][0]), self.settings.shared
+        ratings: FloatArray = np.clip(scores + mean, shared.rating_low, shared.rating_high)
         return ratings
 
     def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
-        if self.settings.feedback is Feedback.IMPLICIT:
+        if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
         totals = {"users": np.full((cohort.n_users, 1), ONE_USER, dtype=np.int64)}
-        if self.settings.feedback is Feedback.EXPLICIT:
-            totals |= capped_mean(cohort, self.settings)
+        if self.settings.shared.feedback is Feedback.EXPLICIT:
+            totals |= capped_mean(cohort, self.settings.shared)
         return Contribution(
             n_items=cohort.n_items,
             indptr=cohort.indptr,
             items=cohort.items,
-            weights=quantise_weights(capped_counts(cohort, self.settings.count_cap)),
+            weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
             totals={request.name: totals[request.name] for request in requests if request.name in totals},
         )
 
     def _update_preparation(self, board: Board, released: ReleasedSums) -> Board:
-        settings = self.settings
-        mean = released_mean(released, settings) if settings.feedback is Feedback.EXPLICIT else 0.0
+        settings, shared = self.settings, self.settings.shared
+        mean = released_mean(released, shared) if shared.feedback is Feedback.EXPLICIT else 0.0
         counts = np.maximum(released.array("counts")[:, 0], 1.0)
         omega = item_weights(
             settings.weights,
@@ -208,7 +207,7 @@ class AdaDpals:
             exponent=settings.weight_exponent,
             population=self._population(released),
             mean_budget=settings.mean_budget,
-            accuracy=settings.noise_multipliers["counts"] * settings.count_cap**0.5 * released.noise_ratio,
+            accuracy=shared.noise_multipliers["counts"] * shared.count_cap**0.5 * released.noise_ratio,
         )
         return board.successor(
             mean=np.array([mean]),

@@ -1,14 +1,12 @@
 """Public configuration of AdaDPSGD, and how the privacy budget is shared among its releases."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
-from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
 
 _IMPLICIT_RESIDUAL = 2.0
 
@@ -26,6 +24,8 @@ class Schedule(StrEnum):
 class AdaDpsgdConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     steps: int = 24
@@ -36,11 +36,6 @@ class AdaDpsgdConfig:
     """Public guess, likewise."""
     steps_per_solve: int = 1
     """k: users solve their vectors anew before every k-th step, and keep them for the k steps."""
-    feedback: Feedback = Feedback.EXPLICIT
-    rating_low: float = 1.0
-    """Lower end of the public rating range."""
-    rating_high: float = 5.0
-    """Upper end of the public rating range."""
     weights: WeightScheme = WeightScheme.ADAPTIVE
     """How a user's budget is shared among her items."""
     weight_exponent: float = 0.25
@@ -81,17 +76,8 @@ class AdaDpsgdConfig:
     """alpha0 in the item step, for an item of average weight omega."""
     head_fraction: float = 1.0
     """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
-    count_cap: int = 100
-    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
-    mean_cap: float = 50.0
-    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
-    public_seed: int = 0
-    """Seed of the random first factors; public."""
     device_seed: int = 0
     """Seed of the items that ``uniform`` samples; in a deployment each device draws its own."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """By release name; filled in by calibration."""
 
     def __post_init__(self) -> None:
         """Check every public range.
@@ -114,11 +100,9 @@ class AdaDpsgdConfig:
     def model(self) -> AdaDpalsConfig:
         """What this task has in common with AdaDPALS: all but the item step."""
         return AdaDpalsConfig(
+            shared=self.shared,
             rank=self.rank,
             rounds=self.steps,
-            feedback=self.feedback,
-            rating_low=self.rating_low,
-            rating_high=self.rating_high,
             weights=self.weights,
             weight_exponent=self.weight_exponent,
             items_per_user=self.items_per_user,
@@ -131,20 +115,15 @@ class AdaDpsgdConfig:
             unobserved_weight=self.unobserved_weight,
             item_unobserved_weight=self.item_unobserved_weight,
             head_fraction=self.head_fraction,
-            count_cap=self.count_cap,
-            mean_cap=self.mean_cap,
-            public_seed=self.public_seed,
             device_seed=self.device_seed,
-            adjacency=self.adjacency,
-            noise_multipliers=self.noise_multipliers,
         )
 
     @property
     def response_bound(self) -> float:
         """Largest ``2 |<u_i, v_j> - y_ij|`` that contributions express; errors beyond the range count as it."""
-        if self.feedback is Feedback.IMPLICIT:
+        if self.shared.feedback is Feedback.IMPLICIT:
             return 2.0 * _IMPLICIT_RESIDUAL
-        return 2.0 * (self.rating_high - self.rating_low)
+        return 2.0 * (self.shared.rating_high - self.shared.rating_low)
 
     def solves(self, t: int) -> bool:
         """Whether users solve their vectors anew before step t, from 1."""
@@ -193,7 +172,7 @@ def shares_by_release(config: AdaDpsgdConfig, shares: AdaDpsgdShares) -> dict[st
 
     The order is the order of the run.
     """
-    explicit = config.feedback is Feedback.EXPLICIT
+    explicit = config.shared.feedback is Feedback.EXPLICIT
     result = {}
     if explicit:
         result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN

@@ -14,7 +14,7 @@ from fedboard.common.tasks.shared.releases import calibrated_request, users_requ
 def preparation(settings: AdaDpsgdConfig, *, n_items: int) -> tuple[Request, ...]:
     """Private mean (explicit feedback), private counts, and the private number of users, which the rates need."""
     shared = adadpals_requests.preparation(settings.model, n_items=n_items)
-    return shared if needs_population(settings.model) else (*shared, users_request(settings))
+    return shared if needs_population(settings.model) else (*shared, users_request(settings.shared))
 
 
 def gradient_step(settings: AdaDpsgdConfig, t: int, *, n_items: int) -> tuple[Request, ...]:
@@ -26,7 +26,7 @@ def gradient_step(settings: AdaDpsgdConfig, t: int, *, n_items: int) -> tuple[Re
     """
     step = settings.vector_bound * settings.response_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     gradient = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_LINEAR,
         gradient_name(t),
         rows=n_items,
@@ -36,14 +36,14 @@ def gradient_step(settings: AdaDpsgdConfig, t: int, *, n_items: int) -> tuple[Re
         same_sign=False,
         covers="sum of w clip(-2 (<u, v> - y) v) per item, each example's gradient clipped",
     )
-    if settings.feedback is Feedback.EXPLICIT or not settings.solves(t):
+    if settings.shared.feedback is Feedback.EXPLICIT or not settings.solves(t):
         return (gradient,)
     return (gradient, _gram(settings, t))
 
 
 def _gram(settings: AdaDpsgdConfig, t: int) -> Request:
     return calibrated_request(
-        settings,
+        settings.shared,
         SumSource.QUADRATIC,
         gram_name(t),
         width=settings.model.packed,

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -28,6 +27,7 @@ from fedboard.common.tasks.adadpsgd import releases as adadpsgd_requests
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.update import after_preparation, after_step
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import as_written
 
 _INSIDE = 1.0 - 1e-6  # keeps a clipped gradient inside its bound whatever floating point does
 _ENTRIES_AT_ONCE = 1 << 18
@@ -50,8 +50,7 @@ class AdaDpsgd:
     @property
     def config(self) -> Mapping[str, Any]:
         """The public configuration, JSON-able."""
-        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
-        return built
+        return as_written(self.settings)
 
     @property
     def _model(self) -> AdaDpals:
@@ -126,7 +125,7 @@ class AdaDpsgd:
         return found
 
     def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
-        if self.settings.feedback is Feedback.IMPLICIT:
+        if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 

@@ -1,13 +1,11 @@
 """Public configuration of private matrix factorisation by noisy Langevin steps, and how its budget is shared."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
-from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.residual.config import ResidualConfig
-from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
 
 _POSITIVE = ("largest_weight", "clip_norm", "likelihood", "precision", "temperature", "step_limit")
 
@@ -16,15 +14,12 @@ _POSITIVE = ("largest_weight", "clip_norm", "likelihood", "precision", "temperat
 class LangevinConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     steps: int = 16
     """Langevin steps after the preparation round, T; each is a release of its own."""
-    feedback: Feedback = Feedback.EXPLICIT
-    rating_low: float = 1.0
-    """Lower end of the public rating range."""
-    rating_high: float = 5.0
-    """Upper end of the public rating range."""
     most_ratings: int = 100
     """tau: each device takes at most so many of its ratings, drawn at random."""
     largest_weight: float = 1.0
@@ -57,17 +52,8 @@ class LangevinConfig:
     """The ridge grows with the user's own number of ratings to this power; 0 in the paper."""
     user_bias_ridge: float = 2.0
     """Strength of the device's ridge on her own bias; grows the same way."""
-    count_cap: int = 100
-    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
-    mean_cap: float = 50.0
-    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
-    public_seed: int = 0
-    """Seed of the first factors, a draw of the prior; public."""
     device_seed: int = 0
     """Seed of which ratings are kept; in a deployment each device draws its own."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """By release name; filled in by calibration."""
 
     def __post_init__(self) -> None:
         """Check every public range.
@@ -75,10 +61,9 @@ class LangevinConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        explicit = self.feedback is Feedback.EXPLICIT
-        require(
-            explicit, "feedback", "explicit: the likelihood of this task is one of ratings", self.feedback
-        )
+        feedback = self.shared.feedback
+        explicit = feedback is Feedback.EXPLICIT
+        require(explicit, "feedback", "explicit: the likelihood of this task is one of ratings", feedback)
         require_whole("steps", self.steps, most=MOST_ROUNDS)
         for name in ("most_ratings", "averaged_steps"):
             require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
@@ -93,10 +78,9 @@ class LangevinConfig:
     def model(self) -> ResidualConfig:
         """What this task has in common with ``residual``: all but the item step."""
         return ResidualConfig(
+            shared=self.shared,
             rank=self.rank,
             rounds=self.steps,
-            rating_low=self.rating_low,
-            rating_high=self.rating_high,
             weight_exponent=self.weight_exponent,
             vector_bound=self.vector_bound,
             bias_scale=self.bias_scale,
@@ -105,11 +89,6 @@ class LangevinConfig:
             user_ridge=self.user_ridge,
             user_ridge_exponent=self.user_ridge_exponent,
             user_bias_ridge=self.user_bias_ridge,
-            count_cap=self.count_cap,
-            mean_cap=self.mean_cap,
-            public_seed=self.public_seed,
-            adjacency=self.adjacency,
-            noise_multipliers=self.noise_multipliers,
         )
 
     @property

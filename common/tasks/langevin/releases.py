@@ -11,7 +11,7 @@ from fedboard.common.tasks.shared.releases import calibrated_request, counts_req
 
 def preparation(settings: LangevinConfig, *, n_items: int) -> tuple[Request, ...]:
     """Private mean and private counts, asked in one visit."""
-    return (*mean_requests(settings.model), counts_request(settings.model, n_items=n_items))
+    return (*mean_requests(settings.shared), counts_request(settings.shared, n_items=n_items))
 
 
 def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | None) -> tuple[Request, ...]:
@@ -34,7 +34,7 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
     require(0.0 < bound < math.inf, "clip_norm", "finite and > 0", bound)
     unit = largest / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     request = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_LINEAR,
         f"step-{t}",
         rows=n_items,

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -34,6 +33,7 @@ from fedboard.common.tasks.langevin.update import after_preparation, after_step
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean
+from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ class Langevin:
     @property
     def config(self) -> Mapping[str, Any]:
         """The public configuration, JSON-able."""
-        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
-        return built
+        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then the steps; what only a board can say is filled in when a round is asked."""
@@ -66,7 +65,7 @@ class Langevin:
 
     def first_board(self, catalogue: Catalogue) -> Board:
         """A draw of the prior from the public seed; holds no data."""
-        rng = np.random.default_rng(self.settings.public_seed)
+        rng = np.random.default_rng(self.settings.shared.public_seed)
         drawn = rng.standard_normal((catalogue.n_items, self.settings.rank)) / self.settings.precision**0.5
         return Board(
             version=0,
@@ -100,8 +99,8 @@ class Langevin:
                 n_items=cohort.n_items,
                 indptr=cohort.indptr,
                 items=cohort.items,
-                weights=quantise_weights(capped_counts(cohort, self.settings.count_cap)),
-                totals=capped_mean(cohort, self.settings.model),
+                weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
+                totals=capped_mean(cohort, self.settings.shared),
             )
         part = self._measure(cohort, board)
         return part.clipped(part.norms(), float(board.arrays["clip_norm"][0]))

@@ -21,11 +21,10 @@ def after_preparation(board: Board, released: ReleasedSums, settings: LangevinCo
     # The largest possible norm of a user's weights is 1, as the grid wants it.
     roots = omega * (_SHARE_OF_BOUND / (omega.max() * settings.largest_weights_norm))
     average = float(np.sqrt(np.sum(counts * roots**2) / np.sum(counts)))
-    shared = settings.model
-    largest = settings.vector_bound * shared.residual_bound
+    largest = settings.vector_bound * settings.model.residual_bound
     clip_norm = settings.clip_norm * float(np.sqrt(settings.most_ratings)) * average
     return board.successor(
-        mean=np.array([released_mean(released, shared)]),
+        mean=np.array([released_mean(released, settings.shared)]),
         item_counts=counts,
         item_weights=roots,
         learnt=np.ones(counts.size, dtype=np.uint8),

@@ -22,7 +22,7 @@ def array_rules(board: Board, settings: ResidualConfig) -> tuple[ArrayRule, ...]
     )
     if board.version == 0:
         return model
-    mean = mean_rating(settings) if settings.has_biases else (number("mean", 0.0, 0.0),)
+    mean = mean_rating(settings.shared) if settings.has_biases else (number("mean", 0.0, 0.0),)
     return (*model, *prepared(board), *mean)
 
 

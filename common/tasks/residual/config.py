@@ -1,13 +1,16 @@
 """Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
-from fedboard.common.privacy.releases.gaussian import Adjacency
 from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
-from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, SUM_SHARE_OF_MEAN, Feedback
+from fedboard.common.tasks.shared.ratings_config import (
+    LARGEST_RANK,
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingsConfig,
+)
 
 
 class Curvature(StrEnum):
@@ -53,15 +56,12 @@ class StageKind(StrEnum):
 class ResidualConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     rounds: int = 8
     """Alternations after the preparation round and the bias round, T."""
-    feedback: Feedback = Feedback.EXPLICIT
-    rating_low: float = 1.0
-    """Lower end of the public rating range."""
-    rating_high: float = 5.0
-    """Upper end of the public rating range."""
     weight_exponent: float = 0.25
     """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
     clip_norm: float = 1.0
@@ -110,15 +110,6 @@ class ResidualConfig:
     gauge_exponent: float = 0.0
     """0: users' vectors vary alike in all directions; 1: as the items' factors do."""
     start: Start = Start.SKETCH
-    count_cap: int = 100
-    """A user's counts are scaled so that she weighs no more than one with this many ratings."""
-    mean_cap: float = 50.0
-    """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
-    public_seed: int = 0
-    """Seed of the random first factors; public."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """By release name; filled in by calibration."""
 
     def __post_init__(self) -> None:
         """Check every public range.
@@ -129,8 +120,6 @@ class ResidualConfig:
         require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
         require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
         require_whole("rounds", self.rounds, most=MOST_ROUNDS)
-        require(self.count_cap >= 1, "count_cap", "a whole number >= 1", self.count_cap)
-        require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
         for name in ("weight_exponent", "gauge_exponent"):
             require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
         require(0.0 <= self.iterate_memory < 1.0, "iterate_memory", "in [0, 1)", self.iterate_memory)
@@ -152,19 +141,9 @@ class ResidualConfig:
             require(value <= largest, name, f"at most {largest:g} (no contribution is larger)", value)
 
     @property
-    def centre(self) -> float:
-        """Middle of the public rating range."""
-        return (self.rating_low + self.rating_high) / 2
-
-    @property
-    def half_range(self) -> float:
-        """Half the width of the public rating range."""
-        return (self.rating_high - self.rating_low) / 2
-
-    @property
     def residual_bound(self) -> float:
         """Bound on a residual: the width of the range, or of presence; larger ones are clipped."""
-        return self.rating_high - self.rating_low if self.has_biases else 1.0
+        return self.shared.rating_high - self.shared.rating_low if self.has_biases else 1.0
 
     @property
     def largest_clip_norm(self) -> float:
@@ -174,7 +153,7 @@ class ResidualConfig:
     @property
     def has_biases(self) -> bool:
         """Whether items and users have biases: ratings do, presence has none."""
-        return self.feedback is Feedback.EXPLICIT
+        return self.shared.feedback is Feedback.EXPLICIT
 
     @property
     def width(self) -> int:
@@ -195,7 +174,6 @@ _POSITIVE = (
     "noise_variance",
     "prior_inflation",
     "step",
-    "mean_cap",
 )
 
 

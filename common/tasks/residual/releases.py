@@ -52,14 +52,14 @@ def of_stage(
 
 def preparation(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
     """Private mean, private counts and the private number of users, asked in one visit."""
-    mean = mean_requests(settings) if settings.has_biases else ()
-    return (*mean, counts_request(settings, n_items=n_items), users_request(settings))
+    mean = mean_requests(settings.shared) if settings.has_biases else ()
+    return (*mean, counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
 
 
 def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
     """Weighted counts, once for all rounds, and with biases the residuals along the constant coordinate alone."""
     weighted = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_COUNT,
         "weighted-counts",
         rows=n_items,
@@ -97,7 +97,7 @@ def spectral_start(settings: ResidualConfig, *, n_items: int) -> tuple[Request, 
     """
     require_catalogue(settings, n_items=n_items)
     request = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_PAIRS,
         "pairs",
         width=n_items * (n_items + 1) // 2,
@@ -136,7 +136,7 @@ def _moments(
     """
     step = bound * settings.residual_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
     linear = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_LINEAR,
         f"{prefix}/linear",
         rows=n_items,
@@ -147,7 +147,7 @@ def _moments(
         covers="g_i = sum of w f r x per item, each user's part clipped as a whole",
     )
     moment = calibrated_request(
-        settings,
+        settings.shared,
         SumSource.QUADRATIC,
         f"{prefix}/moment",
         width=width * (width + 1) // 2,
@@ -162,7 +162,7 @@ def _moments(
 
 def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
     return calibrated_request(
-        settings,
+        settings.shared,
         SumSource.ITEM_QUADRATIC,
         f"round-{t}/curvature",
         rows=n_items,

@@ -36,7 +36,7 @@ def after_preparation(board: Board, released: ReleasedSums, settings: ResidualCo
     """Mean, counts, weights and the number of users."""
     counts = np.maximum(released.array("counts")[:, 0], 1.0)
     return board.successor(
-        mean=np.array([released_mean(released, settings) if settings.has_biases else 0.0]),
+        mean=np.array([released_mean(released, settings.shared) if settings.has_biases else 0.0]),
         population=np.maximum(released.array("users")[0], 1.0),
         item_counts=counts,
         item_weights=item_weights(WeightScheme.ADAPTIVE, counts, exponent=settings.weight_exponent),
@@ -60,7 +60,7 @@ def after_biases(
         board.arrays["item_counts"][rows],
         settings.weight_exponent,
         stddev=real_stddev(request) * released.noise_ratio,
-        counts_stddev=real_stddev(counts_request(settings, n_items=1)) * released.noise_ratio,
+        counts_stddev=real_stddev(counts_request(settings.shared, n_items=1)) * released.noise_ratio,
     )
     if not settings.has_biases:
         return board.successor(weighted_counts=weighted)

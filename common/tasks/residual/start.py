@@ -15,7 +15,7 @@ def sketch_factors(board: Board, settings: ResidualConfig) -> Float32Array:
     """What devices fit their vectors to in the first alternation; float32, shape (n_items, rank). Public."""
     if "sketch_factors" in board.arrays:
         return np.asarray(board.arrays["sketch_factors"], dtype=np.float32)
-    return _random_factors(settings.public_seed, board.catalogue.n_items, settings.rank)
+    return _random_factors(settings.shared.public_seed, board.catalogue.n_items, settings.rank)
 
 
 def leading_factors(packed: FloatArray, item_weights: FloatArray, rank: int) -> Float32Array:

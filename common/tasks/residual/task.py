@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -44,6 +43,7 @@ from fedboard.common.tasks.residual.start import sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, share_among_learnt
 from fedboard.common.tasks.shared.releases import ONE_USER
+from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,7 @@ class Residual:
     @property
     def config(self) -> Mapping[str, Any]:
         """The public configuration, JSON-able."""
-        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
-        return built
+        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, biases, pairs if any, then alternations; ``n_items`` is the board's when asked."""
@@ -181,7 +180,9 @@ class Residual:
         if not self.settings.has_biases:
             return scores
         scores += model.mean + model.biases[items] + own[:, 0]
-        ratings: FloatArray = np.clip(scores, self.settings.rating_low, self.settings.rating_high)
+        ratings: FloatArray = np.clip(
+            scores, self.settings.shared.rating_low, self.settings.shared.rating_high
+        )
         return ratings
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
@@ -192,13 +193,13 @@ class Residual:
         return users, np.column_stack([model.biases, model.factors])
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
-        totals = capped_mean(cohort, self.settings) if self.settings.has_biases else {}
+        totals = capped_mean(cohort, self.settings.shared) if self.settings.has_biases else {}
         totals["users"] = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
         return Contribution(
             n_items=cohort.n_items,
             indptr=cohort.indptr,
             items=cohort.items,
-            weights=quantise_weights(capped_counts(cohort, self.settings.count_cap)),
+            weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
             totals=totals,
         )
 

@@ -12,14 +12,20 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.per_user.quantile import AdaptiveClip
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.releases import CalibratedSettings, noise_multiplier
+from fedboard.common.tasks.shared.ratings_config import RatingsConfig
+from fedboard.common.tasks.shared.releases import noise_multiplier
 
 FARTHEST = 64.0
 """An adaptive clipping norm stays within this factor of where it started."""
 
 
-class ClippingSettings(CalibratedSettings, Protocol):
+class ClippingSettings(Protocol):
     """What an adaptive clipping norm needs of a task's configuration. Public."""
+
+    @property
+    def shared(self) -> RatingsConfig:
+        """What every algorithm on ratings has."""
+        ...
 
     @property
     def clip_norm(self) -> float:
@@ -71,8 +77,8 @@ def clip_requests(settings: ClippingSettings, t: int) -> tuple[Request, ...]:
     if clip is None:
         return ()
     name = _release_name(t)
-    multiplier = noise_multiplier(settings, name)
-    return (clip.request(name, noise_multiplier=multiplier, adjacency=settings.adjacency),)
+    multiplier = noise_multiplier(settings.shared, name)
+    return (clip.request(name, noise_multiplier=multiplier, adjacency=settings.shared.adjacency),)
 
 
 def clip_rows(

@@ -12,9 +12,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.task import Task
 from fedboard.common.tasks.shared.array_rules import ArrayRule
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
 from fedboard.common.tasks.shared.round_size import RoundSize
+from fedboard.common.tasks.shared.written import has_part
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -23,23 +24,8 @@ class RatingSettings(Protocol):
     """What is read of the configuration of every task on ratings. Public."""
 
     @property
-    def feedback(self) -> Feedback:
-        """What a rating says."""
-        ...
-
-    @property
-    def rating_low(self) -> float:
-        """Lower end of the public rating range."""
-        ...
-
-    @property
-    def rating_high(self) -> float:
-        """Upper end of the public rating range."""
-        ...
-
-    @property
-    def noise_multipliers(self) -> Mapping[str, float]:
-        """By release name; filled in by calibration."""
+    def shared(self) -> RatingsConfig:
+        """What every algorithm on ratings has."""
         ...
 
 
@@ -101,7 +87,7 @@ class Algorithm:
     settings: type[Any]
     """Frozen dataclass of its configuration, see ``RatingSettings``; what has a default may be left out.
 
-    A field ``public_seed`` gets the run's seed, and so does ``device_seed``, what devices sample by."""
+    A field ``device_seed``, what devices sample by, gets the run's seed, as ``shared.public_seed`` does."""
     shares: type[Any]
     """Frozen dataclass: how the run's mu^2 is shared among the releases."""
     shares_by_release: Callable[[Any, Any], dict[str, float]]
@@ -121,10 +107,10 @@ class Algorithm:
     """What follows from the budget before it is shared out; None: nothing."""
 
     def __post_init__(self) -> None:
-        """Check the names.
+        """Check the names, and that the settings have what the house reads there.
 
         Raises:
-            InputError: one is no name, or the algorithm's own is not among its variants.
+            InputError: one is no name, the algorithm's own is not among its variants, or the settings lack it.
         """
         for name in (self.name, *self.names):
             if not _NAME.fullmatch(name):
@@ -132,6 +118,11 @@ class Algorithm:
         if self.name not in self.names:
             raise InputError(
                 f"the variants of algorithm {self.name!r} must name it, got {', '.join(self.names)}"
+            )
+        if not has_part(self.settings):
+            raise InputError(
+                f"the settings of algorithm {self.name!r} must be a dataclass with a field shared: RatingsConfig, "
+                "and none of its keys a second time"
             )
         if not self.feedback:
             raise InputError(

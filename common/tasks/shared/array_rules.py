@@ -13,6 +13,7 @@ import numpy as np
 
 from fedboard.common.board import AnyArray, Board
 from fedboard.common.tasks.shared.adaptive_clipping import FARTHEST
+from fedboard.common.tasks.shared.ratings_config import RatingsConfig
 
 LARGEST_NUMBER = 1e6
 """Bound on the magnitude of a coordinate, a bias or an item weight."""
@@ -42,15 +43,6 @@ class ArrayRule:
         if array.dtype != self.dtype or array.shape != self.shape:
             return False
         return bool(np.all((array >= self.low) & (array <= self.high)))
-
-
-class _OnScale(Protocol):
-    """Settings of a task whose ratings have a range."""
-
-    @property
-    def rating_low(self) -> float: ...
-    @property
-    def rating_high(self) -> float: ...
 
 
 class _Clipped(Protocol):
@@ -86,9 +78,9 @@ def prepared(board: Board) -> Iterator[ArrayRule]:
     yield ArrayRule(name="learnt", dtype=_BYTE, shape=per_item, low=0, high=1)
 
 
-def mean_rating(settings: _OnScale) -> tuple[ArrayRule]:
+def mean_rating(shared: RatingsConfig) -> tuple[ArrayRule]:
     """The mean of the ratings, on their scale."""
-    return (number("mean", settings.rating_low, settings.rating_high),)
+    return (number("mean", shared.rating_low, shared.rating_high),)
 
 
 def moving_clip_norm(settings: _Clipped) -> ArrayRule:

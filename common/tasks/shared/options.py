@@ -1,12 +1,12 @@
 """Free-form sections of a configuration, turned into the dataclass that knows their meaning."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, TypeVar
 
 import msgspec
 
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.shared.written import from_written, keys_of
 
 Options = TypeVar("Options")
 
@@ -23,7 +23,7 @@ def checked_options(
 
     Args:
         raw: the section.
-        kind: a dataclass.
+        kind: a dataclass, with or without a ``RatingsConfig``.
         section: its name, for messages.
         defaults: laid under the section.
         fixed: fields that other parts of the configuration decide; the section must not name them.
@@ -32,12 +32,12 @@ def checked_options(
         InputError: an unknown key, a wrong type or a value out of range; the message names the section.
     """
     decided = fixed or {}
-    known = sorted(field.name for field in fields(kind) if field.name not in decided)  # type: ignore[arg-type]
+    known = sorted(key for key in keys_of(kind) if key not in decided)
     unknown = sorted(set(raw) - set(known))
     if unknown:
         raise InputError(f"{section}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
     try:
-        return msgspec.convert({**(defaults or {}), **raw, **decided}, kind)
+        return from_written({**(defaults or {}), **raw, **decided}, kind)
     except msgspec.ValidationError as error:
         raise InputError(f"{section}: {error}") from error
 

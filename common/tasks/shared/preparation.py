@@ -1,7 +1,6 @@
 """The preparation round that rating tasks share: the private mean and the private item counts."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import PrivacyError
 from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.shared.ratings_config import RatingsConfig
 
 _STEPS_PER_STAR = 1 << 16
 
@@ -18,36 +18,7 @@ MEAN_BOUND = 1 << 20
 """Largest contribution to either sum of the mean, grid units."""
 
 
-class MeanSettings(Protocol):
-    """What the private mean needs of a task's configuration. Public."""
-
-    @property
-    def mean_cap(self) -> float:
-        """Most ratings that a user weighs."""
-        ...
-
-    @property
-    def rating_low(self) -> float:
-        """Lower end of the rating range."""
-        ...
-
-    @property
-    def rating_high(self) -> float:
-        """Upper end of the rating range."""
-        ...
-
-    @property
-    def centre(self) -> float:
-        """Middle of the rating range."""
-        ...
-
-    @property
-    def half_range(self) -> float:
-        """Half the width of the rating range."""
-        ...
-
-
-def capped_mean(cohort: Cohort, settings: MeanSettings) -> dict[str, IntArray]:
+def capped_mean(cohort: Cohort, shared: RatingsConfig) -> dict[str, IntArray]:
     """Each user's part in the private mean, on the grid.
 
     She gives (w S, w N): S the sum of her ratings minus the centre of the public range, N their number,
@@ -59,12 +30,12 @@ def capped_mean(cohort: Cohort, settings: MeanSettings) -> dict[str, IntArray]:
     Reference: smooth bounding, Epasto et al. (2020).
     """
     number = cohort.counts.astype(np.float64)
-    weight = np.minimum(1.0, settings.mean_cap / np.maximum(number, 1.0))
+    weight = np.minimum(1.0, shared.mean_cap / np.maximum(number, 1.0))
     if not np.isfinite(cohort.ratings).all():
         raise PrivacyError("ratings must be finite numbers; NaN or infinity was refused")
     steps = cohort.ratings.astype(np.float64)
-    np.clip(steps, settings.rating_low, settings.rating_high, out=steps)
-    steps -= settings.centre
+    np.clip(steps, shared.rating_low, shared.rating_high, out=steps)
+    steps -= shared.centre
     steps *= _STEPS_PER_STAR
     # Whole numbers, so that a user's sum does not depend on who is summed before her.
     np.rint(steps, out=steps)
@@ -72,8 +43,8 @@ def capped_mean(cohort: Cohort, settings: MeanSettings) -> dict[str, IntArray]:
     np.cumsum(steps.astype(np.int64), out=running[1:])
     total = (running[cohort.indptr[1:]] - running[cohort.indptr[:-1]]) / _STEPS_PER_STAR
     return {
-        "mean/sum": _on_grid(weight * total / (settings.mean_cap * settings.half_range)),
-        "mean/number": _on_grid(weight * number / settings.mean_cap),
+        "mean/sum": _on_grid(weight * total / (shared.mean_cap * shared.half_range)),
+        "mean/number": _on_grid(weight * number / shared.mean_cap),
     }
 
 
@@ -91,11 +62,11 @@ def capped_counts(cohort: Cohort, count_cap: int) -> FloatArray:
     return np.repeat(per_user, cohort.counts)
 
 
-def released_mean(released: ReleasedSums, settings: MeanSettings) -> float:
+def released_mean(released: ReleasedSums, shared: RatingsConfig) -> float:
     """The private mean, clamped to the public range: post-processing of both its sums."""
     number = max(float(released.array("mean/number")[0, 0]), 1.0)
-    mean = settings.centre + float(released.array("mean/sum")[0, 0]) / number
-    return min(max(mean, settings.rating_low), settings.rating_high)
+    mean = shared.centre + float(released.array("mean/sum")[0, 0]) / number
+    return min(max(mean, shared.rating_low), shared.rating_high)
 
 
 def share_among_learnt(cohort: Cohort, board: Board, share: Callable[[Cohort], FloatArray]) -> FloatArray:
@@ -129,7 +100,6 @@ def _on_grid(fraction_of_bound: FloatArray) -> IntArray:
 
 __all__ = [
     "MEAN_BOUND",
-    "MeanSettings",
     "capped_counts",
     "capped_mean",
     "head_of",

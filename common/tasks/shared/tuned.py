@@ -7,7 +7,7 @@ says what its numbers were tuned on.
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.algorithm import Algorithm, Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import keys_of
 
 _PRESETS, _SEARCH = "presets.toml", "search.toml"
 
@@ -127,7 +128,7 @@ def _require_parameters(
     algorithm: Algorithm, file: str, settings: Iterable[str], shares: Iterable[str]
 ) -> None:
     for what, given, kind in (("setting", settings, algorithm.settings), ("share", shares, algorithm.shares)):
-        _require_known(algorithm, file, what, given, [one.name for one in fields(kind)])
+        _require_known(algorithm, file, what, given, keys_of(kind))
 
 
 def _require_known(

@@ -52,7 +52,7 @@ TASKS: dict[str, RatingTask] = {
 
 def real_boards(task: RatingTask, folder: Path) -> list[Board]:
     """Every board of a run, made by the task itself from noised sums."""
-    rated = population() if task.settings.feedback is Feedback.EXPLICIT else presence(population())
+    rated = population() if task.settings.shared.feedback is Feedback.EXPLICIT else presence(population())
     noise = SeededNoise(0)
     found = [task.first_board(Catalogue(item_ids=tuple(map(str, range(rated.n_items)))))]
     with Ledger.create(folder / "run.sqlite", BUDGET) as ledger:
@@ -128,7 +128,7 @@ def test_every_board_of_a_real_run_passes_and_one_that_breaks_a_rule_does_not(
 def test_a_device_reads_no_array_that_has_no_rule(name: str, tmp_path: Path) -> None:
     """With those alone that have one, it contributes the same."""
     task = TASKS[name]
-    rated = population() if task.settings.feedback is Feedback.EXPLICIT else presence(population())
+    rated = population() if task.settings.shared.feedback is Feedback.EXPLICIT else presence(population())
     for board in real_boards(task, tmp_path)[:-1]:
         known = {rule.name for rule in array_rules(board, task)}
         bare = replace(board, arrays={k: v for k, v in board.arrays.items() if k in known}, _digest=[])

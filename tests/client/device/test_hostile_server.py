@@ -111,7 +111,7 @@ def test_a_board_whose_arrays_do_not_fit_is_refused_and_nothing_is_booked(
     from fedboard.common.privacy.ledger.ledger import Budget, Ledger
     from tests.client.certified_boards import with_certificate
 
-    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=TASK.settings.adjacency)
+    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=TASK.settings.shared.adjacency)
     with Ledger.create(tmp_path / "server.sqlite", budget) as ledger:
         for request in TASK.requests(boards[0]):
             ledger.book({**request.release.event(), "noise": "secure", "private": True})

@@ -44,7 +44,7 @@ BOARDS: dict[str, Callable[[], list[Board]]] = {
 
 
 def own_row(board: Board, user: int = 5) -> Cohort:
-    implicit = rebuild_task(board).settings.feedback is Feedback.IMPLICIT
+    implicit = rebuild_task(board).settings.shared.feedback is Feedback.IMPLICIT
     return (presence(population()) if implicit else population()).rows(user, user + 1)
 
 

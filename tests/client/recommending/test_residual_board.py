@@ -15,13 +15,16 @@ from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, Start
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written
 
 FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.5, -0.5]]
 BIASES = [0.3, -0.2, 0.1, 0.6, -0.7, 0.0]
 
 
 def a_board(**settings: object) -> Board:
-    task = Residual(ResidualConfig(rank=2, user_ridge=0.2, user_bias_ridge=0.5, **settings))
+    task = Residual(
+        from_written({"rank": 2, "user_ridge": 0.2, "user_bias_ridge": 0.5, **settings}, ResidualConfig)
+    )
     return Board(
         version=4,
         task=task.name,
@@ -61,9 +64,13 @@ def test_the_task_is_rebuilt_from_the_board() -> None:
 
     assert isinstance(task, Residual)
     assert task.settings == ResidualConfig(
-        rank=2, user_ridge=0.2, user_bias_ridge=0.5, curvature=Curvature.ONCE, start=Start.SPECTRAL,
+        rank=2,
+        user_ridge=0.2,
+        user_bias_ridge=0.5,
+        curvature=Curvature.ONCE,
+        start=Start.SPECTRAL,
         clip_quantile=0.6,
-    )  # fmt: skip
+    )
     assert dict(task.config) == dict(board.config)
 
 

@@ -40,7 +40,7 @@ TASKS = {
 
 def cohort_of(task: AdaDpals) -> Cohort:
     cohort = population(1)
-    return presence(cohort) if task.settings.feedback is Feedback.IMPLICIT else cohort
+    return presence(cohort) if task.settings.shared.feedback is Feedback.IMPLICIT else cohort
 
 
 def rounds_of(task: AdaDpals) -> list[tuple[Board, tuple[Request, ...]]]:

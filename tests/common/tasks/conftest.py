@@ -15,6 +15,7 @@ from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.preparation import head_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written, with_noise
 
 N_USERS, N_ITEMS = 40, 25
 USUAL_SHARES = ResidualShares()
@@ -56,9 +57,9 @@ def a_task(epsilon: float = 5.0, **settings: object) -> AdaDpals:
     }
     if settings.get("feedback") is Feedback.IMPLICIT:
         defaults |= {"unobserved_weight": 0.1, "item_unobserved_weight": 0.2, "label_bound": 1.0}
-    config = AdaDpalsConfig(**{**defaults, **settings})
+    config = from_written({**defaults, **settings}, AdaDpalsConfig)
     multipliers = noise_multipliers(epsilon, 1e-5, shares_by_release(config, BudgetShares()))
-    return AdaDpals(replace(config, noise_multipliers=multipliers))
+    return AdaDpals(with_noise(config, multipliers))
 
 
 def a_prepared_board(task: AdaDpals, seed: int = 0, n_items: int = N_ITEMS) -> Board:
@@ -81,9 +82,9 @@ def a_residual_task(
     epsilon: float = 5.0, *, shares: ResidualShares = USUAL_SHARES, **settings: object
 ) -> Residual:
     defaults: dict[str, object] = {"rank": 3, "rounds": 3, "count_cap": 10, "mean_cap": 5.0}
-    config = ResidualConfig(**{**defaults, **settings})
+    config = from_written({**defaults, **settings}, ResidualConfig)
     by_release = residual_config.shares_by_release(config, shares)
-    return Residual(replace(config, noise_multipliers=noise_multipliers(epsilon, 1e-5, by_release)))
+    return Residual(with_noise(config, noise_multipliers(epsilon, 1e-5, by_release)))
 
 
 def residual_boards(task: Residual, seed: int = 0, n_items: int = N_ITEMS) -> list[Board]:

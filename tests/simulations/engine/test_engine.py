@@ -34,7 +34,7 @@ def boards(task: AdaDpals, cohort: Cohort, path: Path, *, workers: int, form: st
     board, found = task.first_board(a_prepared_board(task).catalogue), []
     with (
         Ledger.create(
-            path / f"ledger-{workers}-{form}", budget, plan=task.settings.noise_multipliers
+            path / f"ledger-{workers}-{form}", budget, plan=task.settings.shared.noise_multipliers
         ) as ledger,
         WorkerPool(workers) as pool,
         Engine(task, cohort, protocol=Trusted(form=form), pool=pool) as engine,

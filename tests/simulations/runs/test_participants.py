@@ -125,7 +125,7 @@ def test_levels_are_given_out_by_coins_of_each_user_in_their_shares() -> None:
     fewer = personal_scales(config.privacy, task, user_keys=keys[others], seed=7)
     assert fewer is not None
     np.testing.assert_array_equal(fewer, scales[others])
-    mu = np.sqrt(sum(1 / z**2 for z in task.settings.noise_multipliers.values()))
+    mu = np.sqrt(sum(1 / z**2 for z in task.settings.shared.noise_multipliers.values()))
     for scale, epsilon in zip(levels, [0.5, 2.0, 5.0], strict=True):
         assert 0.99 * epsilon < epsilon_of(1e-5, mu=scale * mu) <= epsilon
 

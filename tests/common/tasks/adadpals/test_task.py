@@ -19,6 +19,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population, presence
 
@@ -46,7 +47,7 @@ def boards_of_all_stages(task: AdaDpals) -> list[Board]:
 
 def obvious_round(task: AdaDpals, cohort: Cohort, board: Board, noise: SeededNoise) -> np.ndarray:
     """SPEC 4.1 with loops and dense matrices, no grid in the sums, floating-point noise of the same deviation."""
-    s, implicit = task.settings, task.settings.feedback is Feedback.IMPLICIT
+    s, implicit = task.settings, task.settings.shared.feedback is Feedback.IMPLICIT
     u = board.arrays["item_factors"].astype(np.float64)
     rank, omega = s.rank, board.arrays["item_weights"]
     a = np.zeros((cohort.n_items, rank, rank))
@@ -75,7 +76,7 @@ def obvious_round(task: AdaDpals, cohort: Cohort, board: Board, noise: SeededNoi
         for i, w_ij, y_ij in zip(row.items, w, y, strict=True):
             a[i] += w_ij * np.outer(v, v)
             b[i] += w_ij * y_ij * v
-    t, z = board.version, s.noise_multipliers
+    t, z = board.version, s.shared.noise_multipliers
     upper = np.triu_indices(rank)
 
     def symmetric_noise(name: str, rows: int) -> np.ndarray:
@@ -246,7 +247,7 @@ def test_the_plan_lists_every_release_of_the_run() -> None:
 
     names = [request.name for requests in task.plan() for request in requests]
 
-    assert set(names) == set(task.settings.noise_multipliers)
+    assert set(names) == set(task.settings.shared.noise_multipliers)
     assert names[:2] == ["counts", "users"]
     sources = [request.source for request in task.plan()[1]]
     assert sources == [SumSource.ITEM_QUADRATIC, SumSource.ITEM_LINEAR, SumSource.QUADRATIC]
@@ -266,4 +267,4 @@ def test_the_plan_lists_every_release_of_the_run() -> None:
 )
 def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        AdaDpalsConfig(**settings)
+        from_written(settings, AdaDpalsConfig)

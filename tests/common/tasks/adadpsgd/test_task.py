@@ -25,6 +25,7 @@ from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, AdaDpsgdShares
 from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.adadpals.test_task import isometric_norm
@@ -43,9 +44,9 @@ BUDGET = Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 
 def a_task(epsilon: float = 5.0, **settings: object) -> AdaDpsgd:
     usual = {"rank": 4, "steps": 4, "count_cap": 10, "mean_cap": 5.0, "items_per_user": 6, "radius": 2.0}
-    config = AdaDpsgdConfig(**{**usual, **settings})  # type: ignore[arg-type]
+    config = from_written({**usual, **settings}, AdaDpsgdConfig)  # type: ignore[arg-type]
     shares = shares_by_release(config, AdaDpsgdShares())
-    return AdaDpsgd(replace(config, noise_multipliers=noise_multipliers(epsilon, 1e-5, shares)))
+    return AdaDpsgd(with_noise(config, noise_multipliers(epsilon, 1e-5, shares)))
 
 
 def rated(feedback: Feedback, **size: int) -> Cohort:
@@ -70,7 +71,7 @@ def a_board(task: AdaDpsgd, step: int, seed: int = 0) -> Board:
         item_factors=factors,
         **({"solve_factors": solved} if s.steps_per_solve > 1 else {}),
         **({"velocity": velocity} if s.momentum > 0 else {}),
-        **({"gram": gram @ gram.T} if s.feedback is Feedback.IMPLICIT else {}),
+        **({"gram": gram @ gram.T} if s.shared.feedback is Feedback.IMPLICIT else {}),
     )
     return replace(board, version=step)
 
@@ -96,7 +97,7 @@ def toward_zero(values: np.ndarray, bound: float, units: int) -> np.ndarray:
 
 def obvious_rows(task: AdaDpsgd, cohort: Cohort, board: Board) -> tuple[np.ndarray, np.ndarray]:
     """Sums of clipped gradients and of v v^T, with loops; contributions on the public grid."""
-    s, implicit = task.settings, task.settings.feedback is Feedback.IMPLICIT
+    s, implicit = task.settings, task.settings.shared.feedback is Feedback.IMPLICIT
     now = board.arrays["item_factors"].astype(np.float64)
     solved = board.arrays.get("solve_factors", board.arrays["item_factors"]).astype(np.float64)
     gradient, gram = np.zeros((N_ITEMS, s.rank)), np.zeros((s.rank, s.rank))
@@ -121,12 +122,12 @@ def obvious_rows(task: AdaDpsgd, cohort: Cohort, board: Board) -> tuple[np.ndarr
 
 def obvious_step(task: AdaDpsgd, cohort: Cohort, board: Board, noise: SeededNoise) -> dict[str, np.ndarray]:
     """SPEC 4.2 with loops, no grid in the sums, floating-point noise of the same deviation."""
-    s, t, z = task.settings, board.version, task.settings.noise_multipliers
+    s, t, z = task.settings, board.version, task.settings.shared.noise_multipliers
     gradient, gram = obvious_rows(task, cohort, board)
     draws = noise.stream(f"step-{t}/gradient").normal(0, gradient.size).reshape(gradient.shape)
     gradient = gradient + z[f"step-{t}/gradient"] * s.gradient_clip * draws
     unobserved = np.zeros((s.rank, s.rank))
-    if s.feedback is Feedback.IMPLICIT:
+    if s.shared.feedback is Feedback.IMPLICIT:
         unobserved = board.arrays["gram"]
         if f"step-{t}/gram" in z:
             upper = np.triu_indices(s.rank)
@@ -313,7 +314,7 @@ def test_a_personal_scale_shrinks_a_users_part_by_itself(feedback: Feedback) -> 
 def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -> None:
     """Published with nobody there, a release is its noise; a tenth more or less would be seen."""
     task = a_task(20.0, steps=2, gradient_clip=0.7, vector_bound=1.5, **FEEDBACKS[Feedback.IMPLICIT])
-    z, board = task.settings.noise_multipliers, a_board(task, 1)
+    z, board = task.settings.shared.noise_multipliers, a_board(task, 1)
     nobody = population().rows(0, 1)  # has no rating
     wide = replace(nobody, n_items=4000)
     board = replace(
@@ -453,4 +454,4 @@ def test_a_bound_beyond_what_the_grid_can_hold_is_that_of_the_grid() -> None:
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        AdaDpsgdConfig(**settings)  # type: ignore[arg-type]
+        from_written(settings, AdaDpsgdConfig)  # type: ignore[arg-type]

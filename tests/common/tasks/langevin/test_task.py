@@ -24,6 +24,7 @@ from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.releases import real_stddev
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
 from tests.common.tasks.adadpals.test_task import isometric_norm
@@ -47,9 +48,9 @@ class Given:
 
 def langevin_task(**changed: object) -> Langevin:
     settings: dict[str, object] = {"rank": 3, "steps": 3, "most_ratings": 6, "clip_norm": 0.6} | changed
-    config = LangevinConfig(**settings)  # type: ignore[arg-type]
+    config = from_written(settings, LangevinConfig)  # type: ignore[arg-type]
     multipliers = noise_multipliers(EPSILON, DELTA, shares_by_release(config, LangevinShares()))
-    return Langevin(replace(config, noise_multipliers=multipliers))
+    return Langevin(with_noise(config, multipliers))
 
 
 def langevin_boards(task: Langevin, cohort: Cohort) -> list[Board]:
@@ -162,7 +163,7 @@ def test_the_whole_run_is_booked_and_fits_its_budget(tmp_path: Path) -> None:
     task, cohort = langevin_task(), population()
     releases = [r.release for board in langevin_boards(task, cohort) for r in task.requests(board)]
 
-    assert [release.name for release in releases] == list(task.settings.noise_multipliers)
+    assert [release.name for release in releases] == list(task.settings.shared.noise_multipliers)
     assert compose(r.noise_multiplier for r in releases) == pytest.approx(mu_for(EPSILON, DELTA), rel=1e-6)
     budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
     with Ledger.create(tmp_path / "whole", budget) as ledger:

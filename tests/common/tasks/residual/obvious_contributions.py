@@ -42,7 +42,10 @@ def own_model(settings: ResidualConfig, own: Cohort, board: Board, factors: np.n
     grid more or less would hide small mistakes elsewhere.
     """
     u = factors[own.items].astype(np.float64)
-    growth, found = max(own.n_ratings, 1) ** settings.user_ridge_exponent, np.zeros(1 + settings.rank)
+    growth, found = (
+        max(own.n_ratings, 1) ** settings.user_ridge_exponent,
+        np.zeros(1 + settings.rank),
+    )
     if settings.has_biases:
         columns = np.column_stack([np.ones(own.n_ratings), u])
         ridge = np.diag([settings.user_bias_ridge, *[settings.user_ridge] * settings.rank]) * growth
@@ -97,7 +100,7 @@ def sketch_of(task: Residual, board: Board) -> np.ndarray:
     if "sketch_factors" in board.arrays:
         return board.arrays["sketch_factors"]
     s = task.settings
-    rng = np.random.default_rng(s.public_seed)
+    rng = np.random.default_rng(s.shared.public_seed)
     draws = rng.standard_normal((board.catalogue.n_items, s.rank), dtype=np.float32)
     return draws * np.float32(0.3 / np.sqrt(s.rank))
 

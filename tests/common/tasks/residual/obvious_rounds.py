@@ -15,7 +15,7 @@ from tests.common.tasks.residual.obvious_contributions import Sums, sums_of
 
 def noised(task: Residual, board: Board, sums: Sums, noise: SeededNoise, *, t: int, clip_norm: float) -> Sums:
     """The same with noise of the same streams, and without the low bits that are not published."""
-    s, z = task.settings, task.settings.noise_multipliers
+    s, z = task.settings, task.settings.shared.noise_multipliers
     releases = {r.name: r.release for r in task.requests(board)}
     prefix, bound = (f"round-{t}", s.vector_bound) if t else ("bias", s.bias_scale)
     upper = np.triu_indices(sums.moment.shape[0])
@@ -66,12 +66,12 @@ def believed_moment(total: np.ndarray, *, stddev: float, n: float, bound: float)
 
 
 def believed_counts(task: Residual, noisy: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    s, z = task.settings, task.settings.noise_multipliers
+    s, z = task.settings, task.settings.shared.noise_multipliers
     shape = counts ** (1 - s.weight_exponent)
     scale = max(float(shape @ noisy), 1.0) / float(shape @ shape)
     found = np.empty_like(noisy)
     for i, predicted in enumerate(scale * shape):
-        other = scale * (counts[i] + z["counts"] * np.sqrt(s.count_cap)) ** (1 - s.weight_exponent)
+        other = scale * (counts[i] + z["counts"] * np.sqrt(s.shared.count_cap)) ** (1 - s.weight_exponent)
         spread = (0.3 * predicted) ** 2 + (other - predicted) ** 2
         share = spread / (spread + z["weighted-counts"] ** 2)
         found[i] = max((1 - share) * predicted + share * noisy[i], 0.3)
@@ -195,10 +195,10 @@ def bias_round(task: Residual, cohort: Cohort, board: Board, noise: SeededNoise)
     if not s.has_biases:
         return {"weighted_counts": weighted}
     known = Public.of(task, board, weighted)
-    noise_of_moment = s.noise_multipliers["bias/moment"] * s.bias_scale**2
+    noise_of_moment = s.shared.noise_multipliers["bias/moment"] * s.bias_scale**2
     moment = believed_moment(sums.moment, stddev=noise_of_moment, n=n, bound=s.bias_scale)
     curvature = known.c[:, None, None] * moment
-    stddev = s.noise_multipliers["bias/linear"] * c_norm
+    stddev = s.shared.noise_multipliers["bias/linear"] * c_norm
     biases = np.zeros(cohort.n_items)
     start = np.zeros((rows.size, 1))
     found = stepped(s, known, start, sums.linear[rows], curvature, moment, stddev)
@@ -215,17 +215,17 @@ def alternation(
     sums = noised(task, board, exact, noise, t=t, clip_norm=clip_norm)
     known = Public.of(task, board, board.arrays["weighted_counts"])
     rows, width = known.rows, s.rank + int(s.has_biases)
-    noise_of_moment = s.noise_multipliers[f"round-{t}/moment"] * s.vector_bound**2
+    noise_of_moment = s.shared.noise_multipliers[f"round-{t}/moment"] * s.vector_bound**2
     moment = believed_moment(sums.moment, stddev=noise_of_moment, n=n, bound=s.vector_bound)
     curvature = known.c[:, None, None] * moment
     if releases_curvature(s, t):
-        stddev = s.noise_multipliers[f"round-{t}/curvature"] * s.vector_bound**2
+        stddev = s.shared.noise_multipliers[f"round-{t}/curvature"] * s.vector_bound**2
         curvature = believed_curvature(sums.curvature[rows], moment, known.c, stddev)
     elif "item_curvature" in board.arrays:
         curvature = full_matrices(board.arrays["item_curvature"], width)
     start = np.column_stack([board.arrays["item_biases"] / s.bias_scale, board.arrays["item_factors"]])[rows]
     start = start[:, -width:]
-    stddev = s.noise_multipliers[f"round-{t}/linear"] * clip_norm
+    stddev = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm
     found = stepped(s, known, start, sums.linear[rows], curvature, moment, stddev)
     if t > 1:
         found = (1 - s.iterate_memory) * found + s.iterate_memory * start
@@ -233,7 +233,10 @@ def alternation(
     own = slice(width - s.rank, width)
     change[own, own] = change_of_gauge(found[:, own], moment[own, own], known.counts, s)
     moved = found @ change
-    made = {"item_biases": np.zeros(cohort.n_items), "item_factors": np.zeros((cohort.n_items, s.rank))}
+    made = {
+        "item_biases": np.zeros(cohort.n_items),
+        "item_factors": np.zeros((cohort.n_items, s.rank)),
+    }
     made["item_factors"][rows] = moved[:, own]
     if s.has_biases:
         made["item_biases"][rows] = moved[:, 0] * s.bias_scale

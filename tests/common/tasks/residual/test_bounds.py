@@ -97,7 +97,7 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(
 
     largest = largest_shares(task, rated(feedback))
 
-    assert largest.keys() == task.settings.noise_multipliers.keys()
+    assert largest.keys() == task.settings.shared.noise_multipliers.keys()
     assert max(largest.values()) <= 1.0
     # The bounds are not idle either: somebody's whole contribution is clipped to just below them.
     clipped = {name: share for name, share in largest.items() if name.endswith("/linear")}

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -26,6 +25,7 @@ from fedboard.common.tasks.residual.config import (
 from fedboard.common.tasks.residual.releases import alternation, bias_round, real_stddev, spectral_start
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written, with_noise
 from tests.common.tasks.conftest import a_residual_task, residual_boards
 
 Options = tuple[Feedback, Curvature, Start, float | None, int]
@@ -40,10 +40,10 @@ def named(options: Options) -> dict[str, object]:
 def test_shares_add_to_one_and_the_plan_lists_exactly_what_they_pay_for(
     options: Options,
 ) -> None:
-    config = ResidualConfig(**named(options))
+    config = from_written(named(options), ResidualConfig)
 
     shares = shares_by_release(config, ResidualShares(clip=0.01, moment=0.05))
-    task = Residual(replace(config, noise_multipliers=noise_multipliers(2.0, 1e-5, shares)))
+    task = Residual(with_noise(config, noise_multipliers(2.0, 1e-5, shares)))
 
     assert math.fsum(shares.values()) == pytest.approx(1.0, abs=1e-12)
     assert min(shares.values()) > 0
@@ -69,7 +69,7 @@ def test_every_stage_asks_what_the_plan_says_with_its_noise(
     for requests, planned in zip(asked, plan, strict=True):
         assert [(r.name, r.source) for r in requests] == [(r.name, r.source) for r in planned]
         for request in requests:
-            assert request.release.noise_multiplier == task.settings.noise_multipliers[request.name]
+            assert request.release.noise_multiplier == task.settings.shared.noise_multipliers[request.name]
     spent = compose(r.release.noise_multiplier for requests in asked for r in requests)
     assert spent == pytest.approx(mu_for(2.0, 1e-5), rel=1e-9)
     assert spent <= mu_for(2.0, 1e-5)
@@ -192,7 +192,7 @@ def test_a_clipping_norm_that_follows_stays_where_the_grid_can_carry_it() -> Non
 )
 def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ResidualConfig(**settings)
+        from_written(settings, ResidualConfig)
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -
         bias_scale=0.9,
         curvature=Curvature.RELEASED,
     )
-    s, z = task.settings, task.settings.noise_multipliers
+    s, z = task.settings, task.settings.shared.noise_multipliers
     real = {
-        "mean/sum": s.mean_cap * 2.0,
-        "mean/number": s.mean_cap,
-        "counts": np.sqrt(s.count_cap),
+        "mean/sum": s.shared.mean_cap * 2.0,
+        "mean/number": s.shared.mean_cap,
+        "counts": np.sqrt(s.shared.count_cap),
         "users": 1.0,
         "weighted-counts": 1.0,
         "bias/linear": 0.7,

@@ -44,16 +44,16 @@ CLOSE = 1e-5
 def a_run(task: Residual, cohort: Cohort, folder: Path, *, epsilon: float = 20.0) -> list[Board]:
     """All boards of a run, every release booked against the plan."""
     boards = [task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))]
-    budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=task.settings.adjacency)
+    budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=task.settings.shared.adjacency)
     protocol = Trusted()
-    with Ledger.create(folder / "ledger", budget, plan=task.settings.noise_multipliers) as ledger:
+    with Ledger.create(folder / "ledger", budget, plan=task.settings.shared.noise_multipliers) as ledger:
         while requests := task.requests(boards[-1]):
             rows = protocol.encode(task.contribute(cohort, boards[-1], requests), requests)
             sums = protocol.combine([rows], requests)
             booked = {r.name: r.release.book(ledger, NOISE) for r in requests}
             released = NoisedSums(sums=sums, requests=requests, booked=booked)
             boards.append(task.update(boards[-1], released))
-        assert {event["name"] for event in ledger.events()} == set(task.settings.noise_multipliers)
+        assert {event["name"] for event in ledger.events()} == set(task.settings.shared.noise_multipliers)
         assert 0.999 * epsilon < ledger.spent().epsilon <= epsilon
     return boards
 
@@ -138,7 +138,7 @@ def test_public_features_of_the_items_join_the_prior(tmp_path: Path) -> None:
 def test_the_preparation_is_mean_counts_and_number_of_users(tmp_path: Path) -> None:
     cohort = population(n_users=120)
     task = a_residual_task(20.0)
-    s, z = task.settings, task.settings.noise_multipliers
+    s, z = task.settings, task.settings.shared.noise_multipliers
 
     arrays = a_run(task, cohort, tmp_path)[1].arrays
 
@@ -148,13 +148,13 @@ def test_the_preparation_is_mean_counts_and_number_of_users(tmp_path: Path) -> N
     total, number, counts = 0.0, 0.0, np.zeros(N_ITEMS)
     for j in range(cohort.n_users):
         own = cohort.rows(j, j + 1)
-        capped = min(1.0, s.mean_cap / max(own.n_ratings, 1))
+        capped = min(1.0, s.shared.mean_cap / max(own.n_ratings, 1))
         total += capped * float(np.sum(own.ratings - 3.0))
         number += capped * own.n_ratings
-        counts[own.items] += min(1.0, np.sqrt(s.count_cap / max(own.n_ratings, 1)))
-    total += s.mean_cap * 2.0 * noise("mean/sum")[0]
-    number += s.mean_cap * noise("mean/number")[0]
-    counts = np.maximum(counts + np.sqrt(s.count_cap) * noise("counts", N_ITEMS), 1.0)
+        counts[own.items] += min(1.0, np.sqrt(s.shared.count_cap / max(own.n_ratings, 1)))
+    total += s.shared.mean_cap * 2.0 * noise("mean/sum")[0]
+    number += s.shared.mean_cap * noise("mean/number")[0]
+    counts = np.maximum(counts + np.sqrt(s.shared.count_cap) * noise("counts", N_ITEMS), 1.0)
     assert arrays["mean"][0] == pytest.approx(np.clip(3.0 + total / number, 1.0, 5.0), rel=1e-4)
     assert arrays["population"][0] == pytest.approx(
         np.count_nonzero(cohort.counts) + noise("users")[0], rel=1e-3

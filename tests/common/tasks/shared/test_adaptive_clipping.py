@@ -19,6 +19,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.written import from_written
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 
@@ -28,14 +29,14 @@ MANY = 1500
 def boards_of_a_run(task: AdaDpals, cohort: Cohort, folder: Path, *, epsilon: float = 5.0) -> list[Board]:
     boards, noise = [task.first_board(a_prepared_board(task).catalogue)], SeededNoise(1)
     budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    with Ledger.create(folder / "ledger", budget, plan=task.settings.noise_multipliers) as ledger:
+    with Ledger.create(folder / "ledger", budget, plan=task.settings.shared.noise_multipliers) as ledger:
         while requests := task.requests(boards[-1]):
             sums = FactoredSums.of(task.contribute(cohort, boards[-1], requests))
             booked = {r.name: r.release.book(ledger, noise) for r in requests}
             released = NoisedSums(sums=sums, requests=requests, booked=booked)
             boards.append(task.update(boards[-1], released))
         names = [event["name"] for event in ledger.events()]
-    assert sorted(names) == sorted(task.settings.noise_multipliers)
+    assert sorted(names) == sorted(task.settings.shared.noise_multipliers)
     return boards
 
 
@@ -113,7 +114,7 @@ def test_the_last_round_and_a_run_of_one_round_release_no_norms() -> None:
 
 def test_shares_add_to_one_with_and_without_adaptation() -> None:
     for settings in ({}, {"clip_quantile": 0.5}, {"clip_quantile": 0.5, "rounds": 1}):
-        shares = shares_by_release(AdaDpalsConfig(**settings), BudgetShares(clip=0.01))
+        shares = shares_by_release(from_written(settings, AdaDpalsConfig), BudgetShares(clip=0.01))
         assert sum(shares.values()) == pytest.approx(1.0)
         clip = sum(share for name, share in shares.items() if name.endswith("/clip"))
         assert clip == pytest.approx(0.01 if settings == {"clip_quantile": 0.5} else 0.0)
@@ -128,7 +129,7 @@ def test_a_run_that_does_not_adapt_has_the_boards_it_always_had(tmp_path: Path) 
 @pytest.mark.parametrize("settings", [{"clip_quantile": 0.0}, {"clip_quantile": 1.0}, {"clip_rate": 0.0}])
 def test_settings_out_of_range_are_named(settings: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
-        AdaDpalsConfig(**settings)
+        from_written(settings, AdaDpalsConfig)
 
 
 def test_a_share_that_leaves_nothing_is_refused() -> None:
