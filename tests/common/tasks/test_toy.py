@@ -20,6 +20,8 @@ from tests.server.fleet.deployed import Fleet, deployed
 
 pytestmark = pytest.mark.slow
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "examples" / "damped_means.py"
 REGISTRY = "common/tasks/registry.py"
 LINE = '    "toy",\n'
