@@ -1,5 +1,5 @@
 """What holds for all tests: ``--fast`` leaves out those marked ``slow``, the longest files come first, BLAS has one
-thread, and no example of a property is timed.
+thread, temporary folders are in memory where that has room, and no example of a property is timed.
 """
 
 import os
@@ -11,6 +11,8 @@ from hypothesis import settings
 
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")  # before NumPy is loaded: the processes share the cores among them
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
+"""Where the system has a disk in memory, and how much of it has to be free."""
 settings.register_profile("fedboard", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("fedboard")
 
@@ -32,8 +34,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="leave out tests that are marked slow")
 
 
+def has_room(disk: Path) -> bool:
+    """Whether temporary folders may be there: programs are started from some of them."""
+    if not os.access(disk, os.W_OK):
+        return False
+    told = os.statvfs(disk)
+    return told.f_bavail * told.f_frsize >= ROOM_BYTES and not told.f_flag & os.ST_NOEXEC
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """The marker, and where temporary folders are: ledgers wait for the disk at each of thousands of bookings."""
+    if "TMPDIR" not in os.environ and has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     config.addinivalue_line(
         "markers", "slow: more than a moment of computing or waiting; --fast leaves it out"
     )

@@ -2,10 +2,13 @@
 leaves out what is marked ``slow``.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.conftest import has_room
 
 SLOW = """
 import time
@@ -21,14 +24,20 @@ def test_slow(value):
 """
 
 
-def run_pytest(folder: Path, files: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
-    """These files under this folder's settings."""
+def run_pytest(
+    folder: Path, files: dict[str, str], *words: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """These files under the settings of all tests."""
+    ours = {
+        name: value for name, value in os.environ.items() if name not in ("TMPDIR", "PYTEST_DEBUG_TEMPROOT")
+    }
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     for name, content in files.items():
         (folder / name).write_text(content)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
         cwd=folder,
+        env={**ours, **environment},
         capture_output=True,
         text=True,
         timeout=300,
@@ -81,3 +90,19 @@ def test_files_with_slow_tests_come_first(tmp_path: Path) -> None:
 
     ran = [line.split("::")[0] for line in ended.stdout.splitlines() if "PASSED" in line]
     assert ran == ["test_b.py", "test_b.py", "test_a.py", "test_c.py"]
+
+
+def test_temporary_folders_are_where_one_says_or_in_memory_where_that_has_room(tmp_path: Path) -> None:
+    files = {"test_place.py": "def test_place(tmp_path): print(f'at {tmp_path}')"}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    said = run_pytest(tmp_path, files, "-s", TMPDIR=str(elsewhere))
+    usual = run_pytest(tmp_path, files, "-s")
+
+    assert f"at {elsewhere}" in said.stdout
+    assert ("at /dev/shm/" in usual.stdout) == has_room(Path("/dev/shm"))
+
+
+def test_a_disk_that_is_not_there_has_no_room(tmp_path: Path) -> None:
+    assert not has_room(tmp_path / "nowhere")
