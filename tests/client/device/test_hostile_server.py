@@ -91,6 +91,30 @@ def test_a_hostile_board_is_refused_and_nothing_is_booked(
     assert device.booked() == []
 
 
+def test_a_board_that_names_code_is_refused_and_the_code_does_not_run(
+    device: Device, boards: list[Board], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is there, a module that could be imported, a record by its place: none of them is a name."""
+    marker = tmp_path / "it-ran"
+    record = "from fedboard.common.tasks.adadpals.algorithm import ALGORITHM\n"
+    (tmp_path / "evil.py").write_text(f"open({str(marker)!r}, 'w').close()\n{record}", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    for task in (
+        f"{tmp_path}/evil.py:ALGORITHM",
+        "evil:ALGORITHM",
+        "evil",
+        "fedboard.common.tasks.adadpals.algorithm:ALGORITHM",
+        "../evil",
+        "dpals-tail",
+    ):
+        assert device.code(replace(boards[0], task=task, _digest=[])) is Refusal.BAD_BOARD, task
+
+    assert device.booked() == []
+    assert not marker.exists()
+    assert device.code(boards[0]) is None  # the control: it is the name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arrays",
