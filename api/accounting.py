@@ -84,6 +84,3 @@ def epsilon(
 
 def _names(releases: int) -> list[str]:
     return [f"release-{number}" for number in range(1, releases + 1)]
-
-
-__all__ = ["DELTA", "epsilon", "noise_multiplier"]

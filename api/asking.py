@@ -150,6 +150,3 @@ def ask(
 def _one_of(name: str, given: str, offered: tuple[str, ...]) -> None:
     if given not in offered:
         raise InputError(f"{name} must be {', '.join(offered[:-1])} or {offered[-1]}, got {given!r}")
-
-
-__all__ = ["Reply", "ask"]

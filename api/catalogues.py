@@ -26,6 +26,3 @@ def protocols() -> tuple[str, ...]:
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
 
     return tuple(PROTOCOL_NAMES)
-
-
-__all__ = ["algorithms", "protocols"]

@@ -89,6 +89,3 @@ def _what(evidence: Evidence) -> str:
     if evidence.board is None:
         return "the certificate alone"
     return "certificate, board and ledger" if evidence.ledger else "certificate and board"
-
-
-__all__ = ["Verification", "verify"]

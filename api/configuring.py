@@ -100,6 +100,3 @@ def _plain(name: str, value: Any) -> Any:
 
 def _dictionary(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
-
-
-__all__ = ["IN_MEMORY", "configuration_of", "require_main_process"]

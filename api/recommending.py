@@ -163,17 +163,3 @@ def _rows(
     if explicit:
         raise InputError("this board is about ratings: give them as {item: rating}, not the items alone")
     return (("ratings", str(item), 1.0) for item in ratings)
-
-
-__all__ = [
-    "Explained",
-    "Influence",
-    "Neighbour",
-    "OwnRatings",
-    "Place",
-    "Recommended",
-    "explain",
-    "load_board",
-    "neighbours",
-    "recommend",
-]

@@ -87,6 +87,3 @@ class Run:
             ("held-out metrics", "in .metrics and the report; not private, for simulations only"),
         ]
         return table_html("Run", self.certificate.verdict, rows)
-
-
-__all__ = ["Run"]

@@ -183,6 +183,3 @@ def _row(outcome: CellOutcome) -> dict[str, Any]:
         "seed": config.seed,
         **metrics,
     }
-
-
-__all__ = ["Sweep", "simulate", "sweep"]

@@ -14,5 +14,3 @@ SHOWN = IntRange(1, 100_000)
 """Items on a screen."""
 PEOPLE = IntRange(1, 1_000_000_000)
 """Users or clients that are counted, and not simulated."""
-
-__all__ = ["PEOPLE", "RELEASES", "REPETITIONS", "SHOWN", "WORKERS"]

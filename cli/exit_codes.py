@@ -44,6 +44,3 @@ def table() -> str:
     """The codes and their meanings, a line each, as ``--help`` shows them."""
     lines = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
     return "\n".join(("\b", "Exit codes:", *lines))
-
-
-__all__ = ["MEANINGS", "ExitCode", "table"]

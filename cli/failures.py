@@ -129,6 +129,3 @@ def resumable(command: str, place: Path, record: str) -> Iterator[None]:
             raise
         again = f"fedboard {command} --out {shlex.quote(str(place))} --resume"
         raise InterruptedRunError(f"interrupted; go on with: {again}") from None
-
-
-__all__ = ["InterruptedRunError", "guarded", "resumable"]

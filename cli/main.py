@@ -118,6 +118,3 @@ for _command in (
 def main() -> None:
     """Run ``fedboard``."""
     commands.main()
-
-
-__all__ = ["commands", "main"]

@@ -47,6 +47,3 @@ def private_algorithms(beside: str = "") -> str:
 
     own = "or your own as package.module:RECORD or path/to/file.py:RECORD"
     return f"{', '.join(algorithm_names())}, {own}{beside}. {default_algorithm()}"
-
-
-__all__ = ["NamedOption", "default_algorithm", "private_algorithms"]

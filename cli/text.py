@@ -40,6 +40,3 @@ def byte_text(number: float) -> str:
         if number >= unit:
             return f"{number / unit:,.3g} {name}"
     return f"{number:.0f} B"
-
-
-__all__ = ["aligned", "byte_text"]

@@ -43,6 +43,3 @@ def write_new_private(path: Path, content: bytes) -> None:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-__all__ = ["make_private_folder", "open_private", "write_new_private", "write_private"]

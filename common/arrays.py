@@ -13,14 +13,3 @@ ShortArray: TypeAlias = NDArray[np.int16]
 BitArray: TypeAlias = NDArray[np.uint64]
 ResidueArray: TypeAlias = NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]
-
-__all__ = [
-    "BitArray",
-    "BoolArray",
-    "Float32Array",
-    "FloatArray",
-    "IndexArray",
-    "IntArray",
-    "ResidueArray",
-    "ShortArray",
-]

@@ -326,6 +326,3 @@ def _array(entry: Mapping[str, Any], body: AnyArray) -> AnyArray:
     if start % dtype.itemsize:  # misaligned: happens only after a uint8 array of odd length
         content = content.copy()
     return content.view(dtype).reshape(shape)
-
-
-__all__ = ["Board", "Catalogue"]

@@ -28,6 +28,3 @@ def require_whole(name: str, value: object, *, least: int = 1, most: int | None 
     if number is None or number < least or (most is not None and number > most):
         rule = f">= {least}" if most is None else f"from {least} to {most}"
         raise InputError(f"{name} must be a whole number {rule}, got {value!r}")
-
-
-__all__ = ["MOST_ROUNDS", "MOST_WORKERS", "require", "require_whole"]

@@ -119,6 +119,3 @@ def cohort_from_triples(
         ratings=np.ascontiguousarray(ratings[order], dtype=np.float32),
         n_items=n_items,
     )
-
-
-__all__ = ["Cohort", "cohort_from_triples"]

@@ -102,6 +102,3 @@ def required(value: Part | None, name: str) -> Part:
     if value is None:
         raise InputError(f"these requests need {name}, and the contribution has none")
     return value
-
-
-__all__ = ["Contribution", "Request", "SumSource", "numbers_of", "required"]

@@ -72,17 +72,3 @@ class RoundsLostError(FedboardError):
     """A training is over, and lost a larger share of its rounds than it may."""
 
     exit_code: ClassVar[int] = 6
-
-
-__all__ = [
-    "BudgetExceededError",
-    "FedboardError",
-    "InputError",
-    "OutOfRangeError",
-    "PrivacyError",
-    "RoundsLostError",
-    "SettingError",
-    "StorageError",
-    "TooFewAnswersError",
-    "WorkerDiedError",
-]

@@ -17,6 +17,3 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-__all__ = ["write_atomically"]

@@ -242,15 +242,3 @@ class ProtocolClass(Protocol):
             InputError: not the parameters of this protocol, or not safe ones.
         """
         ...
-
-
-__all__ = [
-    "AggregationProtocol",
-    "ClientSession",
-    "ExactSums",
-    "Given",
-    "NoiseAt",
-    "ProtocolClass",
-    "ServerSession",
-    "Trust",
-]

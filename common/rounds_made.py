@@ -31,6 +31,3 @@ class RoundsMade:
     def after(self, *, lost: bool) -> "RoundsMade":
         """With one more round."""
         return RoundsMade(planned=self.planned, made=self.made + (not lost), lost=self.lost + lost)
-
-
-__all__ = ["RoundsMade"]

@@ -89,6 +89,3 @@ class Task(RoundTask, Protocol):
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Scores of (user row, item) pairs, float64, shape (n_pairs,); ratings for explicit feedback."""
         ...
-
-
-__all__ = ["ItemBlockSolver", "ReleasedSums", "RoundTask", "Task"]

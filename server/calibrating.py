@@ -121,6 +121,3 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
         return settings
     mu = mu_for(training.epsilon, training.delta)
     return algorithm.complete(settings, given=training.settings.keys(), mu=mu)
-
-
-__all__ = ["CalibratedTask", "Training", "calibrated_task", "shares_of"]

@@ -132,6 +132,3 @@ def certificate_for(
 def sentences(trust: Trust) -> Sequence[str]:
     """The trust model as the certificate lists it."""
     return trust.sentences
-
-
-__all__ = ["ASSUMPTIONS", "BoardStore", "certificate_for", "require_same_history", "sentences"]

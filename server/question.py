@@ -95,6 +95,3 @@ def fitting_mechanism(ledger: Ledger, population: Population | None) -> Mechanis
         adjacency = population.budget.adjacency
         held = [dict(event) for member in population.members() for event in member.committed(adjacency)]
     return Mechanism.PURE if all(is_pure(event) for event in held) else Mechanism.GAUSSIAN
-
-
-__all__ = ["Asked", "ask", "fitting_mechanism"]

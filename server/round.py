@@ -119,6 +119,3 @@ def lost_round(board: Board) -> Board:
     Private noise cannot be drawn again, so the round is skipped: the same content, one version up.
     """
     return board.successor()
-
-
-__all__ = ["RoundResult", "book_lost", "lost_round", "run_round"]

@@ -66,6 +66,3 @@ def open_run_ledger(
     return stack.enter_context(
         Ledger.create(path, budget, run=name, plan=plan, population=account, lineage=promise.lineage)
     )
-
-
-__all__ = ["open_run_ledger", "plan_of"]

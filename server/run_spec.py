@@ -283,17 +283,3 @@ def require_steps_fit(protocol: ProtocolChoice, pace: RoundPace) -> None:
 def sentence_of(error: Exception) -> str:
     """What to tell whoever wrote a file: the section's own sentence, which names its key, or the reader's."""
     return str(error.__cause__ if isinstance(error.__cause__, SettingError) else error)
-
-
-__all__ = [
-    "MOST_SECONDS",
-    "HelperServer",
-    "ParticipationChoice",
-    "Promise",
-    "ProtocolChoice",
-    "RoundPace",
-    "Section",
-    "require_rows",
-    "require_steps_fit",
-    "sentence_of",
-]

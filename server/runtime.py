@@ -142,13 +142,3 @@ def noised_block(
     exact = sums.block(requests, start, stop)
     noised = {name: _published(sums, booked[name], values, start) for name, values in exact.items()}
     return solver(start, noised)
-
-
-__all__ = [
-    "Gathered",
-    "NoisedSums",
-    "Runtime",
-    "Traffic",
-    "item_blocks",
-    "noised_block",
-]

@@ -175,6 +175,3 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
         remedy="make a new authority with: fedboard keys authority, and give it to every device",
     )
     return issuer, private
-
-
-__all__ = ["make_authority", "make_server_certificate", "require_pair"]

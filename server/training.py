@@ -167,6 +167,3 @@ class Training:
                 "noise cannot be drawn again; its budget is lost. Start a new run with another --out"
             )
         return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
-
-
-__all__ = ["FinishedRound", "Training"]

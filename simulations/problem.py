@@ -166,6 +166,3 @@ def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
         test=config.split.held_out_users,
         positive_above=config.split.positive_above,
     )
-
-
-__all__ = ["Problem", "load_data", "load_problem", "problem_of"]

@@ -65,6 +65,3 @@ class RunConfig(Section, frozen=True, kw_only=True):
                 raise SettingError(f"{name} needs run.runtime 'engine', got {self.runtime!r}")
             if asked and says(self.protocol, shows_rows):
                 raise SettingError(f"{name} needs a run.protocol other than '{names_where(shows_rows)}'")
-
-
-__all__ = ["RunConfig"]

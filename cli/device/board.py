@@ -302,6 +302,3 @@ def _signing(boards: Path | None, key: Path | None, run: str | None) -> "Signing
     if boards is None or key is None:
         raise InputError("--boards and --key go together: the boards to sign, and what signs them")
     return Signing(boards=_boards_of(boards), key=key, run=_run_name(boards, run))
-
-
-__all__ = ["board"]

@@ -64,6 +64,3 @@ def limits_of(options: dict[str, Any]) -> "Limits":
         least_bytes_per_second=options["least_rate"],
     )
     return limits.behind_proxy() if options["behind_proxy"] else limits
-
-
-__all__ = ["limit_options", "limits_of"]

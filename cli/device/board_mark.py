@@ -23,6 +23,3 @@ def mark_record(board: "Board") -> dict[str, Any]:
 
     protection = protection_of_board(board)
     return {"private": protection is Protection.PRIVATE, "noise": protection.value}
-
-
-__all__ = ["mark", "mark_record"]

@@ -83,6 +83,3 @@ def _sentence(deviation: "Deviation") -> str:
         f"{deviation.predictions_largest:.2g} at most; of their 20 best items "
         f"{100 * deviation.top20_overlap:.1f} % are the same"
     )
-
-
-__all__ = ["tell", "verdict"]

@@ -71,6 +71,3 @@ def client(config: Path, once: bool) -> None:
         f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused, {tally.failed} failed; "
         f"{tally.undelivered} replies were not taken by the server"
     )
-
-
-__all__ = ["client"]

@@ -69,6 +69,3 @@ def _print(found: "Explanation", board: "Board", *, k: int) -> None:
     click.echo(aligned(("", "you rated", "adds"), rows, right=(1, 2)))
     if abs(found.total - found.prediction) > 5e-4:
         click.echo(f"\nShown as {found.prediction:.2f}, the nearest rating on the scale.")
-
-
-__all__ = ["explain"]

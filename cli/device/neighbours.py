@@ -53,6 +53,3 @@ def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
     mark(opened)
     click.echo(f"Nearest to {describe(catalogue, number)}:\n")
     click.echo(aligned(("title", "id", "cosine"), rows, right=(2,)))
-
-
-__all__ = ["neighbours"]

@@ -287,6 +287,3 @@ def _titles(board: "Board | None") -> dict[str, str]:
 def _named(item: str, board: "Board | None") -> str:
     title = _titles(board).get(item)
     return f"{title} [{item}]" if title else item
-
-
-__all__ = ["DEVICE", "ratings"]

@@ -84,6 +84,3 @@ def _print(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) ->
     click.echo(f"From {n_own} of your ratings{unused} and version {board.version} of the board:\n")
     click.echo(aligned(("", "title", "id", value), rows, right=(0, 3)))
     click.echo(f"\n{_STAYS}")
-
-
-__all__ = ["recommend"]

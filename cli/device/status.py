@@ -112,6 +112,3 @@ def _about(path: Path) -> dict[str, Any]:
         "catalogue": catalogue_digest(board.catalogue),
         "rounds": None if rounds is None else asdict(rounds),
     }
-
-
-__all__ = ["status"]

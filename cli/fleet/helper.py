@@ -86,6 +86,3 @@ def helper(
         if token is None:
             click.echo("without --token whoever reaches this port can use up rounds", err=True)
         stop.wait()
-
-
-__all__ = ["helper"]

@@ -93,6 +93,3 @@ def questions(folder: Path) -> None:
 
     private, public = QuestionKey().write(folder)
     click.echo(f"{private}: for [network] in fleet.toml; {public}: give it to every device, for its [server]")
-
-
-__all__ = ["keys"]

@@ -115,6 +115,3 @@ def _require_ports(settings: "FleetSettings") -> None:
 
 def _say(sentence: str) -> None:
     click.echo(f"{datetime.now():%H:%M:%S} {sentence}")
-
-
-__all__ = ["server"]

@@ -155,6 +155,3 @@ def _seconds(seconds: float) -> str:
     if seconds < 1.0:
         return f"{1e3 * seconds:.3g} ms"
     return f"{seconds:,.3g} s" if seconds < 600 else f"{seconds / 3600:,.3g} h"
-
-
-__all__ = ["size"]

@@ -327,6 +327,3 @@ def _left_text(answer: dict[str, Any]) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.6g}"
-
-
-__all__ = ["account"]

@@ -112,6 +112,3 @@ def _text(record: dict[str, Any]) -> str:
     if not record["private"]:
         told += "\n\nIts noise can be reproduced from a seed: a simulation, not a private answer."
     return told
-
-
-__all__ = ["ask"]

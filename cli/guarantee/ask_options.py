@@ -94,6 +94,3 @@ def question_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
-
-
-__all__ = ["question_options"]

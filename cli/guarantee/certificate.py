@@ -125,6 +125,3 @@ def _print(evidence: "Evidence") -> None:
         for sentence in sentences:
             click.echo(f"- {sentence}")
     click.echo(f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}")
-
-
-__all__ = ["certificate"]

@@ -237,6 +237,3 @@ def _population_text(path: Path) -> str:
         f"Account {identity}, head {head}",
     ]
     return "\n".join(([table, ""] if members else ["No run has joined.", ""]) + lines)
-
-
-__all__ = ["ledger"]

@@ -182,6 +182,3 @@ def _controls(
         subject = _subject(config, entrance, about["noise_source"])
         result = run_controls(subject, entrance, plan, pool=pool, on_step=on_step)
     return controls_record(result, about), controls_text(result), bool(result.missed + result.false_alarms)
-
-
-__all__ = ["audit"]

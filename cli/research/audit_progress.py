@@ -44,6 +44,3 @@ def _say(phase: str, done: int, total: int) -> None:
     if done < total:
         count = f", {done + 1} of {total}" if total > 1 else ""
         click.echo(f"{_PHASES.get(phase, phase)}{count}", err=True)
-
-
-__all__ = ["stepping"]

@@ -87,6 +87,3 @@ def _control_row(control: "Control") -> tuple[str, ...]:
     name = control.name if control.broken else f"{control.name}, seed {control.seed}"
     verdict = "ok" if control.right else ("MISSED" if control.broken else "FALSE ALARM")
     return name, control.what, caught, f"{control.epsilon_lower_bound:.3g}", verdict
-
-
-__all__ = ["audit_text", "controls_text"]

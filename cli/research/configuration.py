@@ -169,6 +169,3 @@ def assigned(text: str) -> tuple[str, Any]:
         if _BARE_WORD.fullmatch(value.strip()):  # so that words need no quotes within the shell's quotes
             return key.strip(), value.strip()
     raise InputError(f"--set {key.strip()}: {value!r} is not a TOML value; texts need quotes")
-
-
-__all__ = ["assigned", "configure", "data_options", "format_option", "listed", "model_options", "parse_range"]

@@ -109,6 +109,3 @@ def _text(facts: dict[str, Any]) -> str:
 
 def _spread(spread: dict[str, float]) -> str:
     return f"median {spread['median']:g}, mean {spread['mean']:.1f}, 95 % at most {spread['p95']:g}"
-
-
-__all__ = ["data"]

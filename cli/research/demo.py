@@ -87,6 +87,3 @@ def _next_steps(place: Path) -> str:
         ("fedboard simulate --data PATH --epsilon 5", "your own ratings"),
     ]
     return "Try next:\n" + aligned(("", ""), [(f"  {command}", what) for command, what in steps])
-
-
-__all__ = ["demo"]

@@ -214,6 +214,3 @@ def _statement(protocol: "AggregationProtocol") -> Mapping[str, Any]:
         "trust": asdict(protocol.trust),
         "parameters": dict(protocol.parameters),
     }
-
-
-__all__ = ["protocols"]

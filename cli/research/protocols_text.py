@@ -91,6 +91,3 @@ def _seconds(seconds: float) -> str:
     if seconds < 180.0:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 10_800 else f"{seconds / 3600:,.3g} h"
-
-
-__all__ = ["compared", "listing", "shown"]

@@ -160,6 +160,3 @@ def _told(outcome: "Outcome", place: Path) -> str:
         table = aligned(head, lines, right=set(range(1, len(head))))
         parts.append(f"{name}\n{table}" if name else table)
     return "\n\n".join([*parts, outcome.comparison, f"Written to {place}/ (README.md, numbers.json)"])
-
-
-__all__ = ["reproduce"]

@@ -28,6 +28,3 @@ def run_place(out: Path | None, name: str | None, *, default: str, resume: bool)
     if resume:
         raise InputError("--resume needs the run: give --out DIR or --name NAME")
     return fresh(RUNS / default)
-
-
-__all__ = ["run_place"]

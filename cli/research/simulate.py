@@ -175,6 +175,3 @@ def _how_to_go_on(place: Path) -> str:
     if not (place / "config.json").exists():
         return "interrupted before anything was written"
     return f"interrupted; go on with: fedboard simulate --out {shlex.quote(str(place))} --resume"
-
-
-__all__ = ["run", "simulate"]

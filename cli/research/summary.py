@@ -127,6 +127,3 @@ def _composed(certificate: "Certificate") -> str:
     if certificate.composition.exact:
         return f"exact composition of {number} releases."
     return f"composition of {number} releases; who takes part is drawn, and must stay secret if by coins."
-
-
-__all__ = ["guarantee_text", "metrics_text", "newest_board", "private_summary", "reference_summary"]

@@ -139,6 +139,3 @@ def _text(result: "SweepResult", place: Path) -> str:
         parts.append(f"{len(result.failed)} of {len(result.outcomes)} cells failed:\n{failures}")
         parts.append(f"Tracebacks  {place / 'failures.txt'}")
     return "\n\n".join(parts)
-
-
-__all__ = ["sweep"]

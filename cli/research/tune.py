@@ -178,6 +178,3 @@ def _text(result: "TuneResult") -> str:
     epsilon = result.record.config.privacy.epsilon
     again = f"fedboard simulate {shlex.quote(str(result.tuned))} --data RATINGS --epsilon {epsilon:g}"
     return f"{table}\n\nTuned     {result.tuned}\nTrials    {result.files[2]}\nRun with  {again}"
-
-
-__all__ = ["tune"]

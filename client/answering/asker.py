@@ -61,6 +61,3 @@ class Asker:
         numbers = numbers_of(requests)
         if _NUMBER_BYTES * numbers > self.largest_answer:
             raise RefusedError(Refusal.TOO_LARGE)
-
-
-__all__ = ["LARGEST_ANSWER", "LARGEST_QUESTION", "Asker"]

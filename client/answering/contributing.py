@@ -140,6 +140,3 @@ def _made_row_by_row(
         raise
     except Exception:
         return make(work.checked(work.nothing(cohort.n_users, cohort.first_row), scales))
-
-
-__all__ = ["Made", "RatingSource", "Scale", "Work", "made_from_rows"]

@@ -122,6 +122,3 @@ def _first(place: Path, n_bytes: int) -> bytes:
 
 def _name(run: str) -> str:
     return hashlib.sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]
-
-
-__all__ = ["DEFAULT_SECONDS", "KeptAnswers"]

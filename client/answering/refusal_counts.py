@@ -37,6 +37,3 @@ class RefusalCounts:
     def by_code(self) -> Mapping[Refusal, int]:
         """Code -> number of refusals."""
         return dict(self._counts)
-
-
-__all__ = ["RefusalCounts"]

@@ -80,6 +80,3 @@ class Remembered:
 def digest(content: bytes) -> str:
     """SHA-256, as text."""
     return hashlib.sha256(content).hexdigest()
-
-
-__all__ = ["Remembered", "Vault", "digest"]

@@ -170,6 +170,3 @@ def _contributed(
         _, (session, reply) = made_from_rows(work, client.source, scale, give, gate.failed)
     gate.commit(question, requests, scale, None)
     return session, reply
-
-
-__all__ = ["Client", "NoiseOf", "SessionGate", "respond_step", "secure_noise"]

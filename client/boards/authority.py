@@ -32,6 +32,3 @@ def read_authority(path: Path) -> str:
         raise InputError(f"{path}: {_WANTED}; this file cannot be read ({error.strerror})") from error
     require_current(content.encode("ascii"), path, remedy="ask whoever runs the server for its new authority")
     return content
-
-
-__all__ = ["OUT_OF_DATE", "read_authority"]

@@ -164,6 +164,3 @@ def _digest_of(path: Path, board: Board) -> str:
         return board.digest
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not a complete fedboard board; fetch it again") from error
-
-
-__all__ = ["BoardCache", "CachedBoard", "require_digest"]

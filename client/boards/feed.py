@@ -307,6 +307,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-__all__ = ["PASSING", "BoardFeed", "Fetched"]

@@ -98,6 +98,3 @@ class FetchingCache(BoardCache):
         except InputError as error:  # another process is fetching into this folder, or the source is none
             _log.warning("no board from %s: %s", self._place, error)
         return True
-
-
-__all__ = ["FetchingCache"]

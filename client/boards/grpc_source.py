@@ -116,6 +116,3 @@ def _code(error: grpc.RpcError) -> FeedCode:
     if any(sign in details for sign in _NOT_VOUCHED_FOR):
         return FeedCode.UNTRUSTED
     return _CODES.get(error.code(), FeedCode.UNREACHABLE)
-
-
-__all__ = ["GrpcSource"]

@@ -159,6 +159,3 @@ def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile) -> str:
     if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
     return f"{file.size} bytes as signed, board {board.digest[:16]}"
-
-
-__all__ = ["Found", "check_source", "protection_of_source"]

@@ -47,6 +47,3 @@ def open_board(place: Path) -> Board:
             "take a later board of the run"
         )
     return board
-
-
-__all__ = ["board_file", "open_board"]

@@ -23,6 +23,3 @@ class Patience:
         """Sleep after so many failures in a row (>= 1)."""
         bound = min(self.longest_seconds, self.first_seconds * 2 ** (failures - 1))
         self.sleep(random.uniform(0.0, bound))
-
-
-__all__ = ["Patience"]

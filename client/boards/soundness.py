@@ -26,6 +26,3 @@ def array_rules(board: Board, task: RatingTask) -> tuple[ArrayRule, ...]:
 def has_sound_arrays(board: Board, task: RatingTask) -> bool:
     """Whether a board holds all that a device reads of it, each array as its rule says."""
     return all(rule.holds(board.arrays.get(rule.name)) for rule in array_rules(board, task))
-
-
-__all__ = ["array_rules", "has_sound_arrays"]

@@ -190,6 +190,3 @@ def _file_failures() -> Iterator[None]:
         yield
     except OSError as error:
         raise FeedRefusedError(FeedCode.NOT_FOUND) from error
-
-
-__all__ = ["BoardSource", "FolderSource", "HttpSource", "TellingSource", "open_source"]

@@ -94,6 +94,3 @@ def _keeps_to(releases: Iterable[Mapping[str, Any]], planned: Mapping[str, float
         event["noise_multiplier"] >= planned.get(event["name"], 0.0) * (1 - RELATIVE_TOLERANCE)
         for event in releases
     )
-
-
-__all__ = ["MOST_RELEASES", "require_certified"]

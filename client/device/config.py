@@ -309,6 +309,3 @@ def _require_same_limit(place: Path, *, made_for: Budget, asked: Budget) -> None
         f"{made_for.adjacency}; the policy may ask for a smaller epsilon, but not for epsilon {asked.epsilon:g} "
         f"at delta {asked.delta:g}, {asked.adjacency}"
     )
-
-
-__all__ = ["Boards", "DeviceConfig", "Ratings", "Server", "load_device", "open_device"]

@@ -294,6 +294,3 @@ def _code(error: FedboardError) -> Refusal:
 def _require(holds: bool, code: Refusal) -> None:
     if not holds:
         raise RefusedError(code)
-
-
-__all__ = ["DeviceGate"]

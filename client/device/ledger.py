@@ -290,6 +290,3 @@ def _require_text(value: object, what: str, longest: int) -> None:
         raise PrivacyError(
             f"{what} must be a printable text of at most {longest} characters; nothing is answered"
         )
-
-
-__all__ = ["AnsweredBoard", "DeviceLedger", "GivenRelease", "require_run_name"]

@@ -84,6 +84,3 @@ def make_device(folder: Path, *, epsilon: float, delta: float, adjacency: str) -
     except OSError as error:
         raise InputError(f"{folder}: no device can be made there ({error.strerror})") from error
     return path
-
-
-__all__ = ["make_device"]

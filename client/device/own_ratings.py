@@ -98,6 +98,3 @@ def _from_store(path: Path, board: Board) -> OwnView:
             "`fedboard ratings add`"
         )
     return OwnView(board=board, own=own, left_out=coverage.left_out)
-
-
-__all__ = ["OwnView", "is_store", "open_own"]

@@ -82,6 +82,3 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def _require(holds: bool, name: str, rule: str) -> None:
     if not holds:
         raise InputError(f"{name} must be {rule}")
-
-
-__all__ = ["Policy"]

@@ -51,6 +51,3 @@ def _pinned(protocol: AggregationProtocol, policy: Policy) -> AggregationProtoco
     if policy.helper is None or not isinstance(protocol, TwoServer):
         raise RefusedError(Refusal.OTHER_HELPER)
     return protocol.pinned(bytes.fromhex(policy.helper))
-
-
-__all__ = ["relied_on", "stated_protocol"]

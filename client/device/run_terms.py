@@ -21,6 +21,3 @@ def terms_of(board: Board) -> str:
 
 def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-__all__ = ["catalogue_digest", "terms_of"]

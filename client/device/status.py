@@ -93,6 +93,3 @@ def _sizes(config: DeviceConfig) -> tuple[int, int | None]:
         return source.n_users, None
     with source:
         return 1, len(source)
-
-
-__all__ = ["GivenToRun", "Status", "status_of"]

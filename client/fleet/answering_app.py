@@ -136,6 +136,3 @@ class _HeardGate:
         except RefusedError as error:
             self._refused(error.code)
             raise
-
-
-__all__ = ["OpenDevice", "make_client_app"]

@@ -52,6 +52,3 @@ class _Counted(httpx.SyncByteStream):
 
     def close(self) -> None:
         self._stream.close()
-
-
-__all__ = ["bound_responses"]

@@ -17,5 +17,3 @@ def open_configured(context: Context) -> AbstractContextManager[tuple[RatingSour
 
 
 app = make_client_app(open_configured)
-
-__all__ = ["app", "open_configured"]

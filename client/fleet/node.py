@@ -293,6 +293,3 @@ def _trouble(error: Exception, *, admitted: bool) -> Trouble:
         case 502 | 503 | 504:
             return Trouble.UNREACHABLE
     return Trouble.REFUSED
-
-
-__all__ = ["APP_FAILED", "NodeSettings", "Tally", "Trouble", "WarmNode", "answered"]

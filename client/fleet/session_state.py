@@ -24,6 +24,3 @@ class ContextVault:
     def save(self, content: bytes) -> None:
         """Put it in the place of what was there."""
         self.context.state[_RECORD] = ConfigRecord({_FIELD: content})
-
-
-__all__ = ["ContextVault"]

@@ -164,13 +164,3 @@ def _pure_epsilon_left(events: Sequence[Event], epsilon: float) -> float | None:
 def _more_noise(mu: float, rho: float) -> float:
     """By which part of itself the noise would have to be larger."""
     return mu / math.sqrt(2.0 * rho) - 1.0
-
-
-__all__ = [
-    "epsilon_answer",
-    "left_answer",
-    "library_epsilon",
-    "noise_answer",
-    "planned",
-    "poisson_rounds",
-]

@@ -196,6 +196,3 @@ def _read_plan(place: Path) -> dict[str, Any]:
     if not isinstance(plain, dict):
         raise InputError(f"{place}: a plan maps release names to noise multipliers")
     return plain
-
-
-__all__ = ["Account", "ledger_account", "plan_account", "read_account"]

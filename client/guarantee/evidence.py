@@ -88,6 +88,3 @@ def _of_board(board: Board, path: Path) -> Certificate:
         return Certificate.from_dict(dict(board.certificate))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-__all__ = ["Evidence", "population_of", "read_evidence"]

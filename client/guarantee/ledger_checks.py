@@ -240,14 +240,3 @@ def _plan_finding(ledger: Ledger) -> Finding:
     except PrivacyError as error:
         return _finding("plan", str(error), passed=False)
     return _finding("plan", "every release was planned, with no less noise than planned")
-
-
-__all__ = [
-    "LIMITS",
-    "Subject",
-    "Verdict",
-    "account_findings",
-    "commitment_finding",
-    "find_subject",
-    "verify_ledger",
-]

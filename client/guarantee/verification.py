@@ -117,6 +117,3 @@ def _ledger_findings(evidence: Evidence, path: Path) -> list[Finding]:
     if evidence.population is not None and certificate.population is not None:
         findings += account_findings(evidence.population, run, events, [certificate])
     return findings
-
-
-__all__ = ["verify_evidence"]

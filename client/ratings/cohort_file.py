@@ -180,6 +180,3 @@ def _require_sound(cohort: Cohort) -> None:
         raise InputError("items must ascend within a row, each once")
     if not np.isfinite(cohort.ratings).all():
         raise InputError("ratings must be finite numbers")
-
-
-__all__ = ["CohortFile", "write_cohort"]

@@ -78,6 +78,3 @@ def _own(item: str, rating: float, timestamp: str, place: str) -> OwnRating:
         return OwnRating(item=item, rating=rating, rated_at=int(timestamp) if timestamp else None)
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
-
-
-__all__ = ["read_ratings", "write_ratings"]

@@ -145,6 +145,3 @@ def _cohort_of_one(rated: Mapping[int, float], n_items: int) -> Cohort:
         ratings=np.array([rated[item] for item in items], dtype=np.float32),
         n_items=n_items,
     )
-
-
-__all__ = ["own_ratings", "parse_rating", "rating_rows", "read_own_ratings"]

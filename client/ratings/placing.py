@@ -28,6 +28,3 @@ def placed(items: Iterable[str], catalogue: Catalogue) -> dict[str, int]:
                 found[item] = number
                 taken.add(number)
     return found
-
-
-__all__ = ["placed"]

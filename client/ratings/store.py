@@ -282,6 +282,3 @@ def _failures(path: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise StorageError(f"{path}: the storage failed ({error.strerror}); nothing was changed") from error
-
-
-__all__ = ["Coverage", "OwnRating", "RatingStore"]

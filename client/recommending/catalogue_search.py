@@ -93,6 +93,3 @@ def describe(catalogue: Catalogue, number: int) -> str:
 
 def _plain(title: str) -> str:
     return " ".join(title.casefold().split())
-
-
-__all__ = ["ItemIndex", "describe", "title_of"]

@@ -97,6 +97,3 @@ def _regression(task: RatingTask, own: Cohort, board: Board) -> Regression:
             f"boards of the task {task.name!r} cannot be explained: own models are no ridge regressions there"
         )
     return regression(task.settings, own, board)
-
-
-__all__ = ["Explanation", "Influence", "explain"]

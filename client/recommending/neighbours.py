@@ -50,6 +50,3 @@ def nearest_items(board: Board, item: int, *, k: int) -> list[Neighbour]:
     cosines = (factors[others] @ factors[item]) / (norms[others] * norms[item])
     nearest = np.argsort(-cosines, kind="stable")[:k]
     return [Neighbour(item=int(others[n]), cosine=float(np.clip(cosines[n], -1.0, 1.0))) for n in nearest]
-
-
-__all__ = ["Neighbour", "nearest_items"]

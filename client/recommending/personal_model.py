@@ -75,6 +75,3 @@ def settings_of(board: Board) -> RepresentationConfig:
         return msgspec.convert(dict(board.config), RepresentationConfig)
     except msgspec.ValidationError as error:
         raise InputError(f"the board's configuration is not known to this version: {error}") from error
-
-
-__all__ = ["PersonalModel", "settings_of"]

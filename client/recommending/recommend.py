@@ -66,6 +66,3 @@ def recommend(own: Cohort, board: Board, *, k: int) -> list[Recommendation]:
     return [
         Recommendation(item=int(item), score=float(score)) for item, score in zip(chosen, scores, strict=True)
     ]
-
-
-__all__ = ["Recommendation", "rating_range_of", "recommend"]

@@ -110,6 +110,3 @@ def _bounded(signed: SignedManifest) -> bytes:
 def message_to_sign(content: bytes) -> bytes:
     """A manifest's bytes behind the name of the format, so that no other signature passes for one."""
     return _DOMAIN + content
-
-
-__all__ = ["MAX_MANIFEST_BYTES", "PinnedKey", "SignedManifest", "message_to_sign"]

@@ -49,6 +49,3 @@ class Inflated:
         packed = self._packed.read(min(_PIECE, self._left)) if self._left > 0 else b""
         self._left -= len(packed)
         return packed
-
-
-__all__ = ["Inflated"]

@@ -17,6 +17,3 @@ def manifest_name(version: int) -> str:
 def file_name(sha256: str) -> str:
     """Where a file lies, from the mirror's root."""
     return f"{FILES}/{sha256}"
-
-
-__all__ = ["FILES", "LATEST", "MANIFESTS", "file_name", "manifest_name"]

@@ -142,6 +142,3 @@ def _why_unread(content: bytes) -> FeedCode:
 def is_sha256(text: str) -> bool:
     """Whether this is a SHA-256 in hexadecimal, and so nothing else, such as a path."""
     return len(text) == hashlib.sha256().digest_size * 2 and set(text) <= _HEX
-
-
-__all__ = ["FORMAT", "FORMAT_BEFORE", "BoardFile", "Deviation", "Encoding", "Manifest", "Record", "is_sha256"]

@@ -15,15 +15,3 @@ MAX_REQUEST_BYTES = 4096
 def method(name: str) -> str:
     """The path of a method."""
     return f"/{SERVICE}/{name}"
-
-
-__all__ = [
-    "CHUNK_BYTES",
-    "GET",
-    "LATEST",
-    "MAX_MESSAGE_BYTES",
-    "MAX_REQUEST_BYTES",
-    "SERVICE",
-    "WATCH",
-    "method",
-]

@@ -282,6 +282,3 @@ def _marked(header: bytes, approximates: str) -> bytes:
 
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-__all__ = ["Packed", "Section", "numbers", "pack", "restored_hashes", "sections", "unpack"]

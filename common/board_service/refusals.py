@@ -65,6 +65,3 @@ class FeedRefusedError(FedboardError):
         """Say the code and its sentence, nothing of what came."""
         super().__init__(f"{code.value}: {_SENTENCES[code]}")
         self.code = code
-
-
-__all__ = ["FeedCode", "FeedRefusedError"]

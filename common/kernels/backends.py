@@ -68,6 +68,3 @@ def implementation(backend: str, kernel: str) -> ModuleType:
         )
     package = _PACKAGES.get((backend, kernel), _PACKAGES[backend, ""])
     return import_module(f"fedboard.common.kernels.{package}.{kernel}")
-
-
-__all__ = ["BACKENDS", "choose_backend", "has_compiler", "implementation"]

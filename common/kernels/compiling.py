@@ -88,5 +88,3 @@ def _digest_of_sources() -> str:
 
 _FOLDER: Final = Path(__file__).parent
 _DIGEST: Final = _digest_of_sources()
-
-__all__ = ["BOOLEAN", "INTEGER", "compiled", "emitted", "reading", "writing"]

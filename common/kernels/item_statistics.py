@@ -96,6 +96,3 @@ def _check(
         raise InputError("entries must be places in weights and responses")
     if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
         raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")
-
-
-__all__ = ["VECTOR_LIMIT", "item_statistics"]

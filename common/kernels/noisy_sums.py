@@ -38,6 +38,3 @@ def noisy_sums(
     stddevs = np.ascontiguousarray(stddevs, np.float64)
     kernel.fill_noisy(np.ascontiguousarray(sums), np.ascontiguousarray(bits), stddevs, shift, noisy)
     return noisy
-
-
-__all__ = ["noisy_sums"]

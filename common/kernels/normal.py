@@ -29,6 +29,3 @@ def standard_normal(bits: BitArray, *, backend: str) -> FloatArray:
     draws = np.empty(bits.size)
     kernel.fill_normal(np.ascontiguousarray(bits).reshape(-1), draws)
     return draws.reshape(bits.shape)
-
-
-__all__ = ["standard_normal"]

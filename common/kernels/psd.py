@@ -53,6 +53,3 @@ def solve_psd(
 
     for_row_ranges(work, np.ones(count), threads=threads)
     return solution
-
-
-__all__ = ["solve_psd"]

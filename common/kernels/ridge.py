@@ -85,6 +85,3 @@ def _check(
         raise InputError("gram must have shape (rank, rank)")
     if not np.all(ridge > 0):
         raise InputError("ridge must be > 0 in every row")
-
-
-__all__ = ["solve_ridge"]

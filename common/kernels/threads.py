@@ -34,6 +34,3 @@ def _equal_cost_bounds(costs: FloatArray, *, parts: int) -> IntArray:
     cumulative = np.cumsum(costs)
     cuts = np.searchsorted(cumulative, np.linspace(0.0, cumulative[-1], parts + 1)[1:-1])
     return np.unique(np.concatenate([[0], cuts, [costs.size]])).astype(np.int64)
-
-
-__all__ = ["for_row_ranges"]

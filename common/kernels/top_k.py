@@ -88,6 +88,3 @@ def _check(
         raise InputError("exclude_indptr must ascend")
     if excluded.size and (excluded.min() < 0 or excluded.max() >= items.shape[0]):
         raise InputError("exclude_items must be item numbers")
-
-
-__all__ = ["top_k"]

@@ -45,6 +45,3 @@ def _check(indptr: IntArray, items: IndexArray, item_weights: FloatArray) -> Non
         raise InputError("indptr must ascend from 0 to the number of items")
     if items.size and (items.min() < 0 or items.max() >= item_weights.size):
         raise InputError("items must be places in item_weights")
-
-
-__all__ = ["unit_rows"]

@@ -74,6 +74,3 @@ def write_pair(key: Ed25519PrivateKey, *, private: Path, public: Path) -> None:
 def key_id(key: Ed25519PublicKey) -> str:
     """A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
-
-
-__all__ = ["key_id", "read_private", "read_public", "write_pair"]

@@ -106,6 +106,3 @@ def _require_free(path: Path) -> None:
         raise InputError(
             f"{path} is there already, and a key that is in use must not be lost; move it away first"
         )
-
-
-__all__ = ["load_private_key", "make_node_key", "public_key_pem", "write_new"]

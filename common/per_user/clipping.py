@@ -248,17 +248,3 @@ def _positive(**bounds: float) -> float:
     if not 0 < value < np.inf:
         raise PrivacyError(f"{name} must be a finite number > 0, got {value}")
     return value
-
-
-__all__ = [
-    "LINEAR_BOUND",
-    "QUADRATIC_BOUND",
-    "RESPONSE_BOUND",
-    "VECTOR_BOUND",
-    "WEIGHT_ONE",
-    "check_rows",
-    "clip_responses",
-    "clip_vectors",
-    "quantise_weights",
-    "require_shapes",
-]

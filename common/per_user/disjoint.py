@@ -55,6 +55,3 @@ class DisjointCohorts:
         """The cohort whose turn it is: bool, shape (n_users,); public, no coin is thrown."""
         stated = self.event_field(name)
         return None if stated is None else np.arange(n_users) % self.cohorts == stated["cohort"]
-
-
-__all__ = ["DisjointCohorts"]

@@ -296,18 +296,3 @@ def round_number(name: str) -> int:
     if not name.startswith(_ROUND) or not number.isdecimal():
         raise InputError(f"a round is named {_PREPARATION!r}, '{_ROUND}1', ..., got {name!r}")
     return int(number)
-
-
-__all__ = [
-    "Attendance",
-    "FixedSizeCohort",
-    "FullParticipation",
-    "Participation",
-    "PoissonParticipation",
-    "ShuffledCohorts",
-    "participation_with",
-    "require_unsampled",
-    "round_name",
-    "round_number",
-    "stated_by_release",
-]

@@ -262,14 +262,3 @@ def _vector_squares(contribution: Contribution) -> _ObjectArray:
 
 def _objects(values: NDArray[Any]) -> _ObjectArray:
     return np.asarray(values, dtype=object)
-
-
-__all__ = [
-    "SCALE_STEPS",
-    "personal_release",
-    "personal_scale",
-    "plan_scale",
-    "require_personal_bounds",
-    "scale_contribution",
-    "squared_norms",
-]

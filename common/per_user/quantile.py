@@ -225,6 +225,3 @@ def _finite(norms: NDArray[np.floating]) -> NDArray[np.floating]:
 def _require_share(target: float) -> None:
     if not 0.0 < target < 1.0:
         raise InputError(f"the target of a private quantile must be in (0, 1), got {target}")
-
-
-__all__ = ["PRESENCE_BOUND", "AdaptiveClip", "NormHistogram"]

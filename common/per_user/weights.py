@@ -195,6 +195,3 @@ def _scheme(scheme: WeightScheme | str) -> WeightScheme:
         return WeightScheme(scheme)
     except ValueError:
         raise InputError(f"weights must be one of {', '.join(WeightScheme)}, got {scheme!r}") from None
-
-
-__all__ = ["WeightScheme", "entry_weights", "item_weights"]

@@ -76,6 +76,3 @@ def l1_factor(adjacency: Adjacency | str) -> float:
         PrivacyError: unknown adjacency.
     """
     return 1.0 if parse_adjacency(adjacency) is Adjacency.ADD_REMOVE else 2.0
-
-
-__all__ = ["OF_TRAININGS", "Adjacency", "l1_factor", "parse_adjacency", "sensitivity_factor"]

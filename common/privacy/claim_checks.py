@@ -72,6 +72,3 @@ def same_numbers(where: str, stated: _Numbers, expected: _Numbers, tolerance: fl
         detail = f"stated {value!r}, recomputed {right!r}"
         findings.append(Finding(check=f"{where}{name}", passed=passed, detail=detail))
     return findings
-
-
-__all__ = ["claim_findings", "curve_findings", "release_findings", "same_numbers"]

@@ -232,6 +232,3 @@ def _sound_plan(plan: Mapping[str, Any], budget: Budget) -> list[dict[str, Any]]
     if problems:
         raise PrivacyError(f"the plan is not sound: {'; '.join(problems)}")
     return events
-
-
-__all__ = ["FILTER", "PLAN", "Commitment", "Numbers", "numbers_of", "plan_finding"]

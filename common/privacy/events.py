@@ -335,27 +335,3 @@ def canonical_json(value: Any) -> str:
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
-
-
-__all__ = [
-    "LAYOUTS",
-    "LIBRARY_TOLERANCE",
-    "RELATIVE_TOLERANCE",
-    "Event",
-    "canonical_json",
-    "derived_problems",
-    "digest",
-    "event_mu",
-    "event_problems",
-    "event_rho",
-    "is_amplified",
-    "is_disjoint",
-    "is_pure",
-    "participation_problems",
-    "pure_epsilon",
-    "release_shift",
-    "require_sound",
-    "shares_problems",
-    "stated_problems",
-    "symmetric_rank",
-]

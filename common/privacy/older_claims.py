@@ -48,6 +48,3 @@ def older_findings(
         "" if covered else ": what had been spent when it was made, and one could have stopped there or not"
     )
     return [Finding(check="commitment", passed=covered, detail=detail), plan_finding(releases, plan)]
-
-
-__all__ = ["older_findings"]

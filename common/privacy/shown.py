@@ -24,6 +24,3 @@ def table_html(heading: str, verdict: str, rows: Iterable[tuple[str, str]]) -> s
         f"<div><b>{escape(heading)}</b> <span style='color:{colour}'>{escape(verdict)}</span>"
         f"<table>{cells}</table></div>"
     )
-
-
-__all__ = ["table_html"]

@@ -87,15 +87,3 @@ def protocol_from(
         InputError: no such protocol, or parameters that are not sound.
     """
     return protocol_class(name).from_parameters(parameters, backend=backend)
-
-
-__all__ = [
-    "PROTOCOL_NAMES",
-    "USUAL",
-    "card_of",
-    "names_where",
-    "protocol_class",
-    "protocol_from",
-    "says",
-    "sized_protocol",
-]

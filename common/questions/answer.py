@@ -29,6 +29,3 @@ class Answer:
     """
     noise: str
     """Kind and size of the noise."""
-
-
-__all__ = ["CONFIDENCE", "Answer", "Mechanism"]

@@ -48,6 +48,3 @@ def whole_rows(weights: IntArray, *, n_users: int, width: int) -> IntArray:
     if excess.any():  # rounding of a sum: a unit
         rows[np.arange(n_users), rows.argmax(axis=1)] -= excess
     return rows
-
-
-__all__ = ["Collection", "whole_rows"]

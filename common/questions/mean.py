@@ -206,6 +206,3 @@ def _beyond_normal(deviation: float) -> Callable[[FloatArray, FloatArray], Float
         return found
 
     return probability
-
-
-__all__ = ["MeanQuestion", "require_bound"]

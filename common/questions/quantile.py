@@ -148,6 +148,3 @@ class QuantileQuestion:
         n, share = len(self.candidates), float(self.target.ratio)
         largest = deviation * math.sqrt(n) * max(share, 1.0 - share)
         return float(2.0 * largest * -ndtri((1.0 - CONFIDENCE) / (2.0 * n)))
-
-
-__all__ = ["MOST_CANDIDATES", "QuantileQuestion"]

@@ -64,6 +64,3 @@ def numbers_of(subject: Subject, cohort: Cohort, *, bound: float, centre: float)
         squares = (cohort.ratings.astype(np.float64) - centre) ** 2
         values = np.sqrt(np.bincount(own, weights=squares, minlength=cohort.n_users))[present]
     return Numbers(users=present, values=values, weights=np.ones(present.size), n_users=cohort.n_users)
-
-
-__all__ = ["ROW_BOUND", "Numbers", "Subject", "numbers_of"]

@@ -73,6 +73,3 @@ class QuestionTask:
 
     def _refuse(self) -> NoReturn:
         raise InputError("a question has an answer and no model")
-
-
-__all__ = ["Question", "QuestionTask"]

@@ -99,6 +99,3 @@ def refused_in(frame: Frame) -> RefusedError:
         RefusedError: not even that can be read.
     """
     return RefusedError(frame.read(_RefusalFields).code)
-
-
-__all__ = ["Answer", "refusal", "refused_in"]

@@ -124,6 +124,3 @@ def _put_together(contents: Mapping[str, bytes]) -> int:
             order = json.loads(get_object_body(content, Array))["arraychunk_ids"]
             total += sum(len(contents[parts[number]]) for number in order)
     return total
-
-
-__all__ = ["PART_BYTES", "CountedParts", "message_of"]

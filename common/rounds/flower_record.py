@@ -42,6 +42,3 @@ def frames_of(record: RecordDict) -> tuple[bytes, bytes | None] | None:
     if any(array.stype != _STORED_AS for array in arrays.values()):
         return None
     return arrays[_FRAME].data, arrays[_BOARD].data if _BOARD in arrays else None
-
-
-__all__ = ["HELLO", "ROUND", "STEP", "frame_of", "frames_of", "record_of"]

@@ -102,6 +102,3 @@ class Question:
             private_noise=fields.private_noise,
             reply_key=reply_key,
         )
-
-
-__all__ = ["Question"]

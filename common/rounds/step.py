@@ -183,6 +183,3 @@ def _only_bytes(frame: Frame, name: str) -> bytes:
     if set(frame.arrays) != {name} or found is None or found.dtype != np.uint8 or found.ndim != 1:
         raise RefusedError(Refusal.MALFORMED)
     return found.tobytes()
-
-
-__all__ = ["SESSION_BYTES", "StepMessage", "reply_frame", "reply_of"]

@@ -173,15 +173,3 @@ def _broken() -> str:
         except FedboardError:
             broken.append(name)
     return f" (installed, but not to be loaded: {', '.join(broken)})" if broken else ""
-
-
-__all__ = [
-    "ALGORITHMS",
-    "ENTRY_POINTS",
-    "USUAL",
-    "algorithm_names",
-    "algorithm_of",
-    "installed",
-    "rebuild_task",
-    "variant_of",
-]

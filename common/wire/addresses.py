@@ -46,6 +46,3 @@ def parse_address(text: str, *, name: str, listening: bool = False) -> Address:
 def is_address(text: str) -> bool:
     """Whether this has the form of HOST:PORT; the port may be out of range."""
     return _FORM.fullmatch(text) is not None
-
-
-__all__ = ["LARGEST_PORT", "Address", "is_address", "parse_address"]

@@ -38,6 +38,3 @@ def _problem(certificates: Sequence[x509.Certificate], now: datetime) -> str | N
         return f"expired on {max(ended):%Y-%m-%d %H:%M} UTC"
     begins = min(held.not_valid_before_utc for held in certificates)
     return f"is not valid before {begins:%Y-%m-%d %H:%M} UTC; is the clock of this machine right?"
-
-
-__all__ = ["require_current"]

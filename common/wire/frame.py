@@ -140,6 +140,3 @@ def _size(described: _Described) -> tuple[np.dtype[Any], int]:
     if any(not 0 <= side <= _LONGEST_SIDE for side in shape):
         raise RefusedError(Refusal.MALFORMED)
     return dtype, math.prod(shape)
-
-
-__all__ = ["Frame", "pack_frame", "unpack_frame"]

@@ -79,6 +79,3 @@ class RefusedError(FedboardError):
         """Say the code alone."""
         super().__init__(code.value)
         self.code = code
-
-
-__all__ = ["Refusal", "RefusedError"]

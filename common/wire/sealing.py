@@ -96,6 +96,3 @@ def is_sealed(content: bytes) -> bool:
 def _cipher(shared: bytes, sender: bytes, receiver: bytes) -> ChaCha20Poly1305:
     info = b"fedboard reply 1" + sender + receiver
     return ChaCha20Poly1305(HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(shared))
-
-
-__all__ = ["KEY_BYTES", "Envelope", "ReplyKey", "is_sealed"]

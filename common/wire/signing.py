@@ -148,15 +148,3 @@ def _signed(expiry: bytes, message: bytes | memoryview, beside: bytes | None) ->
     """What the signature is over: of one length, so that no part can pass for another."""
     board = bytes(32) if beside is None else hashlib.sha256(beside).digest()
     return _DOMAIN + expiry + hashlib.sha256(message).digest() + bytes([beside is not None]) + board
-
-
-__all__ = [
-    "CLOCK_SECONDS",
-    "ENVELOPE_BYTES",
-    "LONGEST_SECONDS",
-    "PRIVATE_NAME",
-    "PUBLIC_NAME",
-    "Clock",
-    "PinnedServer",
-    "QuestionKey",
-]

@@ -69,6 +69,3 @@ def _protection(board: Board) -> Protection:
             f"the certificate of version {board.version} of the board lists no release; it is not signed"
         )
     return found
-
-
-__all__ = ["CheckedBoard"]

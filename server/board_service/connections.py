@@ -22,6 +22,3 @@ def of_service(limits: Limits, *, key: str = "connections") -> ConnectionLimits:
         per_address=limits.connections_per_address,
         idle_seconds=limits.idle_seconds,
     )
-
-
-__all__ = ["of_service"]

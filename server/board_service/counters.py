@@ -40,6 +40,3 @@ class ServiceCounters:
         if seconds is not None:
             self.latency_counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
             self.latency_sum += seconds
-
-
-__all__ = ["LATENCY_BUCKETS", "ServiceCounters"]

@@ -102,6 +102,3 @@ def _best(task: RatingTask, users: Cohort, local: Float32Array, board: Board) ->
         exclude_items=np.tile(unknown, users.n_users),
         backend=task.backend,
     )
-
-
-__all__ = ["deviation_of"]

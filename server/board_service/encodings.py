@@ -104,6 +104,3 @@ def _offered(
 
 def _read(path: Path) -> NDArray[Any]:
     return np.memmap(path, dtype=np.uint8, mode="r")
-
-
-__all__ = ["MOST_BASES", "Offered", "encoded"]

@@ -201,6 +201,3 @@ def _some(offer: Offer | None) -> Offer:
     if offer is None:
         raise FeedRefusedError(FeedCode.NOT_FOUND)
     return offer
-
-
-__all__ = ["Handlers"]

@@ -156,6 +156,3 @@ class RateLimit:
         if len(self._addresses) > _MOST_ADDRESSES:
             self._addresses.popitem(last=False)
         return bucket
-
-
-__all__ = ["Bucket", "Held", "Limits", "RateLimit"]

@@ -150,6 +150,3 @@ def _files(mirror: Mirror, store: BoardStore, board: Board) -> tuple[BoardFile, 
         if not place.exists():
             write_atomically(place, form.content)
     return tuple(form.file for form in forms)
-
-
-__all__ = ["Mirror", "publish_into"]

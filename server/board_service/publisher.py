@@ -61,6 +61,3 @@ class Publisher:
                 self.problem = None
             except (FedboardError, OSError) as error:
                 self.problem = str(error)
-
-
-__all__ = ["Publisher"]

@@ -267,6 +267,3 @@ def _listen(server: grpc.aio.Server, settings: ServiceSettings) -> int:
         return int(server.add_insecure_port(place))
     pair = (settings.private_key.read_bytes(), settings.certificate.read_bytes())
     return int(server.add_secure_port(place, grpc.ssl_server_credentials([pair])))
-
-
-__all__ = ["RunningService", "ServiceSettings", "Signing", "start_board_service"]

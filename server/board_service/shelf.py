@@ -165,6 +165,3 @@ class Shelf:
 
 def _part(content: bytes) -> bytes:
     return bytes(Part(chunk=content).SerializeToString())
-
-
-__all__ = ["Offer", "Shelf"]

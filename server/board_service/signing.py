@@ -78,6 +78,3 @@ def create_board_keys(folder: Path) -> tuple[Path, Path]:
     private, public = folder / PRIVATE_NAME, folder / PUBLIC_NAME
     write_pair(Ed25519PrivateKey.generate(), private=private, public=public)
     return private, public
-
-
-__all__ = ["PRIVATE_NAME", "PUBLIC_NAME", "SigningKey", "create_board_keys"]

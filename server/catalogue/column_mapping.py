@@ -21,6 +21,3 @@ def printable(text: object) -> str:
     """Text for a message: quoted only where it is empty or has characters that would break the line."""
     shown = str(text)
     return shown if shown and shown.isprintable() else repr(shown)
-
-
-__all__ = ["ColumnMapping", "printable"]

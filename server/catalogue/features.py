@@ -190,13 +190,3 @@ def _number(cell: str) -> float | None:
     except ValueError:
         return None
     return None if math.isinf(number) else number
-
-
-__all__ = [
-    "FEWEST_ITEMS",
-    "MOST_FEATURES",
-    "TITLES",
-    "ItemFeatures",
-    "features_of_titles",
-    "load_item_features",
-]

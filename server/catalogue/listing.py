@@ -38,6 +38,3 @@ def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
         except UnicodeDecodeError:
             continue
     raise InputError(f"{file.label} is not text in {encodings[0]}; save it in that encoding.")
-
-
-__all__ = ["numbered_lines"]

@@ -25,5 +25,3 @@ OF_20M: Final = TitlesFile(
     name="movies.csv", layout=TitleLayout(delimiter=",", encodings=("utf-8-sig",), mapping=COLUMNS_20M)
 )
 """Also of later ones and of "latest"."""
-
-__all__ = ["COLUMNS_20M", "OF_1M", "OF_20M", "OF_100K", "TitlesFile"]

@@ -101,6 +101,3 @@ def archive(path: Path) -> Place:
     kept = [name for name in names if not name.startswith("__MACOSX/")]
     kept.sort(key=lambda name: (name.count("/"), name))
     return Place(path=path, files=tuple(StoredFile(path=path, member=name) for name in kept))
-
-
-__all__ = ["Place", "StoredFile", "archive", "folder"]

@@ -66,6 +66,3 @@ def _positions(file: StoredFile, header: list[str], mapping: ColumnMapping) -> t
             "name the columns for item and title with a column mapping."
         )
     return header.index(item), header.index(mapping.title)
-
-
-__all__ = ["TitleLayout", "layout_of", "read_titles"]

@@ -152,6 +152,3 @@ def _features(job: Job) -> FloatArray | None:
 def _write_certificate(folder: Path, board: Board) -> None:
     certificate = Certificate.from_dict(dict(board.certificate or {}))
     write_atomically(folder / "certificate.json", certificate.to_json().encode())
-
-
-__all__ = ["run_job", "run_name"]

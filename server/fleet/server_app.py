@@ -24,6 +24,3 @@ def main(grid: Grid, context: Context) -> None:
     set_unfinished_aside()
     with at_work(Path(job.folder)):
         run_job(grid, job)
-
-
-__all__ = ["app"]

@@ -69,6 +69,3 @@ class Census:
         self.leave(longest)
         longest.abort()
         return True
-
-
-__all__ = ["Census", "Counted"]

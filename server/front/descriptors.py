@@ -48,6 +48,3 @@ def _raised(needed: int) -> int:
     with suppress(OSError, ValueError):  # a system may have a limit of its own beside this one
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
-__all__ = ["room_for"]

@@ -203,6 +203,3 @@ def _bound(family: int, kind: int, protocol: int, place: tuple[object, ...]) -> 
         one.close()
         raise
     return one
-
-
-__all__ = ["INSIDE", "Front", "FrontCounts", "bound"]

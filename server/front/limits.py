@@ -65,6 +65,3 @@ def network_of(address: str) -> str:
     if parsed.version == 4:
         return str(parsed)
     return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
-
-
-__all__ = ["ConnectionLimits", "network_of"]

@@ -129,6 +129,3 @@ class End(asyncio.Protocol):
     @property
     def _other(self) -> "End":
         return self._relay.inside if self is self._relay.outside else self._relay.outside
-
-
-__all__ = ["End", "Relay"]

@@ -68,6 +68,3 @@ def read_identity(text: str) -> bytes:
             f"the identity of a helper is 64 hexadecimal digits, as `fedboard helper` prints it, got {text!r}"
         )
     return found
-
-
-__all__ = ["helper_identity", "identity_text", "read_identity"]

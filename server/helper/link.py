@@ -107,6 +107,3 @@ class RemoteHelper:
         """Ask for the total, once: if the answer is lost the round is."""
         message = total_message(about, tuple(clients))
         return read_share(self.link.ask(TOTAL, message, times=_TIMES_FOR_TOTAL))
-
-
-__all__ = ["HelperLink", "RemoteHelper"]

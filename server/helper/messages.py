@@ -174,25 +174,3 @@ def _exactly(frame: Frame, dimensions: Mapping[str, int]) -> Mapping[str, NDArra
 
 def _bytes(content: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8)
-
-
-__all__ = [
-    "BEGIN",
-    "MOST_BYTES",
-    "SERVICE",
-    "TAKE",
-    "TOTAL",
-    "begin_message",
-    "key_reply",
-    "read_begin",
-    "read_key",
-    "read_share",
-    "read_take",
-    "read_taken",
-    "read_total",
-    "refused_reply",
-    "share_reply",
-    "take_message",
-    "taken_reply",
-    "total_message",
-]

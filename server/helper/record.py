@@ -99,6 +99,3 @@ def _name(version: int) -> str:
 
 def _any(header: Mapping[str, Any], row: Row) -> None:
     """Rows are told from others by the chain alone."""
-
-
-__all__ = ["FILE_NAME", "AnsweredRounds"]

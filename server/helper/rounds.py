@@ -163,6 +163,3 @@ def _names(about: bytes) -> tuple[str, int, str]:
     if len(lines) != _ABOUT_LINES or not lines[1].isdecimal():
         raise RefusedError(Refusal.MALFORMED)
     return lines[0], int(lines[1]), lines[2]
-
-
-__all__ = ["HelperRounds"]

@@ -161,6 +161,3 @@ def _credentials(settings: HelperSettings) -> Any:
     require_pair(settings.certificate, settings.private_key)
     pair = settings.private_key.read_bytes(), settings.certificate.read_bytes()
     return grpc.ssl_server_credentials([pair])
-
-
-__all__ = ["HelperSettings", "RunningHelper"]

@@ -31,6 +31,3 @@ def read_token(path: Path) -> str:
             "openssl rand -hex 32"
         )
     return token
-
-
-__all__ = ["TOKEN_HEADER", "read_token"]

@@ -48,6 +48,3 @@ def failures_of(folder: Path) -> float:
         return float(found.get("training_failures", 0))
     except (OSError, ValueError, AttributeError, TypeError):
         return 0.0
-
-
-__all__ = ["failures_of", "health"]

@@ -224,6 +224,3 @@ def _service_metrics(service: ServiceCounters) -> "Iterator[Metric]":
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-__all__ = ["RunningMetrics", "start_metrics"]

@@ -60,6 +60,3 @@ def require_few_lost(fares: Fares, *, most_lost: float) -> None:
             f"{fares.sentence}: {fares.share_lost:.0%} of its rounds are lost, and rounds.most_lost is "
             f"{most_lost:g}; rounds.jsonl says why, and a new training needs another state folder and budget"
         )
-
-
-__all__ = ["LOST", "PLANNED", "Fares", "require_few_lost"]

@@ -225,16 +225,3 @@ def fuzz_stages(
         seed=plan.seed,
         n_random=plan.random_users,
     )
-
-
-__all__ = [
-    "CONFIDENCE",
-    "FAMILY_ERROR",
-    "AuditResult",
-    "Plan",
-    "audit",
-    "fuzz_stages",
-    "noise_part",
-    "play_game",
-    "stream_findings",
-]

@@ -205,6 +205,3 @@ def _control(
         caught=tuple(finding for finding in findings if not finding.passed),
         epsilon_lower_bound=game.strict_epsilon,
     )
-
-
-__all__ = ["Control", "ControlsResult", "run_controls"]

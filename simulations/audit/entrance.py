@@ -229,6 +229,3 @@ def _write(crowd: Crowd, path: Path, items: list[str]) -> None:
         "rating": pa.array(crowd.values),
     }
     arrow_csv.write_csv(pa.table(columns), path)
-
-
-__all__ = ["Crowd", "Entered", "Entrance", "Reader"]

@@ -100,6 +100,3 @@ def _draw_rates(axes: Axes, games: Sequence[BoardGame]) -> None:
     axes.set_xlabel("false positives (logarithmic)")
     axes.set_ylabel("true positives")
     axes.legend(fontsize=7.5, loc="upper left", edgecolor="none", framealpha=0.9)
-
-
-__all__ = ["audit_figure", "write_audit_figure"]

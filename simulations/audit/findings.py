@@ -29,6 +29,3 @@ class AuditFinding:
     check: str
     passed: bool
     detail: str
-
-
-__all__ = ["AuditFinding", "Part"]

@@ -84,6 +84,3 @@ def centred(held: Held) -> dict[str, IntArray]:
         return {}
     parts = [held.packing.unflatten(np.ascontiguousarray(numbers)) for _, numbers in held.blind]
     return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
-
-
-__all__ = ["AGGREGATOR", "FIRST", "SECOND", "Held", "WatchedSession", "centred", "under_noise"]

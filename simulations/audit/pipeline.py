@@ -210,6 +210,3 @@ class _Watched:
             noise_ratio=self._noise_ratio,
             held=self._held,
         )
-
-
-__all__ = ["Planted", "PlayedRound", "play"]

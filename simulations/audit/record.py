@@ -133,6 +133,3 @@ def _control(control: Control) -> dict[str, Any]:
         "epsilon_lower_bound": control.epsilon_lower_bound,
         "failed_checks": _findings(control.caught),
     }
-
-
-__all__ = ["audit_record", "controls_record"]

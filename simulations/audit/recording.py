@@ -118,6 +118,3 @@ def remade(task: RoundTask, before: Board, published: Mapping[str, Published], n
 
 def _slug(name: str) -> str:
     return name.encode().hex()  # names may hold slashes
-
-
-__all__ = ["Published", "Recorder", "RecordingSums", "Replayed", "remade"]

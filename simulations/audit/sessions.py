@@ -147,6 +147,3 @@ class Sessions:
     @cached_property
     def _left(self) -> SumsLeft:
         return sums_left(self.choice, self.protocol(1))
-
-
-__all__ = ["ClientNoise", "HelperNoise", "Sessions", "as_given", "honest_noise"]

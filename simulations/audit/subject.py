@@ -126,16 +126,3 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
         sessions=sessions,
         smaller=None if features is None else build(features=features[:FEWER_ITEMS]).task,
     )
-
-
-__all__ = [
-    "FEWER_ITEMS",
-    "NoiseFactory",
-    "Opened",
-    "Publisher",
-    "RoundLoop",
-    "Subject",
-    "as_booked",
-    "as_noised",
-    "subject_of",
-]

@@ -100,6 +100,3 @@ def _canaries(check: str, passed: bool, detail: str) -> AuditFinding:
 def _by_chance(n_games: int, probability: float, error: float) -> int:
     """The number of violations that chance exceeds with at most this probability."""
     return next(number for number in range(n_games + 1) if bdtrc(number, n_games, probability) <= error)
-
-
-__all__ = ["explained_finding", "game_findings", "single_finding", "uniform_findings"]

@@ -187,6 +187,3 @@ def _gram(vectors: Float32Array) -> FloatArray:
         block = vectors[start : start + _GRAM_ROWS].astype(np.float64)
         total += block.T @ block
     return total
-
-
-__all__ = ["AlsModel", "fit_als"]

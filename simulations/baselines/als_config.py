@@ -120,6 +120,3 @@ def default_als(
 def _require(holds: bool, name: str, rule: str, value: object) -> None:
     if not holds:
         raise InputError(f"{name} must be {rule}, got {value}")
-
-
-__all__ = ["AlsConfig", "default_als"]

@@ -99,6 +99,3 @@ def fit_bias(train: Cohort, config: BiasConfig) -> BiasModel:
             config=config, mean=model.mean, item_biases=np.asarray(sums / (counts + config.item_ridge))
         )
     return model
-
-
-__all__ = ["BiasConfig", "BiasModel", "fit_bias"]

@@ -67,6 +67,3 @@ def mean_rating(train: Cohort) -> float:
     if train.n_ratings == 0:
         raise InputError("a baseline needs at least one training rating; check the split")
     return float(np.mean(train.ratings, dtype=np.float64))
-
-
-__all__ = ["DEFAULT_STRENGTH", "ItemMeanModel", "fit_item_mean", "mean_rating"]

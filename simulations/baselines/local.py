@@ -49,6 +49,3 @@ class LocalModel:
     def recommend(self, history: Cohort, *, k: int) -> IndexArray:
         """The catalogue in its order without the user's history: all it can do. As in ``Predictor``."""
         return recommend_alike(np.zeros(self.n_items), history, k=k)
-
-
-__all__ = ["LocalModel"]

@@ -38,6 +38,3 @@ def fit_popularity(train: Cohort) -> PopularityModel:
     """
     counts = np.bincount(train.items, minlength=train.n_items)
     return PopularityModel(item_counts=counts.astype(np.float64))
-
-
-__all__ = ["PopularityModel", "fit_popularity"]

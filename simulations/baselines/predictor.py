@@ -59,6 +59,3 @@ def require_catalogue(history: Cohort, n_items: int) -> None:
             f"the model was fitted to a catalogue of {n_items} items, the history is over {history.n_items}; "
             "use the catalogue of the training data"
         )
-
-
-__all__ = ["Predictor", "require_catalogue"]

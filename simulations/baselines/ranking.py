@@ -37,6 +37,3 @@ def recommend_alike(scores: FloatArray, history: Cohort, *, k: int) -> IndexArra
         best[row, : unknown.size] = unknown
         known[own] = False
     return best
-
-
-__all__ = ["recommend_alike"]

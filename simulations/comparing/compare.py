@@ -206,6 +206,3 @@ def _plain(choice: str) -> str:
 
 def _rmse(outcome: CellOutcome) -> float | None:
     return None if outcome.final is None else outcome.final["metrics"].get("test_rmse")
-
-
-__all__ = ["RECORD", "Comparison", "Progress", "compare"]

@@ -51,6 +51,3 @@ def fit_costs(terms: TermsOf, sizes: Sequence[SessionSize], costs: Sequence[floa
 def carried(size: SessionSize) -> Terms:
     """Client: bytes; all numbers, and something for each neighbour."""
     return {"client": 1.0, "number": size.numbers, "neighbour": size.neighbours}
-
-
-__all__ = ["CostModel", "carried", "fit_costs"]

@@ -97,6 +97,3 @@ def _finish(axes: "Axes", title: str) -> None:
     axes.margins(x=0.12)
     axes.set_title(title)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False, fontsize=8.5)
-
-
-__all__ = ["draw"]

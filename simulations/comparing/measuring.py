@@ -236,6 +236,3 @@ def _told(run: _Run, model: CostModel) -> Mapping[str, float]:
         "server_seconds": run.session.server_seconds,
         "model_seconds": model.cost(run.size),
     }
-
-
-__all__ = ["FleetSize", "ProtocolCosts", "fleet_settings", "measure_costs"]

@@ -81,6 +81,3 @@ def _begun(protocol: AggregationProtocol, workload: Workload, clients: int) -> t
     session = TimedSession(lambda: protocol.open(about, workload.requests, names, n_items=n_items))
     sides = {name: protocol.join(about, noise) for name in names}
     return session, InProcess(clients=sides, given=spread(workload.given(), names))
-
-
-__all__ = ["Measured", "first_part", "whole_session"]

@@ -141,6 +141,3 @@ def typical_clients(
 def spread(items: Sequence[Given], names: Sequence[str]) -> dict[str, Given]:
     """Hand what a few typical clients give to many."""
     return {name: items[place % len(items)] for place, name in enumerate(names)}
-
-
-__all__ = ["Workload", "spread", "typical_clients", "workload_of"]

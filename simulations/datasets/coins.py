@@ -90,6 +90,3 @@ def below(words: BitArray, share: float) -> BoolArray:
         share: in [0, 1]; the exact probability is ``floor(2^64 share) / 2^64``. Public.
     """
     return np.full(words.shape, True) if share == 1 else words < np.uint64(math.floor(math.ldexp(share, 64)))
-
-
-__all__ = ["SplitCoins", "below"]

@@ -75,6 +75,3 @@ def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None
             raise InputError(
                 f"{where}: the column {name!r} occurs more than once; rename all but one of them."
             )
-
-
-__all__ = ["RawColumns", "number_arrow_column", "require_columns"]

@@ -35,6 +35,3 @@ def id_keys(ids: Iterable[Any], kind: Kind) -> BitArray:
         own.update(str(name).encode("utf-8", "surrogatepass"))
         digests += own.digest()
     return np.frombuffer(bytes(digests), dtype="<u8").astype(np.uint64)
-
-
-__all__ = ["Kind", "id_keys"]

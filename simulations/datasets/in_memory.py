@@ -101,6 +101,3 @@ def _numbered(column: NDArray[Any], what: str) -> Numbered:
         raise InputError(f"the ids of {what} must be whole numbers or texts, got {column.dtype}")
     words, codes = np.unique(column.astype(np.str_), return_inverse=True)
     return number_texts(codes.astype(np.int32), words.tolist())
-
-
-__all__ = ["ratings_of_columns", "ratings_of_table"]

@@ -125,6 +125,3 @@ def assemble(
         name=name,
         items_listed=catalogue is not None and not catalogue.rated_only,
     )
-
-
-__all__ = ["assemble", "load_ratings"]

@@ -17,6 +17,3 @@ def find_data(name: str) -> str:
         return name
     candidates = (Path(folder) / name, Path(folder) / f"{name}.npz")
     return next((str(place) for place in candidates if place.exists()), name)
-
-
-__all__ = ["DATA_FOLDER", "find_data"]

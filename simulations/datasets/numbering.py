@@ -106,15 +106,3 @@ def first_repeated_row(users: IndexArray, items: IndexArray, order: IndexArray) 
     if not repeated.any():
         return None
     return int(order[1:][repeated].min())
-
-
-__all__ = [
-    "Numbered",
-    "counting_order",
-    "first_repeated_row",
-    "id_order",
-    "is_sorted",
-    "number_integers",
-    "number_texts",
-    "pair_order",
-]

@@ -98,6 +98,3 @@ def sorted_cohort(
     indptr = np.zeros(user_keys.size + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=user_keys.size), out=indptr[1:])
     return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items, user_keys=user_keys)
-
-
-__all__ = ["Ratings", "Triples", "sorted_cohort"]

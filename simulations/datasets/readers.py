@@ -112,6 +112,3 @@ def _looks(file: StoredFile, place: Place, *, mapped: bool, titles: dict[str, st
     plain = mapped or b"\0" in head
     line = "" if plain or not head.strip() else first_line(file)
     return Looks(file=file, place=place, head=head, line=line, titles=titles)
-
-
-__all__ = ["FORMATS", "READERS", "DataSource", "find_source"]

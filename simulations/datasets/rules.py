@@ -102,6 +102,3 @@ def check_values(
         f"{locate(row)}: rating {values[row]:g} is outside the public rating range {allowed}; "
         "correct the rating or declare the true range."
     )
-
-
-__all__ = ["ListedCatalogue", "ListedItems", "check_range", "check_values"]

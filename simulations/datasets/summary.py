@@ -59,6 +59,3 @@ def _histogram(ratings: Ratings) -> list[list[float]]:
         counts, edges = np.histogram(ratings.values, bins=_MOST_BARS, range=ratings.rating_range)
         values = edges[1:].astype(np.float32)
     return [[float(value), int(count)] for value, count in zip(values, counts, strict=True)]
-
-
-__all__ = ["describe"]

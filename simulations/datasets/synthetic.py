@@ -213,6 +213,3 @@ def _affinity(users: _Users, items: _Items, user: IntArray, item: IntArray) -> F
 
 def _standardised(values: FloatArray) -> FloatArray:
     return np.divide(values - np.mean(values), np.std(values))
-
-
-__all__ = ["SyntheticConfig", "synthetic_ratings"]

@@ -46,6 +46,3 @@ def _fresh(genre: str, taken: set[str], rng: np.random.Generator) -> str:
 
 def _pick(words: tuple[str, ...], fraction: float) -> str:
     return words[int(fraction * len(words))]
-
-
-__all__ = ["GENRES", "made_up_titles"]

@@ -27,6 +27,3 @@ def finish(figure: Figure, *, slug: str, title: str, reading: str, held_out: boo
     """Turn a drawn figure into SVG text and let go of it."""
     svg = to_svg(figure, slug=slug, description=f"{title}. {reading}")
     return Plot(slug=slug, title=title, reading=reading, held_out=held_out, svg=svg, table=table)
-
-
-__all__ = ["Plot", "finish"]

@@ -39,14 +39,3 @@ def sentences(value: object) -> list[str]:
     """A JSON list of texts; a single text counts as a list of one."""
     entries: Iterable[Any] = [value] if isinstance(value, str) else list_or_empty(value)
     return [str(entry) for entry in entries]
-
-
-__all__ = [
-    "JsonObject",
-    "list_or_empty",
-    "number_or_none",
-    "numbers",
-    "numeric_entries",
-    "object_or_empty",
-    "sentences",
-]

@@ -35,6 +35,3 @@ def _environment() -> Environment:
 
 def _read(name: str) -> str:
     return resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")
-
-
-__all__ = ["render"]

@@ -179,21 +179,3 @@ def _bottom(positions: FloatArray, block: list[int], gap: float) -> float:
 
 def _top(positions: FloatArray, block: list[int], gap: float) -> float:
     return _bottom(positions, block, gap) + gap * (len(block) - 1)
-
-
-__all__ = [
-    "DASHES",
-    "GRID",
-    "INK",
-    "MARKERS",
-    "MUTED",
-    "SERIES",
-    "SURFACE",
-    "LineEnd",
-    "house_style",
-    "label_line_ends",
-    "new_figure",
-    "settle",
-    "spread_apart",
-    "to_svg",
-]

@@ -11,6 +11,3 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text_columns: frozenset[int] = frozenset({0})
     emphasised_rows: frozenset[int] = frozenset()
-
-
-__all__ = ["Table"]

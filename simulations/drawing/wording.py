@@ -152,21 +152,3 @@ def _count(value: float) -> str:
     if abs(value) < 10_000:
         return f"{value:.0f}"
     return f"{value / 1000:.3g}k"
-
-
-__all__ = [
-    "arrow",
-    "bucket_names",
-    "byte_count",
-    "direction",
-    "duration",
-    "fixed",
-    "listing",
-    "lower_is_better",
-    "metric_column",
-    "metric_label",
-    "number",
-    "percent",
-    "reading_order",
-    "setting",
-]

@@ -24,6 +24,3 @@ def keep_freed_memory() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _LARGEST_ARRAY)
     mallopt(_TRIM_THRESHOLD, _KEPT)
-
-
-__all__ = ["keep_freed_memory"]

@@ -245,17 +245,3 @@ def solved_block(
 ) -> Float32Array:
     """Exact sums of a block of items, noised and solved."""
     return noised_block(sums, requests, booked, solver, start, stop)
-
-
-__all__ = [
-    "ClientWork",
-    "RowsDone",
-    "SharedCohort",
-    "SharedIndex",
-    "SharedRows",
-    "SharedSums",
-    "dense_message",
-    "factored_rows",
-    "shapes_of_rows",
-    "solved_block",
-]

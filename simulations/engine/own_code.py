@@ -56,6 +56,3 @@ def _from_file(path: Path, kind: str) -> ModuleType:
         del sys.modules[name]
         raise InputError(f"{kind} file {path} cannot be loaded: {type(error).__name__}: {error}") from error
     return module
-
-
-__all__ = ["is_own", "own_object"]

@@ -212,6 +212,3 @@ def _serve(connection: "Connection[Any, Any]", parent: int, prepare: Job | None)
         except BaseException as error:
             answer = _Failure(error, traceback.format_exc())
         connection.send(answer)
-
-
-__all__ = ["Job", "WorkerPool", "one_blas_thread"]

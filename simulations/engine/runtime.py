@@ -244,6 +244,3 @@ class _SpreadSums:
             work.append(partial(jobs.solved_block, self._here.sums, requests, parts, solver, start, stop))
         blocks = self._run("items", work)
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
-
-
-__all__ = ["Engine", "HeldRows", "OnProgress"]

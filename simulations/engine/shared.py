@@ -87,6 +87,3 @@ class SharedArrays:
                 memory.close()
             memory.unlink()
         self._memories.clear()
-
-
-__all__ = ["SharedArray", "SharedArrays"]

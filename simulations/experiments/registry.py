@@ -76,6 +76,3 @@ def experiment_named(paper: str, figure: str) -> Experiment:
 def _within(figure: str, group: str) -> bool:
     bounds = re.fullmatch(r"(\d+)-(\d+)", group)
     return bounds is not None and figure.isdecimal() and int(bounds[1]) <= int(figure) <= int(bounds[2])
-
-
-__all__ = ["PAPERS", "experiment_named", "experiments_of"]

@@ -40,5 +40,3 @@ def _number(context: Context) -> int:
 
 
 app = make_client_app(_open, kernels=lambda context: str(context.run_config["kernels"]), noise=_noise)
-
-__all__ = ["app"]

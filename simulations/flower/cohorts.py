@@ -116,6 +116,3 @@ def open_stored(
     """The ratings and the gate of one simulated node, which answers the server of this run alone."""
     stored = StoredCohort(_place(folder, number), asker)
     return nullcontext((stored, stored))
-
-
-__all__ = ["StoredCohort", "open_stored", "write_cohorts"]

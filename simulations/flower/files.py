@@ -88,6 +88,3 @@ def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) ->
         backend=simulated.backend,
         features=None if features is None else str(features),
     )
-
-
-__all__ = ["FleetFiles"]

@@ -12,6 +12,3 @@ def run_in_process(files: FleetFiles, on_round: OnRound) -> None:
     grid = LocalGrid(cohort_app.app, files.n_nodes, files.run_config)
     with grid.running():
         run_job(grid, files.job, on_round=on_round, on_progress=files.simulated.listener.progress)
-
-
-__all__ = ["run_in_process"]

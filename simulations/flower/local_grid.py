@@ -102,6 +102,3 @@ class LocalGrid(Grid):
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
-
-
-__all__ = ["LocalGrid"]

@@ -192,6 +192,3 @@ def _free_port() -> int:
         probe.bind((ADDRESS, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-__all__ = ["run_on_ray"]

@@ -70,6 +70,3 @@ class FleetTrainer:
             from fedboard.simulations.flower.on_ray import run_on_ray
 
             run_on_ray(self._files, on_round)
-
-
-__all__ = ["FleetTrainer"]

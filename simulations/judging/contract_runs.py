@@ -141,19 +141,3 @@ def played(task: RatingTask, users: Cohort) -> list[PlayedRound]:
             board = done.board
             require_kept(len(rounds) <= len(plan), "the run does not end")
     return rounds
-
-
-__all__ = [
-    "DELTA",
-    "ITEMS",
-    "RANGE",
-    "USERS",
-    "ContractError",
-    "PlayedRound",
-    "impossible",
-    "made",
-    "played",
-    "population",
-    "require_kept",
-    "ways",
-]

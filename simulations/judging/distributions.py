@@ -38,6 +38,3 @@ def _log_histogram(values: FloatArray) -> dict[str, Any]:
     edges = np.geomspace(low, max(high, low * (1 + 1e-9)), _BINS + 1)
     edges[0], edges[-1] = low, max(high, edges[-2])
     return {"edges": edges.tolist(), "values": np.histogram(values, bins=edges)[0].tolist()}
-
-
-__all__ = ["distributions"]

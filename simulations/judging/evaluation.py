@@ -189,15 +189,3 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool
     if held_out_ratings.n_ratings == 0:
         return Judgement(metrics={}, sliced={})
     return judge_ratings(predictor, history, held_out_ratings, prefix=part, pool=pool, counts=counts)
-
-
-__all__ = [
-    "BoardPredictor",
-    "Judgement",
-    "item_counts",
-    "judge",
-    "judge_board",
-    "judge_lists",
-    "judge_ratings",
-    "neighbour_overlap",
-]

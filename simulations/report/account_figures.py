@@ -135,6 +135,3 @@ def _figure(curves: Sequence[AccountCurve], deltas: Sequence[float], delta: floa
         title_fontsize=8.5,
     )
     return figure
-
-
-__all__ = ["AccountCurve", "account_curves", "write_account_figure"]

@@ -125,6 +125,3 @@ def _table(histograms: dict[str, Histogram]) -> Table:
         for (low, high), value in zip(pairwise(edges), values, strict=True)
     ]
     return Table(headers=("Histogram", "Bin", "Number"), rows=tuple(rows), text_columns=frozenset({0, 1}))
-
-
-__all__ = ["distribution_plots"]

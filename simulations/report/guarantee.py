@@ -209,6 +209,3 @@ def _facts(certificate: JsonObject) -> tuple[tuple[str, str], ...]:
         for key, label in wanted.items()
         if isinstance(certificate.get(key), str)
     )
-
-
-__all__ = ["ReleaseLine", "Statement", "read_statement"]

@@ -87,6 +87,3 @@ def _table(lines: Sequence[Line], names: Sequence[str]) -> Table:
 
 def _slug(metric: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in metric)
-
-
-__all__ = ["draw_slices", "slice_plots"]

@@ -106,6 +106,3 @@ def _facts(record: RunRecord, statement: Statement) -> list[tuple[str, str]]:
     if seconds is not None:
         facts.append(("Time", duration(seconds)))
     return facts + list(statement.facts)
-
-
-__all__ = ["write_report"]

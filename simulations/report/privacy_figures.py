@@ -142,6 +142,3 @@ def _reading(spends: Sequence[_Spend], statement: Statement) -> str:
 def _table(spends: Sequence[_Spend]) -> Table:
     rows = tuple((spend.name, percent(spend.share, 2), fixed(spend.cumulative_epsilon)) for spend in spends)
     return Table(headers=("Release", "Share of mu²", "Epsilon so far"), rows=rows)
-
-
-__all__ = ["budget_plot"]

@@ -191,6 +191,3 @@ def _bytes_reading(up: dict[str, Points], down: Points) -> str:
         parts.append(f"each receives at most {byte_count(max(size for _, size in down))} a round")
     text = "; ".join(parts) or "bytes per client, round by round"
     return f"{text[:1].upper()}{text[1:]}."
-
-
-__all__ = ["bytes_plot", "metric_plot"]

@@ -136,6 +136,3 @@ def _parse(text: str, place: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{place} is not valid JSON ({error.msg}); was it edited or cut off?") from error
-
-
-__all__ = ["Model", "RunRecord", "model_from_json", "read_run"]

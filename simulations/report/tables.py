@@ -131,13 +131,3 @@ def _shortened(value: object) -> str:
         return "–"
     text = setting(value) if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"
-
-
-__all__ = [
-    "board_number",
-    "configuration_table",
-    "flatten",
-    "metric_table",
-    "release_table",
-    "round_table",
-]

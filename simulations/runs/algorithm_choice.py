@@ -50,6 +50,3 @@ def label_of(choice: str) -> str:
     place, _, record = choice.rpartition(":")
     stem = Path(place).stem if place.endswith(".py") else place
     return stem if record == _USUAL_RECORD else f"{stem}-{record}"
-
-
-__all__ = ["chosen_algorithm", "label_of", "loading_of"]

@@ -262,6 +262,3 @@ def _told(
         budget=ledger.budget,
         certificate=certificate,
     )
-
-
-__all__ = ["Payer", "Told", "Wording", "ask_users"]

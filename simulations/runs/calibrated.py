@@ -45,6 +45,3 @@ def training_of(config: SimulationConfig) -> Training:
         shares=privacy.shares,
         participation=privacy.participation.chosen,
     )
-
-
-__all__ = ["build_task", "training_of"]

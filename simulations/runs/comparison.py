@@ -95,6 +95,3 @@ def _record(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ignore(phase: str, done: int, total: int) -> None:
     """Nobody wants to know."""
-
-
-__all__ = ["compare_with_baselines"]

@@ -120,6 +120,3 @@ class RunDirectory:
         """Add one metric record."""
         with self.metrics.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line, sort_keys=True, allow_nan=False) + "\n")
-
-
-__all__ = ["RunDirectory"]

@@ -30,6 +30,3 @@ def name_of(config: "SimulationConfig") -> str:
     if is_reference(config.algorithm):
         return config.algorithm
     return f"{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}"
-
-
-__all__ = ["RUNS", "fresh", "name_of"]

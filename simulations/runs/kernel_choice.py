@@ -30,6 +30,3 @@ def backend_of(config: SimulationConfig, problem: Problem, *, usual_rank: int | 
     if not isinstance(rank, int) or rank < 1:  # not given, or refused where settings are checked
         rank = _USUAL_RANK
     return kernels.choose_backend(rank, _RATINGS_PER_ITEM * problem.catalogue.n_items)
-
-
-__all__ = ["backend_of"]

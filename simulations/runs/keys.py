@@ -72,6 +72,3 @@ def nested(key: str, value: Any) -> dict[str, Any]:
         value = {part: value}
     whole: dict[str, Any] = value
     return whole
-
-
-__all__ = ["KEYS", "base_of", "configured", "nested"]

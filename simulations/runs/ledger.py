@@ -25,6 +25,3 @@ def give_back(run: RunDirectory, privacy: PrivacyConfig) -> None:
         identity = ledger.id
     with Population.open(privacy.population) as population:
         population.give_back(identity)
-
-
-__all__ = ["give_back", "open_ledger"]

@@ -79,6 +79,3 @@ def parse_participation(text: str) -> dict[str, object]:
             "participation must be full, poisson:PROBABILITY, fixed-size:USERS or shuffled-cohorts:NUMBER, "
             f"got {text!r}"
         ) from None
-
-
-__all__ = ["assumptions_of", "parse_participation", "personal_scales"]

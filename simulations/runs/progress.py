@@ -112,6 +112,3 @@ def listening(config: "SimulationConfig") -> Iterator["Listener"]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield LiveListener(bars, budget)
-
-
-__all__ = ["LiveListener", "PlainListener", "listening", "told_of"]

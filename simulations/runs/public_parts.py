@@ -41,6 +41,3 @@ def require_own_parts(problem: Problem) -> None:
         kept = rule.parts(rule.coins.of_users(train.user_keys))[0] | (train.counts == 0)
     if not np.all(kept):
         raise PrivacyError(f"the training part is not what the coins of its split say: {_ADVICE}")
-
-
-__all__ = ["require_own_parts"]

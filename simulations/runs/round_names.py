@@ -45,6 +45,3 @@ def place_of(name: str, names: Sequence[str]) -> str:
     """A round among the others: ``round 3 of 8``, or its name alone where it is not counted."""
     kind = counted(name)
     return name if kind is None else f"{name} of {sum(counted(other) == kind for other in names)}"
-
-
-__all__ = ["counted", "place_of", "round_names", "rounds_told"]

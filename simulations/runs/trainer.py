@@ -141,6 +141,3 @@ class EngineTrainer:
         """Run what follows."""
         for finished in self._training.rounds(board):
             on_round(finished)
-
-
-__all__ = ["EngineTrainer", "Listener", "OnRound", "Simulated", "Trainer"]

@@ -194,15 +194,3 @@ def _fit_simple(name: str, problem: Problem) -> Predictor:
         case "local-only":
             return baselines.LocalModel(n_items=train.n_items, rating_range=scale)
     return baselines.fit_popularity(train)
-
-
-__all__ = [
-    "ALS",
-    "NO_PRIVACY",
-    "every_reference",
-    "fit_reference",
-    "is_reference",
-    "reference_names",
-    "require_runnable",
-    "run_reference",
-]

@@ -92,6 +92,3 @@ def sums_left(choice: str, protocol: AggregationProtocol) -> SumsLeft:
             f"it is not known what is left of protocol {protocol.name!r} without its messages; take masks 'real'"
         )
     return card.without_messages(protocol)
-
-
-__all__ = ["ProtocolRecipe", "chosen_card", "chosen_class", "sums_left"]

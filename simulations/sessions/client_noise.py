@@ -22,6 +22,3 @@ def client_seed(seed: int, version: int, client: int) -> int:
 def client_noise(seed: int, version: int, client: int) -> SeededNoise:
     """What a simulated client draws from in one round. Not private."""
     return SeededNoise(client_seed(seed, version, client))
-
-
-__all__ = ["client_noise", "client_seed"]

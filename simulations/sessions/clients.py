@@ -99,6 +99,3 @@ def noise_of(drawn: NoiseSource, *, version: int, client: int) -> NoiseSource:
     if isinstance(drawn, SeededNoise):
         return client_noise(drawn.seed, version, client)
     return SecureNoise()
-
-
-__all__ = ["Clients", "Losses", "noise_of"]

@@ -97,6 +97,3 @@ class SessionCosts:
             clients=clients,
             survivors=survivors,
         )
-
-
-__all__ = ["ClientCosts", "SessionCosts", "StepCost", "client_costs"]

@@ -74,6 +74,3 @@ def drive(
         TooFewAnswersError: too few replies are left.
     """
     return SessionLoop(session=server).run(InProcess(clients=clients, given=given, lost=lost).carry)
-
-
-__all__ = ["InProcess", "Lost", "drive", "nobody_lost"]

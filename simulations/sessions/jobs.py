@@ -72,6 +72,3 @@ def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
         state, seconds = session.to_bytes(), process_time() - began
         found.append(Answered(client=turn.client, reply=reply, state=state, seconds=seconds))
     return found
-
-
-__all__ = ["Answered", "SessionWork", "Turn", "answered"]

@@ -138,6 +138,3 @@ class ProtocolEngine:
     def _opened(self, board: Board, work: SessionWork) -> ServerSession:
         protocol, names = with_second_server(self.protocol, self.fleet.noise), self.fleet.clients.names
         return protocol.open(work.about, work.requests, names, n_items=board.catalogue.n_items)
-
-
-__all__ = ["ProtocolEngine", "SimulatedFleet", "about_of", "told_nobody"]

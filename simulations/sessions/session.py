@@ -100,6 +100,3 @@ class ToWorkers:
             self.bytes_up[answer.client] += len(answer.reply)
             with suppress(RefusedError):
                 step.take(self.clients.name(answer.client), answer.reply)
-
-
-__all__ = ["ToWorkers"]

@@ -99,6 +99,3 @@ def assumptions_of_protocol(run: RunConfig) -> list[str]:
             "and one process added up what all clients give."
         )
     return found
-
-
-__all__ = ["assumptions_of_protocol", "protocol_runtime", "recipe_of"]

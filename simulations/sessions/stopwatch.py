@@ -81,6 +81,3 @@ class _TimedMessages(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self.messages)
-
-
-__all__ = ["Stopwatch", "TimedSession"]

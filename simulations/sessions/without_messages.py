@@ -158,6 +158,3 @@ def _coarse_block(work: _Work, present: BoolArray, start: int) -> dict[str, IntA
         part = only_rows(part, present)
     part = sums_left(work.recipe.choice, work.recipe.make()).cut(part, work.about, work.requests)
     return coarse_sums(part, work.requests, work.shifts, backend=work.rows.backend)
-
-
-__all__ = ["CancelledEngine"]

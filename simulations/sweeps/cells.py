@@ -193,6 +193,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
-
-
-__all__ = ["Cell", "CellOutcome", "Lane", "run_cell", "run_cells", "shared_problem"]

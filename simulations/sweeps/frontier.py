@@ -146,6 +146,3 @@ def _json(results: Sequence[dict[str, Any]], read: Sequence[Result]) -> str:
 
 def _page(plot: Plot, results: Sequence[Result], metric: str) -> str:
     return render("frontier.html", plot=plot, tables=_tables(results, metric), n_runs=len(results))
-
-
-__all__ = ["frontier_table", "write_frontier"]

@@ -143,18 +143,3 @@ def _result(place: int, entry: dict[str, Any]) -> Result:
         metrics=metrics,
         sliced={name: values for name, values in sliced.items() if values and name != "bucket_edges"},
     )
-
-
-__all__ = [
-    "Result",
-    "Summary",
-    "algorithms",
-    "best_at",
-    "epsilons",
-    "mean_slices",
-    "metric_names",
-    "primary_metric",
-    "read_results",
-    "sliced_metric",
-    "summarise",
-]

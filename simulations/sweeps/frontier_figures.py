@@ -174,6 +174,3 @@ def series_styles(results: Sequence[Result]) -> dict[str, Style]:
 
 def _epsilon(summary: Summary) -> float:
     return math.inf if summary.epsilon is None else summary.epsilon
-
-
-__all__ = ["draw_frontier", "frontier_figure", "series_styles"]

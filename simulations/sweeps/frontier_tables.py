@@ -85,6 +85,3 @@ def _cell(summary: Summary | None, best: Summary | None) -> str:
 
 def _end(bucket: int, n_buckets: int) -> str:
     return " (tail)" if bucket == 0 else " (head)" if bucket == n_buckets - 1 else ""
-
-
-__all__ = ["NOT_PRIVATE", "caption", "markdown", "metric_rows", "slice_rows"]

@@ -101,6 +101,3 @@ def _limits(search: Search, sound: Sequence[Trial]) -> tuple[float, float]:
     low, high = min(means[0], worst, *shipped), max(means[0], worst, *shipped)
     margin = 0.06 * (high - low) or 0.01
     return float(low - margin), float(high + margin)
-
-
-__all__ = ["trials_figure"]

@@ -108,6 +108,3 @@ def _table(search: Search, trials: Sequence[Trial]) -> str:
         values = (trial.choice.get(key, value_of(trial, key)) for key in search.space)
         writer.writerow((*row, *("" if value is None else value for value in values)))
     return stream.getvalue()
-
-
-__all__ = ["tuned_toml", "write_outcome"]

@@ -212,6 +212,3 @@ def _require_sound(search: Search, shipped: Trial) -> None:
     if search.metric not in record.metrics:
         known = ", ".join(sorted(record.metrics))
         raise InputError(f"metric must be one of {known}, got {search.metric!r}")
-
-
-__all__ = ["OnTrial", "Search", "Trial", "finalists", "run_search", "value_of"]

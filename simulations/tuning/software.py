@@ -29,6 +29,3 @@ def source_digest() -> str:
             if relative.parts[0] not in _WITHOUT_EFFECT:
                 digest.update(f"{root.name}/{relative}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
-
-
-__all__ = ["software", "source_digest"]

@@ -152,6 +152,3 @@ def _parameter(given: Any, where: str) -> Parameter:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
-
-
-__all__ = ["Choice", "Parameter", "Space", "Value", "default_space", "parse_space", "read_space", "without"]

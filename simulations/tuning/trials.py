@@ -136,13 +136,3 @@ def _renamed(metrics: Mapping[str, float]) -> dict[str, float]:
     """What was judged is the validation part, whatever ``judge`` calls it."""
     named = {name.replace("test_", "validation_", 1): value for name, value in metrics.items()}
     return {name: value for name, value in named.items() if math.isfinite(value)}
-
-
-__all__ = [
-    "TrialRecord",
-    "configured",
-    "for_trials",
-    "judged_on_validation",
-    "read_trial",
-    "run_trial",
-]

@@ -242,6 +242,3 @@ def _prepare(record: TuneRecord, out: Path, *, resume: bool) -> None:
     except OSError as error:
         raise InputError(f"{out}: cannot be made ({error.strerror})") from error
     write_atomically(out / _RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
-
-
-__all__ = ["TuneRecord", "TuneResult", "plan_tuning", "provenance", "read_tune_record", "search_of", "tune"]

@@ -163,6 +163,3 @@ def _substitute_backward(
         return context.get_dummy_value()
 
     return types.void(matrix, types.int64, inverses, vector, types.int64, types.int64), emit
-
-
-__all__ = ["factor", "substitute"]

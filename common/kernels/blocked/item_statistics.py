@@ -90,6 +90,3 @@ def sum_rows(
                 add_outer_products(weighted, plain, size, count, sums, size, size)
             held += count
         _move_sums(sums, moment, squares[item], linear[item])
-
-
-__all__ = ["sum_rows"]

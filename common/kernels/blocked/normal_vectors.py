@@ -148,6 +148,3 @@ def _word(value: int) -> Value:
 
 def _number(value: float) -> Value:
     return ir.Constant(_FLOATS, [value] * LANES)
-
-
-__all__ = ["DRAWS_AT_ONCE", "LANES", "STATE_WORDS", "fill_normal"]

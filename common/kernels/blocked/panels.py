@@ -125,6 +125,3 @@ def convert_vector(
 
     arrays = (source, types.int64, plain, weighted, types.int64, weights, types.int64)
     return types.void(*arrays), emit
-
-
-__all__ = ["gather", "gather_weighted", "prefetch"]

@@ -206,6 +206,3 @@ def solve_rows(
     solved = np.empty((rows.size, rank))
     reference.solve_rows(quadratic[rows], linear[rows], ridge[rows], gram, 0, rows.size, solved)
     out[rows] = solved
-
-
-__all__ = ["solve_rows"]

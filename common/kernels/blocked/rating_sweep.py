@@ -163,6 +163,3 @@ def settle(
             scale = _owed(rates[row, 2], clock - clocks[row])
             _disturb(flat, row * stride, rank, padded, biased, scale, draws, state, table)
             clocks[row] = clock
-
-
-__all__ = ["settle", "sweep"]

@@ -146,6 +146,3 @@ def solve_rows(
     failed = np.flatnonzero(~np.isfinite(out[start:stop, 0])) + start
     for row in failed.tolist():
         plain.solve_rows(indptr, columns, targets, factors, ridge, gram, row, row + 1, out)
-
-
-__all__ = ["solve_rows"]

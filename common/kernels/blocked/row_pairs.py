@@ -113,6 +113,3 @@ def _for_vectors(builder: Any, numbers: Value, lanes: int, body: Any) -> None:
     start = builder.mul(turns, int64(turn))
     with counting(builder, builder.udiv(builder.sub(numbers, start), int64(lanes))) as loop:
         body(builder.add(start, builder.mul(loop.index, int64(lanes))), 0)
-
-
-__all__ = ["add_scaled", "inner_product", "step_both"]

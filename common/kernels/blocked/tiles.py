@@ -135,6 +135,3 @@ def add_tile(
         return context.get_dummy_value()
 
     return types.void(left, *two, right, *two, types.int64, target, *two, rows, vectors), emit
-
-
-__all__ = ["Flat", "add_outer_products", "add_products", "lanes_of"]

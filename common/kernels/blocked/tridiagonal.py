@@ -168,6 +168,3 @@ def rotate_back(vector: FloatArray, rank: int, size: int, reflectors: FloatArray
         turned = scales[k] * dot(vector, first, reflectors, row + first, size - first)
         for place in range(first, size):
             vector[place] -= turned * reflectors[row + place]
-
-
-__all__ = ["dot", "rotate_back", "tridiagonalise"]

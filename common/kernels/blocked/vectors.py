@@ -173,16 +173,3 @@ def lane_count(kind: Any) -> int:
 def data_pointer(context: Any, builder: Any, array_type: Any, array: Value) -> Value:
     """Address of an array's first element."""
     return arrayobj.make_array(array_type)(context, builder, array).data
-
-
-__all__ = [
-    "HAS_WIDE_VECTORS",
-    "Emitter",
-    "Registers",
-    "Value",
-    "call",
-    "counting",
-    "data_pointer",
-    "int64",
-    "lane_count",
-]

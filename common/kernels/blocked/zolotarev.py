@@ -39,6 +39,3 @@ def sign_coefficients(smallest: float, n_poles: int) -> tuple[FloatArray, FloatA
     x = np.geomspace(smallest, 1.0, 100 * n_poles)[:, np.newaxis]
     values = np.sum(x * weights / (x**2 + poles), axis=1)
     return np.sqrt(poles), weights * 2.0 / (values.max() + values.min())
-
-
-__all__ = ["N_POLES", "SMALLEST", "sign_coefficients"]

@@ -28,6 +28,3 @@ def solve_positive(matrix: FloatArray, vector: FloatArray) -> None:
         for column in range(row + 1, rank):
             rest -= matrix[row, column] * vector[column]
         vector[row] = rest / matrix[row, row]
-
-
-__all__ = ["solve_positive"]

@@ -46,6 +46,3 @@ def sum_rows(
             weight, response = int(weights[entries[k]]), int(responses[entries[k]])
             vector[:] = vectors[users[k]]
             _add_entry(vector, weight, response, squares[item], linear[item])
-
-
-__all__ = ["sum_rows"]

@@ -32,6 +32,3 @@ def fill_noisy(sums: IntArray, bits: BitArray, stddevs: FloatArray, shift: int, 
         for row in range(first, last):
             own = draws[(row - first) * width : (row - first + 1) * width]
             _add(sums[row], own, stddevs, shift, out[row])
-
-
-__all__ = ["fill_noisy"]

@@ -112,6 +112,3 @@ def fill_normal(bits: BitArray, out: FloatArray) -> None:
         words, normals = bits[start:stop], out[start:stop]
         _fill_centre(words, normals)
         _fill_tail(words, places[: _list_tail(words, places)], roots, draws, normals)
-
-
-__all__ = ["fill_normal"]

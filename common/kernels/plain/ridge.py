@@ -47,6 +47,3 @@ def solve_rows(
         solve_positive(system, moment)
         for position in range(rank):
             out[row, position] = np.float32(moment[position])
-
-
-__all__ = ["solve_rows"]

@@ -32,6 +32,3 @@ def select(
         for item in range(scores.shape[1]):
             if scores[row, item] > kept_scores[-1]:
                 _insert(scores[row, item], item, kept_scores, best[row])
-
-
-__all__ = ["select"]

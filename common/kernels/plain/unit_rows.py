@@ -27,6 +27,3 @@ def scale_rows(
         for k in range(own.size):
             share = shares[k] / norm
             shares[k] = share if share < 1.0 else 1.0  # not min(): it looks for NaN and does not vectorise
-
-
-__all__ = ["scale_rows"]

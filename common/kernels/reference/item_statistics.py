@@ -34,6 +34,3 @@ def sum_rows(
             linear[item] += (weighted.T @ responses[entries[chunk]]).astype(np.int64)
             if squares.shape[1]:
                 squares[item] += (weighted.T @ rated)[upper].astype(np.int64)
-
-
-__all__ = ["EXACT_ENTRIES", "sum_rows"]

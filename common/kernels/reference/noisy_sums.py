@@ -16,6 +16,3 @@ def fill_noisy(sums: IntArray, bits: BitArray, stddevs: FloatArray, shift: int, 
     noisy += sums
     noisy >>= shift
     out[:] = noisy
-
-
-__all__ = ["fill_noisy"]

@@ -13,6 +13,3 @@ def fill_normal(bits: BitArray, out: FloatArray) -> None:
     np.multiply(low, 2.0**-64, out=out)
     ndtri(out, out=out)
     np.negative(out, out=out, where=bits.view(np.int64) < 0)
-
-
-__all__ = ["fill_normal"]

@@ -34,6 +34,3 @@ def solve_rows(
         else:
             system = np.matmul(vectors * projected[:, np.newaxis, :], vectors.transpose(0, 2, 1)) + gram
             out[rows] = np.linalg.solve(system, linear[rows, :, np.newaxis])[:, :, 0]
-
-
-__all__ = ["solve_rows"]

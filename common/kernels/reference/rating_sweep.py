@@ -142,6 +142,3 @@ class _Noise:
 def _rotated(words: WordArray, bits: int) -> WordArray:
     rotated: WordArray = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
     return rotated
-
-
-__all__ = ["MARGIN", "WordArray", "settle", "sweep"]

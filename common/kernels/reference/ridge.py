@@ -23,6 +23,3 @@ def solve_rows(
         rated = factors[columns[entries]].astype(np.float64)
         system = rated.T @ rated + float(ridge[row]) * identity + gram
         out[row] = np.linalg.solve(system, rated.T @ targets[entries].astype(np.float64))
-
-
-__all__ = ["solve_rows"]

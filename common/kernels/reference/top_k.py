@@ -15,6 +15,3 @@ def select(
     candidate = np.take_along_axis(scores, order, axis=1) > -np.inf
     best[:] = -1
     best[:, : order.shape[1]] = np.where(candidate, order, -1)
-
-
-__all__ = ["select"]

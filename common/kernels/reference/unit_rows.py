@@ -16,6 +16,3 @@ def scale_rows(
     if not spend_all:
         norms = np.maximum(norms, 1.0)
     np.minimum(weights / norms[rows], 1.0, out=out)
-
-
-__all__ = ["scale_rows"]

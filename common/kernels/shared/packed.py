@@ -24,6 +24,3 @@ def pack_symmetric(matrices: FloatArray) -> FloatArray:
     upper_row, upper_column = np.triu_indices(matrices.shape[1])
     packed: FloatArray = matrices[:, upper_row, upper_column]
     return packed
-
-
-__all__ = ["pack_symmetric", "packed_size", "unpack_symmetric"]

@@ -48,6 +48,3 @@ class Budget:
             f"{what} is refused: spent epsilon {spent:.6g}, with it {after:.6g} "
             f"at delta {self.delta:g}, but the budget is {self.epsilon:.6g}"
         )
-
-
-__all__ = ["Budget"]

@@ -73,6 +73,3 @@ def budget_implied(budget: Budget, delta: float) -> Implied:
     pair = budget_epsilon(budget, delta, n_users=PAIR)
     steps = PAIR if budget.adjacency is Adjacency.ADD_REMOVE else 1
     return Implied(rating_epsilon=budget_epsilon(budget, delta, n_users=steps), pair_epsilon=pair)
-
-
-__all__ = ["budget_composition", "budget_epsilon", "budget_implied", "budget_mu", "budget_point"]

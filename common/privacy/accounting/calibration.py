@@ -188,15 +188,3 @@ def _coarse_scale(excess: Callable[[float], float], *, full: float) -> tuple[flo
     nearby = 1.02
     slope = math.log(nearby) / math.log(excess(scale) / excess(scale * nearby))
     return scale, slope
-
-
-__all__ = [
-    "PREPARATION",
-    "ParticipationOf",
-    "Shares",
-    "mu_left",
-    "noise_multipliers",
-    "releases_left",
-    "round_of_release",
-    "sampled_plan",
-]

@@ -81,6 +81,3 @@ def _require(delta: float, rho: float) -> None:
     require_delta(delta)
     if not 0 <= rho < math.inf:
         raise OutOfRangeError(f"rho must be a finite number >= 0, got {rho}")
-
-
-__all__ = ["epsilon_through_renyi", "epsilon_through_zcdp", "rho_through"]

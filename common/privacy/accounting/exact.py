@@ -224,18 +224,3 @@ def _positive(noise_multiplier: float) -> float:
     if not 0 < noise_multiplier < math.inf:
         raise OutOfRangeError(f"noise multiplier must be a finite number > 0, got {noise_multiplier}")
     return noise_multiplier
-
-
-__all__ = [
-    "Accountant",
-    "compose",
-    "compose_events",
-    "compose_mu",
-    "delta_of",
-    "epsilon_by_library",
-    "epsilon_of",
-    "epsilon_of_events",
-    "epsilon_when_adaptive",
-    "mu_for",
-    "require_delta",
-]

@@ -119,6 +119,3 @@ def _gaussian_mu(multipliers: Iterable[float]) -> float:
     if not mu < math.inf:
         raise PrivacyError(f"mu must be a finite number >= 0, got {mu}")
     return mu
-
-
-__all__ = ["Mechanisms", "SampledRound", "mechanisms_of", "round_problems"]

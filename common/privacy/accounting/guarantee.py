@@ -152,16 +152,3 @@ def composition_sentences(composition: Composition, together: str) -> tuple[str,
 
 def _rho(events: Sequence[Event]) -> float:
     return math.fsum(event_rho(event) for event in most_exposed(events))
-
-
-__all__ = [
-    "CURVE_DELTAS",
-    "Composition",
-    "CurvePoint",
-    "Finding",
-    "Guarantee",
-    "composition_of",
-    "composition_sentences",
-    "curve_of",
-    "point_of",
-]

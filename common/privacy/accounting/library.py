@@ -132,6 +132,3 @@ def _library() -> Any:
     except ImportError:
         raise FedboardError("this accountant needs dp-accounting: pip install 'fedboard[server]'") from None
     return dp_accounting
-
-
-__all__ = ["cell_width", "epsilon_by_loss_distributions", "epsilon_by_renyi_orders", "is_installed"]

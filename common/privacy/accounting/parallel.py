@@ -31,6 +31,3 @@ def most_exposed(events: Sequence[Event], cost: Callable[[Event], float] = squar
         if not is_disjoint(event)
         or event["participation"]["cohort"] == costliest[event["participation"]["round"]]
     ]
-
-
-__all__ = ["most_exposed", "squared_mu"]

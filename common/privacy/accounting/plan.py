@@ -96,14 +96,3 @@ def _terms(planned: PlannedRelease) -> tuple[float, Mapping[str, Any] | None]:
     if isinstance(planned, Mapping):
         return planned["noise_multiplier"], planned.get("participation")
     return planned, None
-
-
-__all__ = [
-    "Plan",
-    "PlannedRelease",
-    "apart",
-    "counts_alike",
-    "planned_event",
-    "planned_events",
-    "require_planned",
-]

@@ -184,15 +184,3 @@ def _group_delta(epsilon: float, delta: float, n_users: int) -> float:
         return delta * math.fsum(math.exp(step * epsilon) for step in range(n_users))
     except OverflowError:
         return math.inf
-
-
-__all__ = [
-    "PAIR",
-    "Implied",
-    "group_epsilon",
-    "implied_by",
-    "implied_sentences",
-    "rating_epsilon",
-    "rating_mu",
-    "trimmed_share",
-]

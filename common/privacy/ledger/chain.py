@@ -266,6 +266,3 @@ def _identity(place: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-__all__ = ["Add", "ChainFile", "Check", "peek"]

@@ -131,17 +131,3 @@ def write_empty(path: Path, header: Mapping[str, Any], *, kind: str) -> None:
 def now() -> str:
     """The time for a row, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-__all__ = [
-    "POPULATION",
-    "RUN",
-    "TAMPERED",
-    "Row",
-    "chained_row",
-    "genuine_row",
-    "kind_of",
-    "now",
-    "read_header",
-    "write_empty",
-]

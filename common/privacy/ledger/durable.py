@@ -164,6 +164,3 @@ def sync_folder(path: str | Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-__all__ = ["connect", "failures_named", "lock_writer", "settle", "sync_folder", "transaction"]

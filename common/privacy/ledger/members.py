@@ -104,6 +104,3 @@ def _member(run: str, records: Sequence[dict[str, Any]]) -> Member:
         booked={event["name"]: event for event in events},
         closed=closed,
     )
-
-
-__all__ = ["CLOSED", "OPENED", "Member", "closing", "members_of", "opening", "require_record"]

@@ -70,6 +70,3 @@ def take_seat(chain: ChainFile, population: Population | None) -> Seat | None:
     plan, name = chain.header["plan"], chain.header["run"]
     population.join(chain.id, name=name, plan=plan, lineage=bound["lineage"])
     return seat
-
-
-__all__ = ["Seat", "take_seat"]

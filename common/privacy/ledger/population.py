@@ -292,6 +292,3 @@ def _require_same(member: Member, record: dict[str, Any]) -> None:
     stated = {"lineage": member.lineage, "plan": member.plan}
     if canonical_json(stated) != canonical_json({key: record[key] for key in stated}):
         raise PrivacyError(f"run {member.run} joined this population with another plan or lineage")
-
-
-__all__ = ["Population"]

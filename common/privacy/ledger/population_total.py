@@ -106,6 +106,3 @@ def _same(value: object, other: object) -> bool:
     if isinstance(value, float) and isinstance(other, float):
         return math.isclose(value, other, rel_tol=RELATIVE_TOLERANCE)
     return value == other
-
-
-__all__ = ["PopulationTotal"]

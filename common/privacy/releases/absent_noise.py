@@ -39,6 +39,3 @@ def _refuse_to_draw() -> NoReturn:
 def least_shares(event: Mapping[str, Any]) -> int:
     """How many honest shares a sound event says to be in its sum; 0 where the server draws the noise."""
     return int(event["shares"]["least"]) if "shares" in event else 0
-
-
-__all__ = ["AbsentStream", "least_shares"]

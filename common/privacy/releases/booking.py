@@ -87,6 +87,3 @@ class BookedOnce(Generic[Stated]):
         if self._drawn:
             raise PrivacyError(before)
         self._drawn = True
-
-
-__all__ = ["BookedOnce", "require_paid"]

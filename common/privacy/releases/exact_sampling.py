@@ -85,6 +85,3 @@ def _words_of(stream: NoiseStream) -> Iterator[int]:
     while True:
         yield from stream.bits(offset, _WORDS_AT_ONCE).tolist()
         offset += _WORDS_AT_ONCE
-
-
-__all__ = ["RandomWords"]

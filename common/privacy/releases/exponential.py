@@ -119,6 +119,3 @@ class BookedChoice(BookedOnce[ExponentialRelease]):
             drawn = bisect_right(ends, words.below(ends[-1]))
             if words.exponential_coin((int(penalties[drawn]) - smallest) / scale):
                 return drawn
-
-
-__all__ = ["BookedChoice", "ExponentialRelease"]

@@ -133,6 +133,3 @@ def keeps_l1_bound(rows: IntArray, bound: int) -> BoolArray:
     capped = np.minimum(np.abs(np.maximum(rows, -np.iinfo(np.int64).max)), bound + 1)
     kept: BoolArray = capped.sum(axis=1) <= bound
     return kept
-
-
-__all__ = ["BookedLaplace", "LaplaceRelease", "keeps_l1_bound"]

@@ -198,16 +198,3 @@ def _counter_mode_cipher(key: bytes, block: int) -> Any:
     except ImportError:
         raise FedboardError("noise needs the package cryptography: pip install 'fedboard[server]'") from None
     return Cipher(algorithms.AES256(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()
-
-
-__all__ = [
-    "NoiseSource",
-    "NoiseStream",
-    "SecretStream",
-    "SecureNoise",
-    "SeededNoise",
-    "SeededStream",
-    "noise_backend",
-    "noise_problems",
-    "shared_label",
-]

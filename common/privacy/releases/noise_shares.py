@@ -157,12 +157,3 @@ class SharedNoise:
 def coins_of(noise: NoiseSource) -> NoiseSource:
     """Where the server's own coins come from, who takes part in a round say."""
     return noise.drawn if isinstance(noise, SharedNoise) else noise
-
-
-__all__ = [
-    "LEAST_DEVIATION",
-    "NoiseShares",
-    "SharedNoise",
-    "aliasing",
-    "coins_of",
-]

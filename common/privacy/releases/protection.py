@@ -47,6 +47,3 @@ def protection_of(releases: Iterable[Mapping[str, Any]]) -> Protection:
         return Protection.NO_DATA
     secret = all(event.get("private") is True and not noise_problems(event) for event in booked)
     return Protection.PRIVATE if secret else Protection.SIMULATION
-
-
-__all__ = ["Protection", "protection_of"]

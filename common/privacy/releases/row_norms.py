@@ -49,6 +49,3 @@ def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.obje
                 sums = np.einsum("jw,jw->j", left[:, columns], right[:, columns])
                 total += sums.astype(np.object_) * (1 << _LIMB_BITS * (low + high))
     return total
-
-
-__all__ = ["keeps_l2_bound"]

@@ -44,5 +44,3 @@ CARD = Card(
     without_messages=_left,
     audited_with={**AUDITED_WITH, "honest": AUDITED_WITH["survivors"]},
 )
-
-__all__ = ["CARD"]

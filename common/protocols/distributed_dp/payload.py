@@ -80,6 +80,3 @@ class SharedNumbers:
     def _stddevs(self, requests: Sequence[Request]) -> dict[str, float]:
         everybody = math.sqrt(self.rules.most_clients)
         return {r.name: everybody * self.shares.share_stddev(r.release) for r in requests}
-
-
-__all__ = ["SharedNumbers"]

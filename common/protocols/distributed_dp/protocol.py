@@ -144,6 +144,3 @@ class DistributedDp:
     @property
     def _carried(self) -> SharedNumbers:
         return SharedNumbers(rules=self.rules, backend=self.backend)
-
-
-__all__ = ["DistributedDp"]

@@ -63,6 +63,3 @@ class SharingRules(SumRules):
         if clients > self.most_clients:
             raise RefusedError(Refusal.BAD_PROTOCOL)
         return SumRules.neighbourhood(self, clients)
-
-
-__all__ = ["SharingRules"]

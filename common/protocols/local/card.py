@@ -34,5 +34,3 @@ CARD = Card(
     without_messages=_left,
     audited_clients=1,
 )
-
-__all__ = ["CARD"]

@@ -187,6 +187,3 @@ class _Adding:
             noise_shares=self._messages,
             noise_ratio=math.sqrt(self._packing.most_users),  # if all are there
         )
-
-
-__all__ = ["Local"]

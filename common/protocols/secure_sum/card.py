@@ -83,5 +83,3 @@ CARD = Card(
     without_messages=_left,
     audited_with=AUDITED_WITH,
 )
-
-__all__ = ["AUDITED_WITH", "CARD", "MEANINGS", "crowd", "masking", "neighbours", "unmasked"]

@@ -236,6 +236,3 @@ class SecureSumClient:
     @property
     def _identity(self) -> bytes:
         return self._memory.secrets.advertised(self._memory.session).identity
-
-
-__all__ = ["SecureSumClient"]

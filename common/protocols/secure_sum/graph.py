@@ -82,6 +82,3 @@ class Messages(Mapping[str, bytes]):
     def __len__(self) -> int:
         """How many are asked."""
         return len(self.names)
-
-
-__all__ = ["Graph", "Messages"]

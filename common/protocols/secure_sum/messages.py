@@ -211,22 +211,3 @@ def _asking(step: MaskingStep) -> str:
 
 def _replying(step: MaskingStep) -> str:
     return f"secure-sum {step.name.lower()} reply"
-
-
-__all__ = [
-    "MOST_CLIENTS",
-    "NONCE_BYTES",
-    "MaskingStep",
-    "Wanted",
-    "arrays_of",
-    "ask",
-    "read_count",
-    "read_reply",
-    "read_session",
-    "reply",
-    "session_of",
-    "shape_from_client",
-    "shapes_to_client",
-    "step_of",
-    "table",
-]

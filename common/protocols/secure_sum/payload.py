@@ -124,6 +124,3 @@ def require_room(given: Given, most_users: int) -> None:
             f"{given.contribution.n_users} rows, and the sums of all clients have room for {most_users}; "
             "nothing was sent"
         )
-
-
-__all__ = ["Carried", "ExactNumbers", "require_room"]

@@ -166,6 +166,3 @@ def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
             "the noise, not before."
         ),
     )
-
-
-__all__ = ["SecureSum", "masked_trust", "open_masked"]

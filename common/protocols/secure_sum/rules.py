@@ -106,6 +106,3 @@ class SumRules:
 def _require_share(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise InputError(f"{name} must be a share in [0, 1), got {value!r}")
-
-
-__all__ = ["COLLUDING", "DROPOUT", "SumRules"]

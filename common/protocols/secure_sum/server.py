@@ -242,6 +242,3 @@ class SecureSumServer:
                 "are needed; nothing was released",
                 given=given,
             )
-
-
-__all__ = ["SecureSumServer"]

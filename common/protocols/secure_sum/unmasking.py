@@ -80,6 +80,3 @@ class Unmasking:
                 given=True,
             )
         return seed
-
-
-__all__ = ["Unmasking"]

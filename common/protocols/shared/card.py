@@ -63,6 +63,3 @@ class Card:
     audited_with: Parameters = field(default_factory=dict)
     """Settings under which an audited session has as little noise as the protocol admits."""
     audited_clients: int = AUDITED_CLIENTS
-
-
-__all__ = ["AUDITED_CLIENTS", "Card", "Crowd", "Parameters", "no_crowd", "no_neighbours"]

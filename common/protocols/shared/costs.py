@@ -44,6 +44,3 @@ def added(size: SessionSize) -> Terms:
 def alone(size: SessionSize) -> Terms:
     """Client: one that knows of no other."""
     return {"client": 1.0, "number": size.numbers}
-
-
-__all__ = ["SessionSize", "Terms", "TermsOf", "added", "alone"]

@@ -118,6 +118,3 @@ class OneStepClient:
     def to_bytes(self) -> bytes:
         """What was sent, or nothing yet."""
         return self.sent
-
-
-__all__ = ["Adding", "OneStepClient", "OneStepServer"]

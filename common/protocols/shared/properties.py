@@ -76,6 +76,3 @@ def with_second_server(protocol: AggregationProtocol, noise: NoiseSource) -> Agg
 def _states(protocol: object, name: str) -> bool:
     stating = protocol if isinstance(protocol, type) else type(protocol)
     return getattr(stating, name, False) is True
-
-
-__all__ = ["HelpedProtocol", "fits_any_fleet", "has_second_server", "shows_rows", "with_second_server"]

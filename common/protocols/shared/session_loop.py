@@ -87,6 +87,3 @@ class SessionLoop:
             yield step
             self.out |= step.asked - step.taken
             more, number = self.session.proceed(), number + 1
-
-
-__all__ = ["Carry", "OpenStep", "SessionLoop"]

@@ -41,6 +41,3 @@ class SumsLeft:
     """What of a user's rows is sent."""
     second_noise: SecondNoise | None = None
     """What a second server adds; None where there is none."""
-
-
-__all__ = ["Cut", "SecondNoise", "SumsLeft", "whole"]

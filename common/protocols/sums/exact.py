@@ -215,6 +215,3 @@ def kept_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
         vectors=None if contribution.vectors is None else np.where(keep[:, None], contribution.vectors, 0),
         totals={name: np.where(keep[:, None], rows, 0) for name, rows in contribution.totals.items()},
     )
-
-
-__all__ = ["DenseSums", "FactoredSums", "kept_rows", "whole_sums"]

@@ -36,6 +36,3 @@ def index_by_item(indptr: IntArray, items: IndexArray, n_items: int) -> ItemInde
         users=columns.indices.astype(np.int32, copy=False),
         entries=columns.data,
     )
-
-
-__all__ = ["ItemIndex", "index_by_item"]

@@ -165,6 +165,3 @@ def _shift(release: GaussianRelease, most_users: int, noise_stddev: float) -> in
             "use fewer users or a larger epsilon"
         )
     return shift
-
-
-__all__ = ["RESIDUE_BITS", "Packing", "own_stddevs", "require_signs"]

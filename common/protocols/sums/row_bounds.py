@@ -151,6 +151,3 @@ def _asked(contribution: Contribution, requests: Sequence[Request]) -> Contribut
     weights = contribution.weights if sources & _OF_WEIGHTS else None
     responses = contribution.responses if sources & _OF_RESPONSES else None
     return replace(contribution, weights=weights, responses=responses, vectors=vectors, totals=totals)
-
-
-__all__ = ["asked_rows", "rows_to_sum", "rows_within_bounds"]

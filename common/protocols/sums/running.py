@@ -63,6 +63,3 @@ class RunningSums:
         if self._rows:
             members.append(FactoredSums.of(joined(self._rows), backend=self.backend))
         return members
-
-
-__all__ = ["RunningSums"]

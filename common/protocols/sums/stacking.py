@@ -72,6 +72,3 @@ def _indptr(counts: IntArray) -> IntArray:
 def _joined(parts: Sequence[ShortArray | None]) -> ShortArray | None:
     present: list[NDArray[np.int16]] = [part for part in parts if part is not None]
     return np.concatenate(present) if len(present) == len(parts) else None
-
-
-__all__ = ["joined", "only_rows", "row_range"]

@@ -191,6 +191,3 @@ def _pairs(rows: Contribution, user: int) -> Iterator[tuple[IntArray, IntArray]]
 def _of(values: ShortArray | None) -> ShortArray:
     assert values is not None  # ``asked_rows`` refuses a contribution without it
     return values
-
-
-__all__ = ["CoarseRows", "coarse_rows", "coarse_sums", "truncated"]

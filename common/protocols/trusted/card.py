@@ -20,5 +20,3 @@ CARD = Card(
     meanings={"form": "factored: rows as they are; dense: the sums of a client's users."},
     server_terms=factored,
 )
-
-__all__ = ["CARD", "factored"]

@@ -70,6 +70,3 @@ def _rows(arrays: Mapping[str, NDArray[Any]], n_users: int, n_items: int) -> Con
         responses=named.get("responses"),
         totals=totals,
     )
-
-
-__all__ = ["arrays_of", "message_of"]

@@ -22,5 +22,3 @@ class DenseMessage:
 
 
 TrustedMessage = FactoredMessage | DenseMessage
-
-__all__ = ["DenseMessage", "FactoredMessage", "TrustedMessage"]

@@ -70,5 +70,3 @@ CARD = Card(
     server_terms=evaluated,
     without_messages=_left,
 )
-
-__all__ = ["CARD", "evaluated"]

@@ -227,6 +227,3 @@ class LocalHelper:
         if about not in self._sessions:
             raise RefusedError(Refusal.NO_SESSION)
         return self._sessions[about]
-
-
-__all__ = ["Helper", "HelperPart", "HelperSession", "LocalHelper", "RoundKey"]

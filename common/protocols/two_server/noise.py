@@ -60,6 +60,3 @@ def helper_noise(packing: Packing, noise: NoiseSource) -> dict[str, IntArray]:
         )
         for request in packing.requests
     }
-
-
-__all__ = ["NOISE_RATIO", "helper_noise", "lattice_noise"]

@@ -196,6 +196,3 @@ def _not_begun(error: RefusedError) -> FedboardError:
         f"the second server does not begin this round ({error.code}); nothing was asked",
         given=error.code is Refusal.ANSWERED_BEFORE,
     )
-
-
-__all__ = ["TwoServer"]

@@ -92,6 +92,3 @@ class TwoServerRules:
         """
         stated = json.dumps(dict(self.parameters), sort_keys=True).encode()
         return b"two-server\n" + hashlib.sha256(stated).hexdigest().encode() + b"\n" + about
-
-
-__all__ = ["TwoServerRules"]

@@ -204,6 +204,3 @@ def _arrays(content: bytes, kind: str, *, limit: int) -> Mapping[str, NDArray[An
 
 def _lost(why: str) -> TooFewAnswersError:
     return TooFewAnswersError(f"{why}; nothing was released", given=True)
-
-
-__all__ = ["LeaderSession", "SparseClient", "asking"]

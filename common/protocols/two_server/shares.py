@@ -262,6 +262,3 @@ def _user_seed(seed: bytes, user: int) -> bytes:
 
 def _mask(seed: bytes, count: int) -> ResidueArray:
     return expanded(seed, b"numbers", -(-count // 2)).view(np.uint32)[:count]
-
-
-__all__ = ["Layout", "ShareSums", "Split", "digest_of", "kept_entries", "split"]

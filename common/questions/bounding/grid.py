@@ -33,6 +33,3 @@ def on_grid(fractions: FloatArray) -> IntArray:
         largest = int(np.argmax(np.abs(units[row])))
         units[row, largest] -= int(math.copysign(excess[row], units[row, largest]))
     return units
-
-
-__all__ = ["GRID_BOUND", "on_grid"]

@@ -232,6 +232,3 @@ def _cvxpy() -> Any:
     except ImportError:
         raise FedboardError("the best estimator needs CVXPY: pip install 'fedboard[optimization]'") from None
     return cvxpy
-
-
-__all__ = ["LinearEstimator", "best_matrix", "least_squares_matrix", "limited_rows"]

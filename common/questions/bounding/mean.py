@@ -110,6 +110,3 @@ class WeightedMean:
         booked = self.release(name, epsilon=epsilon).book(ledger, noise)
         mean = 0.5 * (self.low + self.high) + float(booked.publish(total)[0])
         return min(max(mean, self.low), self.high)
-
-
-__all__ = ["WeightedMean"]

@@ -150,6 +150,3 @@ class WeightedQuantile:
         penalties = self.target.penalties(self.histogram(values, users))
         booked = self.release(name, epsilon=epsilon).book(ledger, noise)
         return float(self.candidates[booked.choose(penalties, self.base)])
-
-
-__all__ = ["Target", "WeightedQuantile"]

@@ -245,6 +245,3 @@ def _squared(
             middle = 0.5 * (low + high)
             low, high = (middle, high) if float(np.linalg.norm(solved(middle))) > radius else (low, middle)
     return solved(high)
-
-
-__all__ = ["Loss", "WeightedRisk"]

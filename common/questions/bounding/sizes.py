@@ -87,6 +87,3 @@ class PublicSizes:
     def value_weights(self, bound: float) -> FloatArray:
         """The weight of each value of a user, ``min(h, s) / (s sum min(h, s))``, shape (n_users,). Public."""
         return self.user_weights(bound) / self.sizes
-
-
-__all__ = ["PublicSizes"]

@@ -120,6 +120,3 @@ def laplace_noise_variance(value_range: float, epsilon: float) -> float:
     if not (0 < value_range < math.inf and 0 < epsilon < math.inf):
         raise InputError(f"range and epsilon must be finite numbers > 0, got {value_range} and {epsilon}")
     return 2.0 * (value_range / epsilon) ** 2
-
-
-__all__ = ["Bound", "Tradeoff", "laplace_noise_variance"]

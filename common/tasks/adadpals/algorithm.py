@@ -47,5 +47,3 @@ ALGORITHM = Algorithm(
     round_size=_round_size,
 )
 """One task with five weightings."""
-
-__all__ = ["ALGORITHM"]

@@ -28,6 +28,3 @@ def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]
             else ()
         ),
     )
-
-
-__all__ = ["array_rules", "model_rules"]

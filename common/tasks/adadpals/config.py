@@ -149,11 +149,3 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
         if adapts_clipping(config, t):
             result[f"round-{t}/clip"] = shares.clip / adapting
     return result
-
-
-__all__ = [
-    "AdaDpalsConfig",
-    "BudgetShares",
-    "needs_population",
-    "shares_by_release",
-]

@@ -25,6 +25,3 @@ def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regressio
         ridge=settings.user_ridge * max(own.n_ratings, 1) ** settings.user_ridge_exponent,
         gram=settings.unobserved_weight * (factors.T @ factors),
     )
-
-
-__all__ = ["regression"]

@@ -71,6 +71,3 @@ def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
         same_sign=True,
         covers="G = sum of v v^T over users",
     )
-
-
-__all__ = ["alternation", "preparation"]

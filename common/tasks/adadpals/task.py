@@ -271,6 +271,3 @@ def _unit_gauge(factors: Float32Array, counts: FloatArray) -> Float32Array:
     squares = np.einsum("id,id->i", factors, factors, dtype=np.float64)
     norm = float(np.sqrt(np.sum(squares * counts) / np.sum(counts)))
     return factors if norm == 0.0 else (factors / norm).astype(np.float32)
-
-
-__all__ = ["AdaDpals"]

@@ -69,5 +69,3 @@ ALGORITHM = Algorithm(
     complete=_with_steps_of_theorem,
 )
 """One task with five weightings."""
-
-__all__ = ["ALGORITHM", "MOST_STEPS"]

@@ -12,6 +12,3 @@ def array_rules(board: Board, settings: AdaDpsgdConfig) -> tuple[ArrayRule, ...]
     solved = vectors("solve_factors", board, settings.rank, needed=kept)
     # Its bounds are fixed, so a moving one is none of its arrays; what is there under that name is not read.
     return (*model_rules(board, settings.model), solved)
-
-
-__all__ = ["array_rules"]

@@ -187,13 +187,3 @@ def shares_by_release(config: AdaDpsgdConfig, shares: AdaDpsgdShares) -> dict[st
         if solves and config.solves(t):
             result[gram_name(t)] = shares.gram / solves
     return result
-
-
-__all__ = [
-    "AdaDpsgdConfig",
-    "AdaDpsgdShares",
-    "Schedule",
-    "gradient_name",
-    "gram_name",
-    "shares_by_release",
-]

@@ -53,6 +53,3 @@ def _gram(settings: AdaDpsgdConfig, t: int) -> Request:
         same_sign=True,
         covers="G = sum of v v^T over users",
     )
-
-
-__all__ = ["gradient_step", "preparation"]

@@ -64,12 +64,3 @@ def strongly_convex_rates(t: float, curvature: FloatArray) -> FloatArray:
         curvature: kappa_i = omega_i n_i lambda plus that of the item's ridge, float64, shape (n_items,). Public.
     """
     return np.asarray(1.0 / (curvature * t), dtype=np.float64)
-
-
-__all__ = [
-    "equal_step_count",
-    "lipschitz_rates",
-    "lipschitz_step_count",
-    "strongly_convex_rates",
-    "strongly_convex_step_count",
-]

@@ -152,6 +152,3 @@ def _at_last_solve(board: Board) -> Board:
     if solved is None:
         return board
     return replace(board, arrays={**board.arrays, "item_factors": solved})
-
-
-__all__ = ["AdaDpsgd"]

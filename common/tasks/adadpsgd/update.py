@@ -167,6 +167,3 @@ class _Passed:
     def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
         """Rows of the release from ``start`` on."""
         return blocks[self.name].astype(np.float32)
-
-
-__all__ = ["after_preparation", "after_step", "weight_sums"]

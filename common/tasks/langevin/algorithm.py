@@ -42,5 +42,3 @@ ALGORITHM = Algorithm(
     regression=_regression,
     round_size=_round_size,
 )
-
-__all__ = ["ALGORITHM"]

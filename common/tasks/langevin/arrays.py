@@ -20,6 +20,3 @@ def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]
     largest = settings.vector_bound * settings.model.residual_bound
     clip_norm = number("clip_norm", largest * ROUNDING, largest)
     return (*model, *prepared(board), *mean_rating(settings.shared), clip_norm)
-
-
-__all__ = ["array_rules"]

@@ -134,6 +134,3 @@ def shares_by_release(config: LangevinConfig, shares: LangevinShares) -> dict[st
     lengths = [float(t) ** -config.decay for t in range(1, config.steps + 1)]
     steps = {f"step-{t}": left * length / sum(lengths) for t, length in enumerate(lengths, start=1)}
     return result | steps
-
-
-__all__ = ["LangevinConfig", "LangevinShares", "shares_by_release"]

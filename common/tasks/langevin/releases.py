@@ -45,6 +45,3 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
         covers="g_i = sum of w r x per item over at most tau ratings a user, each user's part clipped as a whole",
     )
     return (request,)
-
-
-__all__ = ["preparation", "step"]

@@ -151,6 +151,3 @@ class Langevin:
             residual_bound=shared.residual_bound,
             vector_bound=settings.vector_bound,
         )
-
-
-__all__ = ["Langevin"]

@@ -59,6 +59,3 @@ def user_weights(
         raise InputError("budget_shares must hold one number in [0, 1] per user")
     weights: FloatArray = np.minimum(largest, most * shares / np.maximum(counts, 1))
     return weights
-
-
-__all__ = ["kept_ratings", "trimmed", "user_weights"]

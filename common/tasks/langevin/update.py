@@ -78,6 +78,3 @@ def _item_arrays(coordinates: FloatArray, settings: LangevinConfig) -> dict[str,
         "item_biases": (coordinates[:, 0] * settings.bias_scale).astype(np.float32),
         "item_factors": coordinates[:, 1:].astype(np.float32),
     }
-
-
-__all__ = ["after_preparation", "after_step", "step_length"]

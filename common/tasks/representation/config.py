@@ -151,15 +151,3 @@ def gradient_name(t: int) -> str:
 
 def _positive(value: float) -> bool:
     return 0 < value < math.inf
-
-
-__all__ = [
-    "INITIALISATION",
-    "AlternationTarget",
-    "Pairs",
-    "RepresentationConfig",
-    "RepresentationShares",
-    "calibrated",
-    "curvature_name",
-    "gradient_name",
-]

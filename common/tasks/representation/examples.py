@@ -77,6 +77,3 @@ class PaddedExamples:
     """float64, shape (n_users, places)."""
     used: BoolArray
     """bool, shape (n_users, places)."""
-
-
-__all__ = ["Examples", "PaddedExamples"]

@@ -62,6 +62,3 @@ def _shortened(vectors: FloatArray, bound: float) -> FloatArray:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     shortened: FloatArray = vectors * np.minimum(1.0, bound / np.maximum(norms, bound))
     return shortened
-
-
-__all__ = ["bounded", "fit_vectors", "scores_of"]

@@ -55,5 +55,3 @@ LOSSES = {
         newton_steps=25,
     ),
 }
-
-__all__ = ["LOSSES", "Loss", "LossName"]

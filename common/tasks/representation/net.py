@@ -136,6 +136,3 @@ def stiefel_net(dimension: int, rank: int, radius: float) -> FloatArray:
     near = np.linalg.norm(values - 1.0, axis=1) <= radius / 2 * (1 + 1e-9)
     net: FloatArray = left[near] @ right[near]
     return net
-
-
-__all__ = ["CHOICE", "PENALTY_GRID", "NetChoice", "stiefel_net"]

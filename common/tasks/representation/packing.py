@@ -59,6 +59,3 @@ def unpack_kronecker(packed: FloatArray, left_size: int, right_size: int) -> Flo
     both = unpack(np.moveaxis(right, 0, -1), left_size)  # right, right, left, left
     size = left_size * right_size
     return both.transpose(2, 0, 3, 1).reshape(size, size)
-
-
-__all__ = ["pack", "pack_kronecker", "packed_width", "unpack", "unpack_kronecker"]

@@ -44,6 +44,3 @@ def unit_total(name: str, width: int, settings: Noised, *, covers: str, scale: f
         covers=f"{covers}, each user's sum scaled to norm 1",
     )
     return Request(source=SumSource.TOTAL, release=release)
-
-
-__all__ = ["Noised", "unit_total"]

@@ -117,6 +117,3 @@ class SingleModel:
                 covers="correlations of features and labels",
             ),
         )
-
-
-__all__ = ["SingleModel", "SingleModelConfig"]

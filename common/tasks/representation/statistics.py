@@ -156,6 +156,3 @@ def _example_weights(
     lengths = np.linalg.norm(examples.features, axis=2) * np.linalg.norm(vectors, axis=1)[:, None]
     shrunk: FloatArray = settings.example_bound / np.maximum(lengths, settings.example_bound)
     return shrunk**2
-
-
-__all__ = ["GRID", "alternation_rows", "initial_rows", "moment_rows", "quantised"]

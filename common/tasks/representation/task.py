@@ -148,6 +148,3 @@ class Representation:
 def representation_of(board: Board) -> FloatArray:
     """U of a board, float64, shape (dimension, rank), orthonormal columns from version 1 on."""
     return np.asarray(board.arrays["representation"], dtype=np.float64)
-
-
-__all__ = ["Representation", "representation_of"]

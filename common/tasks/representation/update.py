@@ -49,6 +49,3 @@ def orthonormal(matrix: FloatArray) -> FloatArray:
     """Q of the QR decomposition, with signs such that the diagonal of R is not negative."""
     q, r = np.linalg.qr(matrix)
     return np.ascontiguousarray(q * np.where(np.diag(r) < 0, -1.0, 1.0))
-
-
-__all__ = ["leading_directions", "orthonormal", "solved_step"]

@@ -39,5 +39,3 @@ ALGORITHM = Algorithm(
     regression=regression,
     round_size=_round_size,
 )
-
-__all__ = ["ALGORITHM"]

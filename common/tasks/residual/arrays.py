@@ -24,6 +24,3 @@ def array_rules(board: Board, settings: ResidualConfig) -> tuple[ArrayRule, ...]
         return model
     mean = mean_rating(settings.shared) if settings.has_biases else (number("mean", 0.0, 0.0),)
     return (*model, *prepared(board), *mean)
-
-
-__all__ = ["array_rules"]

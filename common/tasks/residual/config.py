@@ -280,17 +280,3 @@ def releases_curvature(config: ResidualConfig, t: int) -> bool:
     if config.curvature is Curvature.ONCE:
         return t == min(2, config.rounds)
     return config.curvature is Curvature.RELEASED
-
-
-__all__ = [
-    "Curvature",
-    "ResidualConfig",
-    "ResidualShares",
-    "Shrinkage",
-    "Stage",
-    "StageKind",
-    "Start",
-    "releases_curvature",
-    "shares_by_release",
-    "stage_of",
-]

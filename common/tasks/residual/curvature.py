@@ -46,6 +46,3 @@ def _fitted(excess: FloatArray, counts: FloatArray, stddev: float) -> FloatArray
     coefficients = np.linalg.lstsq(columns * weights[:, None], excess * weights, rcond=None)[0]
     fitted: FloatArray = columns @ np.maximum(coefficients, 0.0)
     return fitted
-
-
-__all__ = ["credible_curvature"]

@@ -199,6 +199,3 @@ class Unclipped:
             vectors=clip_vectors(self.vectors * root[:, None], self.vector_bound),
             responses=clip_responses(spread, self.residual_bound),
         )
-
-
-__all__ = ["ItemModel", "Unclipped", "fit_users", "residuals", "unit_vectors"]

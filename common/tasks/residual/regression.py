@@ -32,6 +32,3 @@ def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regressio
         ridge=ridge,
         gram=0.0,
     )
-
-
-__all__ = ["regression"]

@@ -178,15 +178,3 @@ def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
 def real_stddev(request: Request) -> float:
     """Noise deviation of a release in real units."""
     return request.release.noise_stddev * request.release.grid_step
-
-
-__all__ = [
-    "BIAS_ROUND",
-    "alternation",
-    "bias_round",
-    "of_stage",
-    "preparation",
-    "real_stddev",
-    "require_catalogue",
-    "spectral_start",
-]

@@ -212,11 +212,3 @@ class _Passed:
     def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
         """Rows of the release from ``start`` on."""
         return blocks[self.name].astype(np.float32)
-
-
-__all__ = [
-    "after_alternation",
-    "after_biases",
-    "after_pairs",
-    "after_preparation",
-]

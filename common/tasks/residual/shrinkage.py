@@ -110,6 +110,3 @@ def positive_definite(matrix: FloatArray, *, least: float) -> FloatArray:
     values, vectors = np.linalg.eigh(matrix)
     raised: FloatArray = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return raised
-
-
-__all__ = ["Covariance", "Estimates", "Prior", "fit_prior", "positive_definite", "posterior_means"]

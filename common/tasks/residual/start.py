@@ -54,6 +54,3 @@ def leading_factors(packed: FloatArray, item_weights: FloatArray, rank: int) -> 
 def _random_factors(seed: int, n_items: int, rank: int) -> Float32Array:
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n_items, rank), dtype=np.float32) * np.float32(_SCALE / np.sqrt(rank))
-
-
-__all__ = ["leading_factors", "sketch_factors"]

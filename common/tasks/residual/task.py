@@ -209,6 +209,3 @@ def _model(board: Board) -> ItemModel:
     return ItemModel(
         mean=mean, biases=board.arrays["item_biases"], factors=np.asarray(board.arrays["item_factors"])
     )
-
-
-__all__ = ["Residual"]

@@ -212,12 +212,3 @@ def _covariance(step: _Step, released: ReleasedRound, settings: ResidualConfig) 
         return found
 
     return shared if step.inverse.ndim == 2 else each
-
-
-__all__ = [
-    "ReleasedRound",
-    "credible_weighted_counts",
-    "gauge",
-    "moment_matrix",
-    "new_coordinates",
-]

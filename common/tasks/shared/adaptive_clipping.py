@@ -116,15 +116,3 @@ def next_clip_norm(
 
 def _release_name(t: int) -> str:
     return f"round-{t}/clip"
-
-
-__all__ = [
-    "FARTHEST",
-    "ClippingSettings",
-    "adaptive_clip",
-    "adapts_clipping",
-    "clip_norm_of",
-    "clip_requests",
-    "clip_rows",
-    "next_clip_norm",
-]

@@ -150,6 +150,3 @@ class Variant:
     def fixed(self) -> Mapping[str, Any]:
         """The settings that the name decides."""
         return self.algorithm.variants.get(self.name, {})
-
-
-__all__ = ["Algorithm", "Completion", "RatingSettings", "RatingTask", "TaskOf", "Variant"]

@@ -87,16 +87,3 @@ def moving_clip_norm(settings: _Clipped) -> ArrayRule:
     """A clipping norm that follows a quantile, as far as it may go."""
     low, high = settings.clip_norm / FARTHEST, settings.largest_clip_norm
     return number("clip_norm", low * (1 - ROUNDING), high * (1 + ROUNDING), needed=False)
-
-
-__all__ = [
-    "LARGEST_NUMBER",
-    "ROUNDING",
-    "ArrayRule",
-    "biased_model",
-    "mean_rating",
-    "moving_clip_norm",
-    "number",
-    "prepared",
-    "vectors",
-]

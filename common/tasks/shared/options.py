@@ -40,6 +40,3 @@ def checked_options(
         return from_written({**(defaults or {}), **raw, **decided}, kind)
     except msgspec.ValidationError as error:
         raise InputError(f"{section}: {error}") from error
-
-
-__all__ = ["checked_options"]

@@ -96,13 +96,3 @@ def head_of(counts: FloatArray, fraction: float) -> NDArray[np.uint8]:
 def _on_grid(fraction_of_bound: FloatArray) -> IntArray:
     steps = np.trunc(fraction_of_bound * MEAN_BOUND).astype(np.int64)
     return np.clip(steps, -MEAN_BOUND, MEAN_BOUND)[:, None]
-
-
-__all__ = [
-    "MEAN_BOUND",
-    "capped_counts",
-    "capped_mean",
-    "head_of",
-    "released_mean",
-    "share_among_learnt",
-]

@@ -64,6 +64,3 @@ class RatingsConfig:
     def half_range(self) -> float:
         """Half the width of the public rating range."""
         return (self.rating_high - self.rating_low) / 2
-
-
-__all__ = ["LARGEST_RANK", "SUM_SHARE_OF_MEAN", "Feedback", "RatingsConfig"]

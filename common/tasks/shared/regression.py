@@ -17,6 +17,3 @@ class Regression:
     """Lambda, one for all coordinates."""
     gram: FloatArray | float
     """G: float64, shape (width, width), or 0."""
-
-
-__all__ = ["Regression"]

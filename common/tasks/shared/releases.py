@@ -97,13 +97,3 @@ def noise_multiplier(shared: RatingsConfig, name: str) -> float:
     if name not in shared.noise_multipliers:
         raise PrivacyError(f"no noise multiplier for release {name!r}: calibrate the run's budget first")
     return shared.noise_multipliers[name]
-
-
-__all__ = [
-    "ONE_USER",
-    "calibrated_request",
-    "counts_request",
-    "mean_requests",
-    "noise_multiplier",
-    "users_request",
-]

@@ -15,6 +15,3 @@ class RoundSize:
     """Numbers that a round releases once."""
     board_bytes: int
     """Of a board, for one item: its factors as float32, and counts, weights and flags."""
-
-
-__all__ = ["RoundSize"]

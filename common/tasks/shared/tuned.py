@@ -154,6 +154,3 @@ def _read(algorithm: Algorithm, file: str, kind: Any) -> Any:
 
 def _place(algorithm: Algorithm, file: str) -> str:
     return f"{file} of {algorithm.name}"
-
-
-__all__ = ["Preset", "preset", "search_tables"]

@@ -72,6 +72,3 @@ def with_noise(settings: Settings, multipliers: Mapping[str, float]) -> Settings
     """The same configuration with the noise that calibration found, by release name."""
     shared: RatingsConfig = settings.shared  # type: ignore[attr-defined]
     return replace(settings, shared=replace(shared, noise_multipliers=multipliers))  # type: ignore[type-var]
-
-
-__all__ = ["as_written", "from_written", "has_part", "keys_of", "with_noise"]

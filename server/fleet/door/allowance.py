@@ -26,6 +26,3 @@ class Allowance:
         fits = used + n_bytes <= self._most
         self._used[sender] = (now, used + n_bytes * fits)
         return fits
-
-
-__all__ = ["Allowance"]

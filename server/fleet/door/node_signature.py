@@ -61,6 +61,3 @@ def _public_key(pem: str) -> ec.EllipticCurvePublicKey:
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise InputError("the public key of a node is not on an elliptic curve")
     return key
-
-
-__all__ = ["AdmittedNodes"]

@@ -235,6 +235,3 @@ def superlink_client(*, port: int, authority: Path) -> httpx.AsyncClient:
         limits=httpx.Limits(max_connections=256, max_keepalive_connections=64),
         trust_env=False,
     )
-
-
-__all__ = ["FORWARDED", "FleetProxy", "superlink_client", "write_counts"]

@@ -221,17 +221,3 @@ def board_bytes(fleet: Fleet) -> int:
     """A board: what is known of each item, its id and title, configuration and certificate."""
     per_item = fleet.round.board_bytes + fleet.title_bytes
     return int(_BOARD_HEADER + fleet.items * per_item)
-
-
-__all__ = [
-    "Fleet",
-    "Rates",
-    "RoundCosts",
-    "board_bytes",
-    "dense_bytes",
-    "factored_bytes",
-    "node_terms",
-    "round_costs",
-    "server_terms",
-    "sized_algorithms",
-]

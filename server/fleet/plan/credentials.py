@@ -125,6 +125,3 @@ def _content(key: str, path: Path, made_by: str) -> bytes:
         raise InputError(
             f"{key}: {path} cannot be read ({error.strerror}); make it with: fedboard keys {made_by}"
         ) from error
-
-
-__all__ = ["require_credentials"]

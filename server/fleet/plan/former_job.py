@@ -44,6 +44,3 @@ def in_sections(job: dict[str, Any]) -> dict[str, Any]:
     for name, value in drawn.items():
         sections["privacy"]["participation"] = {"kind": _DRAWN[name], name: value}
     return {**found, **sections, "protocol": named}
-
-
-__all__ = ["in_sections"]

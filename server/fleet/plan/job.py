@@ -115,6 +115,3 @@ class Job(Section, frozen=True, kw_only=True):
             raise InputError(f"{path}: no job can be read there ({error.strerror})") from error
         except (msgspec.DecodeError, ValueError) as error:
             raise InputError(f"{path}: {sentence_of(error)}") from error
-
-
-__all__ = ["FORMAT", "MOST_USERS", "Job"]

@@ -94,6 +94,3 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         features=str(state.features) if with_features else None,
         nodes={key: node.max_users for key, node in settings.public_keys.items()},
     )
-
-
-__all__ = ["prepare"]

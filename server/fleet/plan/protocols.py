@@ -99,12 +99,3 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
     stack.callback(link.close)
     pinned = protocol.pinned(read_identity(helper.identity))
     return lambda board: pinned.helped_by(link.about(board))
-
-
-__all__ = [
-    "ProtocolOf",
-    "protocol_of",
-    "require_carried",
-    "require_same_protocol",
-    "rounds_of",
-]

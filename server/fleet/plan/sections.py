@@ -89,12 +89,3 @@ class BoardSection(Section, frozen=True, kw_only=True):
     """Health and metrics over HTTP, on 127.0.0.1 only; None: not served."""
     limits: Limits = Limits()
     """``[board.limits]``: what the service takes on; see ``server/board_service/limits.py``."""
-
-
-__all__ = [
-    "BoardSection",
-    "CatalogueSection",
-    "NetworkSection",
-    "NodeSection",
-    "TaskSection",
-]

@@ -155,6 +155,3 @@ def _key_line(node: NodeSection, folder: Path) -> str:
         return place.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"nodes: the public_key of {node.name!r} cannot be read at {place}") from error
-
-
-__all__ = ["NAME_RULE", "FleetSettings", "is_name", "read_settings"]

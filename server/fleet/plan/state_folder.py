@@ -74,6 +74,3 @@ class StateFolder:
     def of(settings: FleetSettings) -> "StateFolder":
         """The one that the settings name."""
         return StateFolder(path=settings.state, name=settings.name)
-
-
-__all__ = ["StateFolder"]

@@ -72,6 +72,3 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit(0)
-
-
-__all__ = ["board_command", "main"]

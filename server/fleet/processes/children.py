@@ -135,6 +135,3 @@ def _lives(pid: int) -> bool:
         os.kill(pid, 0)
         return True
     return False
-
-
-__all__ = ["Child"]

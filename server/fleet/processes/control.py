@@ -174,6 +174,3 @@ class Control:
     def stop_run(self, run_id: int) -> None:
         """End a run."""
         self._client.StopRun(StopRunRequest(run_id=run_id))
-
-
-__all__ = ["Control", "RunState"]

@@ -51,6 +51,3 @@ def end_with_holder(lock: Path) -> None:
         os._exit(1)  # a run goes on from its folder, however it was ended
 
     threading.Thread(target=watch, daemon=True, name="lifeline").start()
-
-
-__all__ = ["SERVER_LOCK", "end_with_holder", "end_with_parent"]

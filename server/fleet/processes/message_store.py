@@ -22,6 +22,3 @@ def compact(database: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the new file went through the log as well
-
-
-__all__ = ["compact"]

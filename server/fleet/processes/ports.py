@@ -72,6 +72,3 @@ def _problem(host: str, port: int) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-__all__ = ["require_descriptors", "require_free_ports"]

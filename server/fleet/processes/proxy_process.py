@@ -96,6 +96,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-__all__ = ["connection_limits", "main", "proxy_command", "serve"]

@@ -61,12 +61,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-__all__ = [
-    "ADDRESS",
-    "flower_environment",
-    "main",
-    "superlink_command",
-    "superlink_environment",
-]

@@ -188,6 +188,3 @@ class Supervisor:
         for child in (*self._others, self._superlink):
             child.stop()
         compact(self._state.database)
-
-
-__all__ = ["Supervisor", "TrainingFailedError"]

@@ -95,6 +95,3 @@ class TrainingRun:
 
     def _published(self) -> int:
         return sum(1 for _ in (self._state.run / "boards").glob("board-*.board"))
-
-
-__all__ = ["TrainingRun"]

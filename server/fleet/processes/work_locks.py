@@ -59,6 +59,3 @@ def alone(lock: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"{lock.parent}: another fedboard server works there; stop it first") from None
         yield
-
-
-__all__ = ["alone", "at_work", "is_at_work", "is_locked"]

@@ -103,6 +103,3 @@ class Admission:
             16 * n_items + 8 * sum(r.release.width for r in self.requests if not r.source.per_item) + 2048
         )
         return max_users * per_row + _SLACK_BYTES
-
-
-__all__ = ["Admission"]

@@ -111,6 +111,3 @@ class Asking:
                 return set()
             self.declined[node.name] = refused.code
         return {reply.node_id}
-
-
-__all__ = ["Asking"]

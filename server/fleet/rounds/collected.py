@@ -93,6 +93,3 @@ def _sizes(answer: Answer, n_bytes: int) -> IntArray:
     if isinstance(answer.message, FactoredMessage):
         return factored_bytes(answer.message.contribution)
     return np.full(answer.n_users, n_bytes // max(answer.n_users, 1), dtype=np.int64)
-
-
-__all__ = ["Intake"]

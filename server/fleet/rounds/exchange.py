@@ -128,6 +128,3 @@ def _reply(node_id: int, message: Message) -> Reply:
         return Reply(node_id, None, Refusal.UNKNOWN_NODE)
     content = frame_of(message.content)
     return Reply(node_id, content, None if content is not None else Refusal.MALFORMED, heard=True)
-
-
-__all__ = ["Exchange", "Reply"]

@@ -51,6 +51,3 @@ class Pace:
         """
         most = least * self.job.rounds.longest_seconds / self.job.rounds.deadline_seconds
         return min(most, max(least, _TIMES_THE_SLOWEST * self.slowest) * 2.0 ** (attempt - 1))
-
-
-__all__ = ["TOLD", "Pace"]

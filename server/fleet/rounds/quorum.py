@@ -108,6 +108,3 @@ class Roster:
             return {node: Node(f"{node:020d}", self.job.largest_cohort) for node in self.grid.get_node_ids()}
         keys = {node.node_id: node.public_key.decode(errors="replace") for node in self.grid.get_nodes()}
         return {node: Node(key, admitted[key]) for node, key in keys.items() if key in admitted}
-
-
-__all__ = ["Node", "Roster"]

@@ -48,6 +48,3 @@ class RoundLog:
             except json.JSONDecodeError:
                 break
         return found
-
-
-__all__ = ["RoundLog"]

@@ -170,6 +170,3 @@ class Carrier:
     def _report(self, done: int) -> None:
         if self.on_progress is not None:
             self.on_progress("nodes", done, len(self.nodes))
-
-
-__all__ = ["CarriedStep", "Carrier"]

@@ -218,6 +218,3 @@ def _largest_reply(requests: Sequence[Request], most_users: int) -> int:
     """Most bytes of a reply: of all sums, and of what users send one by one under protocols that need it."""
     numbers = numbers_of(requests)
     return min(_BYTES_PER_NUMBER * numbers + most_users * _BYTES_PER_USER + _OTHER_BYTES, _MOST_BYTES)
-
-
-__all__ = ["SessionRuntime"]

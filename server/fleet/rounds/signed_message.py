@@ -28,6 +28,3 @@ class SignedMessage:
             self._content = self.key.sign(self.message, seconds=seconds, beside=self.beside)
             self._until = until
         return self._content
-
-
-__all__ = ["SignedMessage"]

@@ -196,6 +196,3 @@ def told_refusals(refused: Mapping[Refusal, int]) -> str:
 def told_times(number: int) -> str:
     """How often, for a sentence."""
     return "once" if number == 1 else f"{number} times"
-
-
-__all__ = ["FleetRuntime", "OnProgress", "told_of", "told_refusals", "told_times"]

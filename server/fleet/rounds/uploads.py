@@ -99,6 +99,3 @@ def take_unfinished() -> list[Upload]:
     found = list(_unfinished)
     _unfinished.clear()
     return found
-
-
-__all__ = ["Upload", "limit_look", "set_unfinished_aside", "take_unfinished"]

@@ -186,14 +186,3 @@ def _game(
             detail=f"mu of at least {shown:.3g} shown from the final board, {mu:.3g} allowed",
         ),
     )
-
-
-__all__ = [
-    "ATTRIBUTE",
-    "FALSE_POSITIVES",
-    "MEMBERSHIP",
-    "QUESTIONS",
-    "BoardGame",
-    "board_games",
-    "highest_rate",
-]

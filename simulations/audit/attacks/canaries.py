@@ -119,6 +119,3 @@ def _total_rows(request: Request, n_rows: int, rng: np.random.Generator) -> IntA
 
 def _unit_rows(values: FloatArray) -> FloatArray:
     return np.asarray(values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float64)
-
-
-__all__ = ["canary_rows", "enough_canaries"]

@@ -109,6 +109,3 @@ def _course(subject: Subject, cohort: Cohort, seed: int, pool: WorkerPool) -> li
 
 def _differs(detail: str) -> AuditFinding:
     return AuditFinding(part=Part.COURSE, check=_CHECK, passed=False, detail=detail)
-
-
-__all__ = ["CourseStep", "course_test", "only", "same_course", "step_of", "within"]

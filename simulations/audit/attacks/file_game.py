@@ -177,6 +177,3 @@ def _first_round(subject: Subject, cohort: Cohort, seed: int, pool: WorkerPool) 
 
 def _finding(check: str, passed: bool, detail: str) -> AuditFinding:
     return AuditFinding(part=Part.FILE, check=check, passed=passed, detail=detail)
-
-
-__all__ = ["FileGame", "file_games"]

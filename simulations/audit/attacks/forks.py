@@ -76,6 +76,3 @@ def _draw_and_leave(noise: NoiseSource, writing: int) -> None:
         os.write(writing, noise.stream("fork").bits(0, _WORDS).tobytes())
     finally:
         os._exit(0)
-
-
-__all__ = ["fork_test", "stream_test"]

@@ -301,6 +301,3 @@ def _changed_parts(present: Contribution, absent: Contribution, place: int) -> l
     return changed + [
         name for name, (one, other) in per_user.items() if not np.array_equal(one[users], other[users])
     ]
-
-
-__all__ = ["FuzzLine", "FuzzResult", "isometric_square", "sensitivity_fuzz"]

@@ -151,6 +151,3 @@ def _wrong_shapes(row: Contribution) -> Iterator[tuple[str, Contribution]]:
         yield "fewer weights", replace(row, weights=row.weights[1:])
     if row.responses is not None:
         yield "no responses", replace(row, responses=None)
-
-
-__all__ = ["HostileUser", "hostile_messages", "hostile_users"]

@@ -218,6 +218,3 @@ def _made(seen: _Seen) -> AuditFinding:
     detail = f"board {others} is not" if others else "all of them, computed again"
     check = "each board follows from the one before and what left"
     return AuditFinding(part=Part.NOISE, check=check, passed=not others, detail=detail)
-
-
-__all__ = ["TWINS", "NoiseLine", "NoiseResult", "noise_test", "twins_of"]

@@ -197,6 +197,3 @@ class _Many:
             )
         noise = {name: np.stack(parts) for name, parts in self.noise.items()}
         return SmallReleases(noise=noise, lines=tuple(lines), n_runs=self.n_runs)
-
-
-__all__ = ["ENOUGH", "SmallReleases", "small_releases"]

@@ -161,16 +161,3 @@ class OverlappingNoise:
     def stream(self, name: str) -> OverlappingStream:
         """Of the honest one's key."""
         return OverlappingStream(key=self.inner.stream(name).key)
-
-
-__all__ = [
-    "NOISE_FACTOR",
-    "Broken",
-    "Empty",
-    "OverlappingNoise",
-    "Quiet",
-    "RepeatingNoise",
-    "Silent",
-    "Twice",
-    "as_kind",
-]

@@ -153,6 +153,3 @@ def _counted_twice(subject: Subject) -> Subject:
 
 def _repeating(subject: Subject) -> Subject:
     return replace(subject, noise=lambda seed: RepeatingNoise(inner=subject.noise(seed)))
-
-
-__all__ = ["Mutant", "mutant_named", "mutants", "null_subject", "with_little_noise"]

@@ -148,6 +148,3 @@ def _put_right(values: FloatArray, start: int, exact: float | None) -> FloatArra
 
 def _smallest(requests: Sequence[Request]) -> str:
     return min(requests, key=lambda request: request.release.rows * request.release.width).name
-
-
-__all__ = ["exact_cell", "exact_smallest", "one_generator", "skipping"]

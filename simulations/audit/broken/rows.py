@@ -68,6 +68,3 @@ def _linear_norms(sent: Contribution) -> FloatArray:
     running = np.concatenate([np.zeros(1), np.cumsum(parts)])
     rows = running[sent.indptr[1:]] - running[sent.indptr[:-1]]
     return np.asarray(np.sqrt(rows) * np.linalg.norm(sent.vectors.astype(np.float64), axis=1))
-
-
-__all__ = ["labels_unclipped", "scaled_by_all", "vectors_unclipped", "weights_whole"]

@@ -110,6 +110,3 @@ class Lenient(Trusted):
         blank = None if array is None else np.zeros_like(array)
         unseen: dict[str, Any] = {self.overlooks: blank}
         return rows_within_bounds(replace(contribution, **unseen), requests)
-
-
-__all__ = ["Lenient", "Tamper", "TamperedTask"]

@@ -153,15 +153,3 @@ def proportion_at_least(hits: IntArray, trials: int, level: float) -> FloatArray
     """Lower Clopper-Pearson bound of each proportion, at confidence ``level``; 0 without a hit."""
     found = betaincinv(np.maximum(hits, 1), trials - hits + 1, 1.0 - level)
     return np.where(hits > 0, found, 0.0)
-
-
-__all__ = [
-    "LARGEST_MU",
-    "Bound",
-    "Line",
-    "bound_of",
-    "estimate",
-    "proportion_at_least",
-    "sharp_bound",
-    "split_bound",
-]

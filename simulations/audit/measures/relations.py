@@ -57,6 +57,3 @@ def _side_by_side(one: FloatArray, other: FloatArray) -> float:
     """The same runs and columns of two small releases, as far as both have them."""
     rows, width = min(len(one), len(other)), min(one.shape[1], other.shape[1])
     return relation_p(one[:rows, :width], other[:rows, :width])
-
-
-__all__ = ["relations_between"]

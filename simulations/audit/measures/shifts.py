@@ -82,6 +82,3 @@ def _vectors(rows: Contribution) -> IntArray:
     if rows.vectors is None:
         raise InputError("these requests need vectors, and the contribution has none")
     return rows.vectors.astype(np.int64)
-
-
-__all__ = ["shifts"]

@@ -99,6 +99,3 @@ def distant_p(draws: FloatArray) -> float:
     products = np.fft.irfft(np.abs(spectrum) ** 2)[1 : lags + 1]
     lag = 1 + int(np.argmax(np.abs(products) / np.sqrt(x.size - np.arange(1, lags + 1))))
     return min(1.0, lags * relation_p(x[:-lag], x[lag:]))
-
-
-__all__ = ["cells_p", "distant_p", "relation_p", "shape_p", "spread_p", "uniform_p"]

@@ -17,6 +17,3 @@ def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generat
     while (clash := (np.diff(drawn, axis=1) == 0).any(axis=1)).any():
         drawn[clash] = np.sort(rng.integers(0, n_items, (int(clash.sum()), size)), axis=1)
     return drawn.astype(np.int32)
-
-
-__all__ = ["random_supports"]

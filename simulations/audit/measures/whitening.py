@@ -52,6 +52,3 @@ def unit_noise(event: Event, released: FloatArray, exact: IntArray) -> FloatArra
     dropped = (math.ldexp(1.0, int(event["release_shift"])) - 1.0) / 2.0
     noise = released / float(event["grid_step"]) - exact + dropped
     return np.asarray(noise / booked_deviations(event), dtype=np.float64)
-
-
-__all__ = ["booked_deviations", "diagonal_places", "unit_noise"]

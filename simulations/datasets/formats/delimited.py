@@ -45,5 +45,3 @@ READERS = tuple(
     )
     for ending, (name, delimiter, word) in ENDINGS.items()
 )
-
-__all__ = ["ENDINGS", "READERS"]

@@ -44,5 +44,3 @@ READERS = (
         needs_pyarrow=True,
     ),
 )
-
-__all__ = ["READERS"]

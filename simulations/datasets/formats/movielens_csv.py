@@ -48,5 +48,3 @@ READERS = tuple(
         ("movielens-latest", "MovieLens latest"),
     )
 )
-
-__all__ = ["READERS"]

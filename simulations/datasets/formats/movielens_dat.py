@@ -81,5 +81,3 @@ READERS = tuple(
     )
     for name, what in ((_1M, "MovieLens 1M"), (_10M, "MovieLens 10M"))
 )
-
-__all__ = ["READERS"]

@@ -143,5 +143,3 @@ READERS = (
         lists_items=True,
     ),
 )
-
-__all__ = ["READERS"]

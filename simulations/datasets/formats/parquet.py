@@ -96,5 +96,3 @@ READERS = (
         needs_pyarrow=True,
     ),
 )
-
-__all__ = ["READERS"]

@@ -67,6 +67,3 @@ class Reader:
     lists_items: bool = False
     """Whether it lists all items itself."""
     needs_pyarrow: bool = False
-
-
-__all__ = ["Asked", "Looks", "Reader"]

@@ -210,6 +210,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return "_" not in cell
-
-
-__all__ = ["TextLayout", "cells_of", "first_line", "header", "read_text"]

@@ -268,6 +268,3 @@ def _block(rows: Cohort, first_user: int, row_of_item: IndexArray, layout: Layou
         items=np.ascontiguousarray(items[order]),
         values=np.ascontiguousarray(rows.ratings[order]),
     )
-
-
-__all__ = ["DiskStream", "Head", "Layout", "MemoryStream", "Stream", "arrange", "open_blocks", "write_blocks"]

@@ -162,6 +162,3 @@ def _user_rows(n_users: int, rank: int, file: Path | None) -> FactorRows:
         return FactorRows.zeros(n_users, rank)
     mapped = np.memmap(file, dtype=np.float32, mode="w+", shape=(n_users, row_length(rank)))
     return FactorRows(rows=np.asarray(mapped), clocks=np.zeros(n_users, dtype=np.int64), rank=rank)
-
-
-__all__ = ["Factorisation", "start"]

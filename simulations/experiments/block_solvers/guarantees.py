@@ -79,6 +79,3 @@ def personal_epsilons(epsilon: float, bounds: Any, total_bound: float) -> Any:
     Reference: Liu, Wang and Smola (2015), theorem 2.
     """
     return epsilon * bounds / (2 * total_bound)
-
-
-__all__ = ["SamplingGuarantee", "personal_epsilons", "sampling_guarantee"]

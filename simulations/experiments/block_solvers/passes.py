@@ -70,6 +70,3 @@ class _Feed:
 def _work_off(feed: _Feed, work: Work, thread: int) -> None:
     while (job := feed.next()) is not None:
         work(*job, thread)
-
-
-__all__ = ["READ_AHEAD", "run_pass"]

@@ -200,6 +200,3 @@ def _draw_unrated(model: Factorisation, config: DpmfConfig) -> None:
     drawn = rng.standard_normal((int(unrated.sum()), config.rank + 1)) / np.sqrt(config.precision)
     model.items.factors[unrated] = drawn[:, 1:]
     model.items.biases[unrated] = drawn[:, 0]
-
-
-__all__ = ["DpmfConfig", "langevin_rates", "sample_dpmf"]

@@ -103,6 +103,3 @@ def sgd_rates(stream: Stream, config: SgdConfig, number: int) -> SweepRates:
         biased=config.biases,
         noisy=False,
     )
-
-
-__all__ = ["SgdConfig", "fit_sgd", "sgd_rates"]

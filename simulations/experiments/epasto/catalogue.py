@@ -67,5 +67,3 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         run=example_1,
     ),
 )
-
-__all__ = ["EXPERIMENTS"]

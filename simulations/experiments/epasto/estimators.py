@@ -94,6 +94,3 @@ def _best_limit(problem: Problem, *, epsilon: float, seed: int, samples: int) ->
             found[limit] = float(np.mean(errors))
     best = min(found, key=lambda limit: found[limit])
     return best, found[best]
-
-
-__all__ = ["BEST_LIMIT", "METHODS", "NO_LIMIT", "OURS", "Errors", "errors_of", "expected_error"]

@@ -114,6 +114,3 @@ def _variance(matrix: FloatArray, features: FloatArray, users: IntArray) -> floa
         public_because="they are made up",
     )
     return estimator.variance(label_variance=0.0, epsilon=1.0)
-
-
-__all__ = ["example_1", "theorem_2"]

@@ -156,6 +156,3 @@ def _table(path: Path, delimiter: str) -> list[dict[str, str]]:
 def _numbered(names: list[str]) -> IntArray:
     numbers: IntArray = np.unique(names, return_inverse=True)[1].astype(np.int64)
     return numbers
-
-
-__all__ = ["Problem", "read_problem", "synthetic_problem"]

@@ -145,6 +145,3 @@ def _loss(
     lengths = np.maximum(np.linalg.norm(problem.features, axis=1, keepdims=True), 1.0)
     margins = labels[:, None] * ((problem.features / lengths) @ noised.T)
     return float(np.logaddexp(0.0, -margins).mean())
-
-
-__all__ = ["table_1", "table_2"]

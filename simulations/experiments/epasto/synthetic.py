@@ -122,6 +122,3 @@ def _bars(panels: Mapping[str, Numbers], what: str) -> Figure:
     drawn[0].set_ylabel("average squared error")
     figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
-
-
-__all__ = ["figure_1", "figure_2", "figure_3"]

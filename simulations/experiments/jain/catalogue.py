@@ -19,5 +19,3 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         run=_figure_2,
     ),
 )
-
-__all__ = ["EXPERIMENTS"]

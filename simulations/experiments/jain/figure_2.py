@@ -239,6 +239,3 @@ def _figure(mse: _Errors, epsilons: tuple[float, ...]) -> Figure:
     axes.set_title("Personal models on a shared representation")
     label_line_ends(axes, ends)
     return figure
-
-
-__all__ = ["Figure2"]

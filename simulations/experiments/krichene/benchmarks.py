@@ -208,17 +208,3 @@ def data_of(setting: Setting) -> DataConfig:
         return DataConfig(source=str(setting.data.resolve()))
     nearest = find_data(NEAREST)
     return DataConfig(source=nearest if Path(nearest).exists() else "synthetic")
-
-
-__all__ = [
-    "ALS_LINE",
-    "GRADIENTS",
-    "METRICS",
-    "NEAREST",
-    "STATISTICS",
-    "Benchmark",
-    "BenchmarkAnswer",
-    "Method",
-    "data_of",
-    "with_exponent",
-]

@@ -107,5 +107,3 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     _entry("table-3", "Neighbours of two films", 2, _IMPLICIT, neighbour_table("3")),
     _entry("table-4", "Neighbours of three rarer films", 2, _IMPLICIT, neighbour_table("4")),
 )
-
-__all__ = ["EXPERIMENTS"]

@@ -134,6 +134,3 @@ def _best_exponents(means: Mapping[str, Any], metric: str) -> dict[str, dict[str
         }
         for label, curves in means.items()
     }
-
-
-__all__ = ["EPSILONS", "exponent_curves", "trade_off"]

@@ -76,6 +76,3 @@ def _draw(axes: Axes, panel: Panel) -> None:
     axes.set_xlabel(panel.across)
     axes.set_ylabel(panel.up)
     label_line_ends(axes, ends)
-
-
-__all__ = ["Panel", "draw_panels"]

@@ -109,6 +109,3 @@ def _told(described: str, titles: Sequence[str], shared: Sequence[Mapping[str, f
 
 def _title(catalogue: Catalogue, item: int) -> str:
     return f"item {catalogue.item_ids[item]}" if catalogue.titles is None else catalogue.titles[item]
-
-
-__all__ = ["PRIVATE", "QUERIES", "neighbour_table"]

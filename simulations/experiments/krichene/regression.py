@@ -284,15 +284,3 @@ def _ledger(scratch: Path, solver: Solver) -> Ledger:
     number = sum(1 for _ in scratch.glob("regression-*.ledger"))
     budget = Budget(epsilon=solver.epsilon, delta=solver.delta, adjacency=Adjacency.ADD_REMOVE)
     return Ledger.create(scratch / f"regression-{number}.ledger", budget)
-
-
-__all__ = [
-    "Regressions",
-    "Sizes",
-    "Solver",
-    "draw_regressions",
-    "rmse_of",
-    "solve_descent",
-    "solve_statistics",
-    "step_count",
-]

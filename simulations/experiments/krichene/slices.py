@@ -189,6 +189,3 @@ def _told(by_epsilon: Mapping[str, Mapping[str, Any]], metric: str) -> str:
         other = "" if sampled is None else f" against {sampled:.3f} of {STATISTICS[1].label}"
         parts.append(f"{name} bucket {known[best]:.3f} by {best}{other}")
     return f"{metric} at epsilon {epsilon}: {', '.join(parts)}"
-
-
-__all__ = ["COMPARED", "als_factors", "overlap", "slices", "task_skew"]

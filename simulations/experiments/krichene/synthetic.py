@@ -149,6 +149,3 @@ def _panels(
             )
         )
     return panels
-
-
-__all__ = ["figure_5", "run_synthetic"]

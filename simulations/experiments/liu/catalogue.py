@@ -22,5 +22,3 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     _entry("7", "Test RMSE against epsilon, in both readings", 4, figure_7),
     _entry("table-2", "What the order of the ratings is worth to the caches", 0.5, table_2),
 )
-
-__all__ = ["EXPERIMENTS"]

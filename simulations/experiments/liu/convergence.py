@@ -101,6 +101,3 @@ class _Trace:
     def __call__(self, number: int, model: Factorisation) -> None:
         self.test.append(self._data.joint_error(model))
         self.train.append(self._data.train_error(model))
-
-
-__all__ = ["figure_4", "figure_6"]

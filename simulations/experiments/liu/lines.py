@@ -52,6 +52,3 @@ def line_panels(
             axes.xaxis.set_major_formatter(FuncFormatter(lambda place, _: f"{place:g}"))
         axes.legend(frameon=False, fontsize=8)
     return figure
-
-
-__all__ = ["Line", "line_panels"]

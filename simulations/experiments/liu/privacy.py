@@ -140,6 +140,3 @@ def _cells(data: Rated, seeds: int) -> Iterator[Cell]:
                 run=RunConfig(workers=1, baselines=False, evaluate_rounds=False),
             )
             yield Cell(name=f"langevin-eps{epsilon:g}-seed{seed}", config=config)
-
-
-__all__ = ["figure_7"]

@@ -100,6 +100,3 @@ def _source(setting: Setting) -> str:
         return str(setting.data.resolve())
     nearest = find_data(NEAREST)
     return nearest if Path(nearest).exists() else "synthetic"
-
-
-__all__ = ["DATA", "Rated", "joint_predictions", "rated"]

@@ -276,6 +276,3 @@ def _model(stream: Stream, rank: int, threads: int) -> Factorisation:
         threads=threads,
         backend="blocked",
     )
-
-
-__all__ = ["Stopwatch", "figure_2", "figure_3", "figure_5", "posterior", "table_2"]

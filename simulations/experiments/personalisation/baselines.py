@@ -94,6 +94,3 @@ def _moments(
         gradient += np.einsum("jid,ji->jd", block.features, answers).T @ vectors
     by_entry = curvature.reshape(dimension, dimension, rank, rank).transpose(0, 2, 1, 3)
     return by_entry.reshape(dimension * rank, -1), gradient.ravel()
-
-
-__all__ = ["fit_all", "own_models", "shared_without_privacy"]

@@ -88,6 +88,3 @@ class Learner:
                 board = publish(result.board)
             ledger.finish()
         return board
-
-
-__all__ = ["ASSUMPTION", "Learner"]

@@ -88,6 +88,3 @@ class ExampleRuntime:
             return everybody
         drawn = attendance.draw(self.examples.n_users)
         return everybody if drawn is None else everybody[drawn]
-
-
-__all__ = ["ExampleRuntime", "ExampleTask"]

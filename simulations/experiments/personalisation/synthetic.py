@@ -91,6 +91,3 @@ class Population:
         lengths = np.einsum("jk,kl,jl->j", own, representation.T @ representation, own)
         truths = np.einsum("jk,kl,jl->j", truth, self.representation.T @ self.representation, truth)
         return float(np.mean(lengths - 2.0 * between + truths)) + self.source.field_noise**2
-
-
-__all__ = ["Population", "SharedLinear"]

@@ -59,6 +59,3 @@ class Experiment:
     data: str
     """Which data it takes, and what ``--data`` may name."""
     run: Callable[[Setting], Outcome]
-
-
-__all__ = ["Experiment", "Outcome", "Progress", "Setting"]

@@ -148,6 +148,3 @@ def _plain(value: Any) -> Any:
         case Path():
             return str(value)
     return value
-
-
-__all__ = ["pictures", "record_of", "tables", "write_outcome"]

@@ -48,6 +48,3 @@ def bucket_edges(counts: IntArray | FloatArray, bucket_of_item: IndexArray) -> F
     smallest = np.full(int(bucket_of_item.max()) + 1, np.inf)
     np.minimum.at(smallest, bucket_of_item, counts)
     return np.append(smallest, float(counts.max()))
-
-
-__all__ = ["N_BUCKETS", "bucket_edges", "popularity_buckets"]

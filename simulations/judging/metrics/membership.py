@@ -36,6 +36,3 @@ def listed_in(lists: IndexArray, indptr: IntArray, items: IndexArray, *, n_items
         found[start:stop] = marked[lists[start:stop] + row_starts[:, None]] & (lists[start:stop] >= 0)
         marked[members] = False
     return found
-
-
-__all__ = ["listed_in"]

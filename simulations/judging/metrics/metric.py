@@ -86,5 +86,3 @@ class ListMetric:
 
 
 Metric: TypeAlias = RatingMetric | ListMetric
-
-__all__ = ["LONGEST_LIST", "Better", "ListMetric", "Metric", "RatingMetric"]

@@ -102,6 +102,3 @@ def overlap_at_k(
     neighbours = cosine_neighbours(factors, k=k, threads=threads)
     overlap = neighbour_overlap(neighbours, cosine_neighbours(reference_factors, k=k, threads=threads))
     return np.bincount(bucket_of_item, weights=overlap) / np.bincount(bucket_of_item)
-
-
-__all__ = ["cosine_neighbours", "neighbour_overlap", "overlap_at_k"]

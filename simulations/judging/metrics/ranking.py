@@ -144,5 +144,3 @@ METRICS = (
     ),
     ListMetric(name="ndcg", label="NDCG", better=Better.HIGHER, at=(20, 100), of=ndcg_at_k),
 )
-
-__all__ = ["METRICS", "SLICE_POSITIONS", "ndcg_at_k", "recall_at_k", "sliced_recall"]

@@ -96,5 +96,3 @@ METRICS = (
     RatingMetric(name="rmse", label="RMSE", unit="stars", better=Better.LOWER, of=rmse, sliced=sliced_rmse),
     RatingMetric(name="mae", label="MAE", unit="stars", better=Better.LOWER, of=mae),
 )
-
-__all__ = ["METRICS", "mae", "rmse", "sliced_rmse"]

@@ -46,14 +46,3 @@ def metric_of(name: str) -> Metric | None:
     own = (rest if part in PARTS else asked).partition("@")[0]
     exact = (metric for metric in METRICS if metric.name == own)
     return next(exact, None) or next((metric for metric in METRICS if metric.name in asked), None)
-
-
-__all__ = [
-    "LIST_METRICS",
-    "METRICS",
-    "PARTS",
-    "RATING_METRICS",
-    "main_metric",
-    "main_metrics",
-    "metric_of",
-]

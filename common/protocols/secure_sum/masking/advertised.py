@@ -99,6 +99,3 @@ def commitment_to(self_seed: bytes, *, session: bytes) -> bytes:
         session: 32 bytes that no other session has.
     """
     return derive_key(self_seed, use=b"commitment", session=session)
-
-
-__all__ = ["ADVERTISED_BYTES", "Advertised", "Secrets", "commitment_to"]

@@ -59,6 +59,3 @@ def _cipher(pair: KeyPair, peer_key: bytes, session: bytes, parties: bytes) -> C
     return ChaCha20Poly1305(
         derive_key(pair.shared(peer_key), use=b"shares", session=session, parties=parties)
     )
-
-
-__all__ = ["BOX_BYTES", "close_box", "open_box"]

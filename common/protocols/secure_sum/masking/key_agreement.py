@@ -64,6 +64,3 @@ def require_usable(public: bytes) -> None:
         RefusedError: not 32 bytes, or a point of low order.
     """
     KeyPair(X25519PrivateKey.generate()).shared(public)
-
-
-__all__ = ["PUBLIC_BYTES", "SEED_BYTES", "KeyPair", "require_usable"]

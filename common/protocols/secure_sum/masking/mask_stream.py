@@ -74,6 +74,3 @@ def apply_masks(vector: NDArray[np.uint32], masks: Iterable[Mask]) -> None:
 def key_stream(key: bytes, *, counter: int = 0) -> Any:
     """AES-256 in counter mode, from this block on: an encryptor of ``cryptography``; of zeros it gives the mask."""
     return Cipher(algorithms.AES256(key), modes.CTR(counter.to_bytes(_BLOCK_BYTES, "big"))).encryptor()
-
-
-__all__ = ["KEY_BYTES", "Mask", "apply_masks", "derive_key", "key_stream"]

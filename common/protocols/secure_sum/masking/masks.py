@@ -30,6 +30,3 @@ def pair_mask(pair: KeyPair, own: bytes, peer: Advertised, *, session: bytes) ->
     parties = b"".join(sorted((own, peer.identity)))
     key = derive_key(pair.shared(peer.mask_key), use=b"pair-mask", session=session, parties=parties)
     return Mask(key=key, added=own < peer.identity)
-
-
-__all__ = ["pair_mask", "self_mask"]

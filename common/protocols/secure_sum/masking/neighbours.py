@@ -157,15 +157,3 @@ def neighbours(order: Sequence[bytes], place: int, size: int) -> list[bytes]:
         return sorted(other for other in order if other != order[place])
     steps = (*range(-(size // 2), 0), *range(1, size // 2 + 1))
     return sorted(order[(place + step) % len(order)] for step in steps)
-
-
-__all__ = [
-    "FEWEST_CLIENTS",
-    "MOST_JOINED",
-    "Neighbourhood",
-    "fewest_left",
-    "neighbourhood",
-    "neighbours",
-    "ring",
-    "share_of",
-]

@@ -94,6 +94,3 @@ def _value(higher: list[int], lowest: int, x: int) -> int:
     for coefficient in higher:
         value = (value + coefficient) * x % _PRIME
     return (value + lowest) % _PRIME
-
-
-__all__ = ["NO_SHARE", "SECRET_BYTES", "SHARE_BYTES", "combine", "recover", "split", "usable"]

@@ -148,6 +148,3 @@ def _move(free: int, came_from: dict[int, tuple[int, int | None]], owner: dict[i
         item, left = came_from[target]
         owner[target] = item
         target = left
-
-
-__all__ = ["N_TABLES", "Bins", "bins_per_table"]

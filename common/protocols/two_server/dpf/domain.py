@@ -60,6 +60,3 @@ class Domain:
     def nodes_at(self, level: int) -> int:
         """Nodes of this level above leaves that hold rows."""
         return -(-self.n_leaves >> self.levels - level)
-
-
-__all__ = ["RESIDUES_PER_BLOCK", "Domain"]

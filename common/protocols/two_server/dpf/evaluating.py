@@ -150,6 +150,3 @@ def _summed(numbers: ResidueArray) -> ResidueArray:
         numbers[:, :half] += numbers[:, n_keys - half : n_keys]
         n_keys -= half
     return numbers[:, 0]
-
-
-__all__ = ["LeafBlock", "evaluate_all", "leaf_blocks", "rows_of"]

@@ -106,6 +106,3 @@ def _check(points: IntArray, values: ResidueArray, domain: Domain) -> None:
         raise InputError(f"values of point functions must be uint32 of shape (n_keys, {domain.width})")
     if points.ndim != 1 or not points.size or points.min() < 0 or points.max() >= domain.n_points:
         raise InputError(f"point functions need one row in 0..{domain.n_points - 1} for each key")
-
-
-__all__ = ["generate"]

@@ -88,6 +88,3 @@ def _permuted(permutation: Any, blocks: BitArray) -> BitArray:
     room = np.empty(blocks.size + _ROOM, dtype=np.uint64)
     permutation.update_into(blocks.data.cast("B"), room.data.cast("B"))
     return room[: blocks.size].reshape(blocks.shape)
-
-
-__all__ = ["SEED_BYTES", "SEED_MASK", "TreeHash", "block_cipher", "expanded"]

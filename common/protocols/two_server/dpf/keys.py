@@ -101,6 +101,3 @@ def roots(seed: bytes, n_keys: int, *, party: int) -> BitArray:
 def most_bytes(domain: Domain, n_keys: int) -> int:
     """Most bytes that so many keys of a domain take."""
     return _ROOM + n_keys * (domain.levels * (_NODE + 1) + 4 * domain.leaf_width)
-
-
-__all__ = ["Corrections", "most_bytes", "roots"]
