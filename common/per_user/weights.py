@@ -2,40 +2,41 @@
 
 import math
 from enum import StrEnum
+from importlib import import_module
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, BoolArray, FloatArray
+from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.kernels import unit_rows
-from fedboard.common.per_user.mixing import mix64
-
-_KEY_BITS = 48
-_KEY_MASK = np.uint64((1 << _KEY_BITS) - 1)
-_ROWS_PER_BLOCK = 1 << (64 - _KEY_BITS)
+from fedboard.common.per_user.weightings.weighting import Draw, Released, Weighting
 
 
 class WeightScheme(StrEnum):
-    """The known ways to share a user's budget among her items."""
+    """The known ways to share a user's budget among her items: a line here, a file each in ``weightings/``."""
 
     UNIFORM = "uniform"
-    """k items of each user at random, 1 / sqrt k each (Chien et al. 2021)."""
     TAIL = "tail"
-    """The k items of each user with the smallest private counts, 1 / sqrt k each (Chien et al. 2021)."""
     ADAPTIVE = "adaptive"
-    """``max(n, 1)^-mu``, normalised so that each user's whole budget is spent."""
     ADAPTIVE_CLIPPED = "adaptive-clipped"
-    """Krichene et al. (2023), eq. 11, 12 and 16: one scale for all, clipped where a user exceeds the
-    budget.
-    """
     ADAPTIVE_OVERCOUNT = "adaptive-overcount"
-    """Krichene et al. (2023), eq. 19 and 20: the same with counts increased by their accuracy s."""
+
+    @property
+    def weighting(self) -> Weighting:
+        """What its file says: of the same name, ``_`` for ``-``."""
+        module = import_module(f"fedboard.common.per_user.weightings.{self.value.replace('-', '_')}")
+        return module.WEIGHTING  # type: ignore[no-any-return]
 
     @property
     def samples(self) -> bool:
         """Whether only k items of each user take part."""
-        return self in (WeightScheme.UNIFORM, WeightScheme.TAIL)
+        return self.weighting.choose is not None
+
+    @property
+    def needs_population(self) -> bool:
+        """Whether it looks at the number of users, which is then released."""
+        return self.weighting.needs_population
 
 
 def item_weights(
@@ -48,10 +49,6 @@ def item_weights(
     accuracy: float = 0.0,
 ) -> FloatArray:
     """Item weights omega from released counts: post-processing, public.
-
-    uniform: 1. tail: 1 / (1 + rank of the count, smallest first), so that larger means rarer.
-    adaptive: ``omega_i = n_i^-mu``. adaptive-clipped: ``omega_i = n_i^-mu / sqrt(sum n^(1 - 2 mu) / (n
-    b))``, so that ``sum n_i omega_i^2 = n b``. adaptive-overcount: the same of ``n_i + s``.
 
     Args:
         scheme: one of ``WeightScheme``.
@@ -75,18 +72,20 @@ def item_weights(
         raise PrivacyError("released counts must be finite")
     if not 0 <= exponent <= 1 or not 0 <= accuracy < math.inf:
         raise InputError(f"exponent must be in [0, 1] and accuracy >= 0, got {exponent} and {accuracy}")
-    if scheme is WeightScheme.UNIFORM:
-        return np.ones(noisy_counts.size)
-    if scheme is WeightScheme.TAIL:
-        return 1.0 / (1.0 + _ranks(noisy_counts))
-    overcount = accuracy if scheme is WeightScheme.ADAPTIVE_OVERCOUNT else 0.0
-    counts = np.maximum(noisy_counts, 1.0) + overcount
-    if scheme is WeightScheme.ADAPTIVE:
-        return np.asarray(counts**-exponent, dtype=np.float64)
-    if population is None or not 0 < population < math.inf or not 0 < mean_budget < math.inf:
+    weighting = scheme.weighting
+    if weighting.needs_population and (
+        population is None or not 0 < population < math.inf or not 0 < mean_budget < math.inf
+    ):
         raise InputError(f"{scheme} weights need population > 0 and mean_budget > 0")
-    total = math.fsum(counts ** (1.0 - 2.0 * exponent))
-    return np.asarray(counts**-exponent * math.sqrt(population * mean_budget / total), dtype=np.float64)
+    return weighting.omega(
+        Released(
+            noisy_counts=noisy_counts,
+            exponent=exponent,
+            population=population,
+            mean_budget=mean_budget,
+            accuracy=accuracy,
+        )
+    )
 
 
 def entry_weights(
@@ -117,77 +116,21 @@ def entry_weights(
 
     Raises:
         InputError: a parameter is missing or out of range.
+        PrivacyError: a weighting chose too many items.
     """
     scheme = _scheme(scheme)
     if omega.shape != (cohort.n_items,) or not (np.isfinite(omega) & (omega > 0)).all():
         raise InputError(f"omega must hold {cohort.n_items} finite numbers > 0, one per item")
-    if scheme.samples:
+    weighting = scheme.weighting
+    if weighting.choose is not None:
         if items_per_user is None or items_per_user < 1:
             raise InputError(f"{scheme} weights need items_per_user >= 1")
-        chosen = _sampled(scheme, cohort, omega, items_per_user, seed)
+        chosen = weighting.choose(Draw(cohort=cohort, omega=omega, items_per_user=items_per_user, seed=seed))
+        if np.bincount(cohort.user_of_entry()[chosen], minlength=1).max() > items_per_user:
+            raise PrivacyError(f"{scheme} weights chose more than {items_per_user} items of a user")
         return np.where(chosen, 1.0 / math.sqrt(items_per_user), 0.0)
-    spend_all = scheme is WeightScheme.ADAPTIVE
     indptr = cohort.indptr - cohort.indptr[0]
-    return unit_rows(indptr, cohort.items, omega, spend_all=spend_all, backend=backend)
-
-
-def _sampled(
-    scheme: WeightScheme, cohort: Cohort, omega: FloatArray, items_per_user: int, seed: int | None
-) -> BoolArray:
-    if scheme is WeightScheme.TAIL:
-        # Ranks of -omega are distinct, so a tie between items goes to the lower number.
-        return _smallest_in_row(cohort, _ranks(-omega).astype(np.uint64)[cohort.items], items_per_user)
-    if seed is None or not 0 <= seed < 1 << 64:
-        raise InputError("uniform weights need a seed in 0..2^64 - 1")
-    return _smallest_in_row(cohort, _random_keys(cohort, seed), items_per_user)
-
-
-def _smallest_in_row(cohort: Cohort, keys: BitArray, number: int) -> BoolArray:
-    """Mark the ``number`` smallest keys of each row; keys are below 2^48 and distinct within a row.
-
-    Sorting one word of (row in its block, key) and reading each row's threshold is several times faster than
-    a sort that carries positions.
-    """
-    chosen = np.empty(cohort.n_ratings, dtype=np.bool_)
-    for start in range(0, cohort.n_users, _ROWS_PER_BLOCK):
-        block = cohort.rows(start, min(start + _ROWS_PER_BLOCK, cohort.n_users))
-        first = int(cohort.indptr[start] - cohort.indptr[0])
-        row_of = block.user_of_entry()
-        words = keys[first : first + block.n_ratings] | (row_of.astype(np.uint64) << np.uint64(_KEY_BITS))
-        ranked = np.sort(words)
-        last = block.indptr[:-1] + np.minimum(block.counts, number) - 1
-        threshold = ranked[np.maximum(last, 0)] if ranked.size else np.zeros(block.n_users, dtype=np.uint64)
-        chosen[first : first + block.n_ratings] = words <= threshold[row_of]
-    return chosen
-
-
-def _random_keys(cohort: Cohort, seed: int) -> BitArray:
-    """Keys below 2^48 that order each row at random: a function of seed, the user's key and the item.
-
-    Items of one row get distinct keys, since adding a row constant and mixing are both one to one.
-    """
-    row_keys = mix64(mix64(np.array([seed], dtype=np.uint64)) + cohort.keys) & _KEY_MASK
-    return _mix48(np.repeat(row_keys, cohort.counts) + cohort.items.astype(np.uint64))
-
-
-def _mix48(words: BitArray) -> BitArray:
-    """A one to one mix of 48-bit words: odd multipliers and right shifts, as in ``mix64``. Works in
-    place.
-    """
-    for multiplier in (0xBF58476D1CE5, 0x94D049BB1331, 0x9E3779B97F4B):
-        words &= _KEY_MASK
-        words ^= words >> np.uint64(25)
-        words *= np.uint64(multiplier)
-    words &= _KEY_MASK
-    words ^= words >> np.uint64(25)
-    return words
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Rank of each value, smallest first, ties by position; float64, 0 to size - 1."""
-    ranks = np.empty(values.size, dtype=np.float64)
-    ranks[np.argsort(values, kind="stable")] = np.arange(values.size)
-    return ranks
+    return unit_rows(indptr, cohort.items, omega, spend_all=weighting.spend_all, backend=backend)
 
 
 def _scheme(scheme: WeightScheme | str) -> WeightScheme:

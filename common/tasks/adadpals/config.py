@@ -120,7 +120,7 @@ class BudgetShares:
 
 def needs_population(config: AdaDpalsConfig) -> bool:
     """Whether the weighting looks at the number of users, which is then released."""
-    return config.weights in (WeightScheme.ADAPTIVE_CLIPPED, WeightScheme.ADAPTIVE_OVERCOUNT)
+    return config.weights.needs_population
 
 
 def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str, float]:

@@ -7,6 +7,7 @@ from scipy import stats
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import check_rows, quantise_weights
+from fedboard.common.per_user.weightings.weighting import Weighting
 from fedboard.common.per_user.weights import WeightScheme, entry_weights, item_weights
 
 N_ITEMS, N_USERS = 60, 400
@@ -150,7 +151,7 @@ def test_uniform_is_drawn_once_per_seed():
 def test_large_cohorts_are_sampled_block_by_block_alike(monkeypatch):
     whole = weights_of("uniform")
 
-    monkeypatch.setattr("fedboard.common.per_user.weights._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("fedboard.common.per_user.weightings.choosing._ROWS_PER_BLOCK", 7)
 
     assert np.array_equal(whole, weights_of("uniform"))
 
@@ -266,3 +267,28 @@ def test_item_weights_that_do_not_fit_are_refused(omega):
 def test_an_unknown_scheme_is_named_with_the_known_ones():
     with pytest.raises(InputError, match=r"adaptive-overcount.*got 'best'"):
         item_weights("best", COUNTS)
+
+
+@pytest.mark.parametrize("scheme", WeightScheme)
+def test_each_weighting_has_its_file(scheme):
+    assert scheme.weighting is WeightScheme(str(scheme)).weighting
+    assert scheme.samples == (scheme in ("uniform", "tail"))
+    assert scheme.needs_population == (scheme in ("adaptive-clipped", "adaptive-overcount"))
+
+
+def test_a_weighting_that_chooses_too_many_items_is_stopped(monkeypatch):
+    greedy = Weighting(
+        omega=lambda released: np.ones(released.noisy_counts.size),
+        choose=lambda draw: np.ones(draw.cohort.n_ratings, dtype=bool),
+    )
+    monkeypatch.setattr("fedboard.common.per_user.weightings.uniform.WEIGHTING", greedy)
+
+    with pytest.raises(PrivacyError, match="uniform weights chose more than 7 items of a user"):
+        weights_of("uniform")
+
+
+def test_a_weighting_whose_item_weights_are_too_large_is_clipped(monkeypatch):
+    heavy = Weighting(omega=lambda released: np.full(released.noisy_counts.size, 1e6))
+    monkeypatch.setattr("fedboard.common.per_user.weightings.adaptive.WEIGHTING", heavy)
+
+    assert row_squares(weights_of("adaptive")).max() <= 1 + 1e-12
