@@ -1,0 +1,166 @@
+"""The page on extending: its files and lines, put into a copy of the package, are counted, its commands run."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "guide" / "extending.md").read_text(encoding="utf-8")
+SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "command")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+DATA = ("--set", "data.synthetic.n_users=200", "--set", "data.synthetic.n_items=40", "--kernels", "numpy")
+SMALL = {"simulate": (*DATA, "--no-baselines"), "sweep": DATA}
+SHIM = f"""#!{sys.executable}
+import sys
+sys.argv += {SMALL!r}.get(sys.argv[1], ())
+from fedboard.cli.main import main
+main()
+"""
+"""The command, on fewer people where it makes a run; everything else is as printed."""
+TELLS = {
+    "algorithm": ("damped-means", "OK"),
+    "weighting": ("adadpals-logarithmic",),
+    "protocol": ("additive-shares", "two servers"),
+    "reader": ("3 from 1 to 5",),
+    "metric": ("hit-rate@10", "Hit rate@10"),
+    "command": ("round 1", "epsilon"),
+}
+"""What the commands print; without the part they fail, or do not print it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a section of the page says to do."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    lines: list[tuple[str, str, str]] = field(default_factory=list)
+    """Path, the lines above, the lines to add."""
+    commands: str = ""
+
+    @property
+    def folders(self) -> list[str]:
+        """New folders."""
+        return sorted({str(Path(p).parent) for p in self.files if not (ROOT / Path(p).parent).exists()})
+
+    @property
+    def cost(self) -> str:
+        """As the table at the top says it."""
+        alone = [path for path in self.files if str(Path(path).parent) not in self.folders]
+        counted = [(len(self.folders), "folder"), (len(alone), "file"), (self.added, "line")]
+        return ", ".join(f"{n} {word}{'s' * (n > 1)}" for n, word in counted if n)
+
+    @property
+    def added(self) -> int:
+        """Lines in files that were there."""
+        return sum(len(new.splitlines()) for _, _, new in self.lines)
+
+
+@cache
+def part(name: str) -> Part:
+    """Read a section of the page."""
+    found = re.search(rf"^## An? {name}\b[^\n]*\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE)
+    assert found, f"the page has no section on {name}"
+    read, commands = Part(), []
+    for block in BLOCK.finditer(found[1]):
+        language, text = block.groups()
+        if language == "python":
+            path, _, code = text.removeprefix("# ").partition("\n")
+            read.files[path] = code
+        elif language == "diff":
+            path = re.findall(r"^`(\S+)`:$", found[1][: block.start()], flags=re.MULTILINE)[-1]
+            above = "".join(f"{line[1:]}\n" for line in text.splitlines() if line.startswith(" "))
+            new = "".join(f"{line[1:]}\n" for line in text.splitlines() if line.startswith("+"))
+            read.lines.append((path, above, new))
+        else:
+            copies = re.findall(r"^cp (\S+) (\S+)\n", text, flags=re.MULTILINE)
+            read.files.update({new: (ROOT / old).read_text(encoding="utf-8") for old, new in copies})
+            commands.append(re.sub(r"^cp .*\n", "", text, flags=re.MULTILINE))
+    return Part(files=read.files, lines=read.lines, commands="".join(commands))
+
+
+def extended(root: Path, new: Part) -> Path:
+    """A copy of the package with the part in it, made of links where nothing changes; for ``PYTHONPATH``."""
+    package = root / "fedboard"
+    changed = {path: (ROOT / path).read_text(encoding="utf-8") for path, _, _ in new.lines}
+    for path, above, line in new.lines:
+        assert changed[path].count(above) == 1, f"{path} has not once {above!r}"
+        changed[path] = changed[path].replace(above, above + line)
+    link(ROOT / "api", package, {})
+    for folder in ("client", "common", "server", "simulations", "cli"):
+        inside = {
+            path.partition("/")[2]: text
+            for path, text in (new.files | changed).items()
+            if path.startswith(f"{folder}/")
+        }
+        link(ROOT / folder, package / folder, inside)
+    return root
+
+
+def link(source: Path, target: Path, texts: dict[str, str]) -> None:
+    """A folder of links, with these files in place of or beside them; folders on the way to them are real."""
+    target.mkdir(parents=True)
+    heads = {path.partition("/")[0] for path in texts}
+    for entry in source.iterdir() if source.exists() else ():
+        if entry.name not in heads | {"__pycache__"}:
+            (target / entry.name).symlink_to(entry)
+    for head in heads:
+        inside = {path.partition("/")[2]: text for path, text in texts.items() if path.startswith(f"{head}/")}
+        if inside:
+            link(source / head, target / head, inside)
+        else:
+            (target / head).write_text(texts[head], encoding="utf-8")
+
+
+def run(commands: str, folder: Path, python_path: Path | None) -> tuple[int, str]:
+    """Run commands of the page in a folder that has the examples; exit code and what was printed."""
+    folder.mkdir()
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "fedboard").write_text(SHIM)
+    (folder / "bin" / "fedboard").chmod(0o755)
+    environment = {
+        **os.environ,
+        **({} if python_path is None else {"PYTHONPATH": str(python_path)}),
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "COLUMNS": "200",
+    }
+    ended = subprocess.run(
+        ["bash", "-ec", commands],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_part_costs_what_the_page_says(name: str) -> None:
+    row = next(line for line in PAGE.splitlines() if re.match(rf"\| \[an? {name}\]", line))
+
+    assert row.split("|")[2].strip().startswith(part(name).cost)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_commands_run_with_the_part_and_say_what_they_do_not_without(name: str, tmp_path: Path) -> None:
+    new = part(name)
+    code, told = run(new.commands, tmp_path / "with", extended(tmp_path / "copy", new))
+    assert code == 0, told
+    own = [path for path in (tmp_path / "copy").rglob("*") if path.is_file() and not path.is_symlink()]
+    touched = {str(path.relative_to(tmp_path / "copy" / "fedboard")) for path in own}
+    assert touched == {*new.files, *(path for path, _, _ in new.lines)}
+
+    failed, without = run(new.commands, tmp_path / "without", None)
+
+    assert [words for words in TELLS[name] if words not in told] == []
+    assert failed or not all(words in without for words in TELLS[name])
