@@ -154,6 +154,7 @@ def test_the_part_costs_what_the_page_says(name: str) -> None:
     assert row.split("|")[2].strip().startswith(part(name).cost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_commands_run_with_the_part_and_say_what_they_do_not_without(name: str, tmp_path: Path) -> None:
     new = part(name)

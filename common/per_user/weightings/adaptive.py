@@ -12,5 +12,3 @@ def _omega(released: Released) -> FloatArray:
 
 
 WEIGHTING = Weighting(omega=_omega, spend_all=True)
-
-__all__ = ["WEIGHTING"]

@@ -26,5 +26,3 @@ def on_scale(counts: FloatArray, released: Released) -> FloatArray:
 
 
 WEIGHTING = Weighting(omega=_omega, needs_population=True)
-
-__all__ = ["WEIGHTING", "on_scale"]

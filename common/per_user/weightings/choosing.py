@@ -50,6 +50,3 @@ def _mix48(words: BitArray) -> BitArray:
     words &= _KEY_MASK
     words ^= words >> np.uint64(25)
     return words
-
-
-__all__ = ["random_keys", "smallest_in_row"]

@@ -26,5 +26,3 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 
 WEIGHTING = Weighting(omega=_omega, choose=_choose)
-
-__all__ = ["WEIGHTING"]

@@ -19,5 +19,3 @@ def _choose(draw: Draw) -> BoolArray:
 
 
 WEIGHTING = Weighting(omega=_omega, choose=_choose)
-
-__all__ = ["WEIGHTING"]

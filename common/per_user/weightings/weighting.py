@@ -52,6 +52,3 @@ class Weighting:
     """Whether users whose squares add to less than 1 are scaled up."""
     needs_population: bool = False
     """Whether ``omega`` looks at the number of users, which is then released. Such weights are on scale."""
-
-
-__all__ = ["Draw", "Released", "Weighting"]
