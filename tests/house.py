@@ -27,18 +27,11 @@ class House:
             folder: file of the new folder to its text; the first part of each path is the folder's name.
         """
         self.package, self.registry = root / "fedboard", Path(registry)
-        linked(ROOT / "api", self.package)
-        for name in ("client", "server", "simulations", "cli"):
-            (self.package / name).symlink_to(ROOT / name)
-        linked(ROOT / "common", self.package / "common", but={self.registry.parent.name})
-        beside = self.package / self.registry.parent
-        linked(ROOT / self.registry.parent, beside, but={self.registry.name})
-        for path, text in folder.items():
-            (beside / path).parent.mkdir(exist_ok=True)
-            (beside / path).write_text(text, encoding="utf-8")
+        beside = str(self.registry.parent)
         before, found, rest = (ROOT / self.registry).read_text(encoding="utf-8").partition(after)
         assert found, f"{registry} has no line {after!r}"
-        (self.package / self.registry).write_text(before + after + line + rest, encoding="utf-8")
+        own = {f"{beside}/{path}": text for path, text in folder.items()}
+        extended(self.package, {**own, registry: before + after + line + rest})
         self.environment = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(self, *asked: Sequence[object]) -> list[tuple[int, str]]:
@@ -60,12 +53,37 @@ class House:
         return [line for line in difflib.ndiff(old, new) if line[0] in "+-"]
 
 
-def linked(source: Path, target: Path, *, but: set[str] | None = None) -> None:
-    """A folder whose entries are those of another."""
-    target.mkdir()
-    for entry in source.iterdir():
-        if entry.name not in {"__pycache__", *(but or ())}:
+def extended(package: Path, texts: Mapping[str, str]) -> None:
+    """Make a copy of the product, of links where nothing is new.
+
+    Args:
+        package: the folder ``fedboard`` to make.
+        texts: files to what is in them, new ones and those that take a file's place; paths from the top.
+    """
+    linked(ROOT / "api", package, {})
+    for folder in ("client", "common", "server", "simulations", "cli"):
+        linked(ROOT / folder, package / folder, below(folder, texts))
+
+
+def linked(source: Path, target: Path, texts: Mapping[str, str]) -> None:
+    """A folder of links to the entries of another, if there is one; folders on the way to a text are real."""
+    target.mkdir(parents=True)
+    heads = {path.partition("/")[0] for path in texts}
+    for entry in source.iterdir() if source.exists() else ():
+        if entry.name not in heads | {"__pycache__"}:
             (target / entry.name).symlink_to(entry)
+    for head in heads:
+        if head in texts:
+            (target / head).write_text(texts[head], encoding="utf-8")
+        else:
+            linked(source / head, target / head, below(head, texts))
+
+
+def below(folder: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts in this folder, by their path from there."""
+    return {
+        path.removeprefix(f"{folder}/"): text for path, text in texts.items() if path.startswith(f"{folder}/")
+    }
 
 
 IN_TURN = """

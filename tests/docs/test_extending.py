@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.house import ROOT, extended
+
 PAGE = (ROOT / "docs" / "guide" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "command")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
@@ -87,37 +88,14 @@ def part(name: str) -> Part:
     return Part(files=read.files, lines=read.lines, alone="".join(alone), commands="".join(commands))
 
 
-def extended(root: Path, new: Part) -> Path:
-    """A copy of the package with the part in it, made of links where nothing changes; for ``PYTHONPATH``."""
-    package = root / "fedboard"
+def copy_with(root: Path, new: Part) -> Path:
+    """A copy of the package with the part in it; for ``PYTHONPATH``."""
     changed = {path: (ROOT / path).read_text(encoding="utf-8") for path, _, _ in new.lines}
     for path, above, line in new.lines:
         assert changed[path].count(above) == 1, f"{path} has not once {above!r}"
         changed[path] = changed[path].replace(above, above + line)
-    link(ROOT / "api", package, {})
-    for folder in ("client", "common", "server", "simulations", "cli"):
-        inside = {
-            path.partition("/")[2]: text
-            for path, text in (new.files | changed).items()
-            if path.startswith(f"{folder}/")
-        }
-        link(ROOT / folder, package / folder, inside)
+    extended(root / "fedboard", new.files | changed)
     return root
-
-
-def link(source: Path, target: Path, texts: dict[str, str]) -> None:
-    """A folder of links, with these files in place of or beside them; folders on the way to them are real."""
-    target.mkdir(parents=True)
-    heads = {path.partition("/")[0] for path in texts}
-    for entry in source.iterdir() if source.exists() else ():
-        if entry.name not in heads | {"__pycache__"}:
-            (target / entry.name).symlink_to(entry)
-    for head in heads:
-        inside = {path.partition("/")[2]: text for path, text in texts.items() if path.startswith(f"{head}/")}
-        if inside:
-            link(source / head, target / head, inside)
-        else:
-            (target / head).write_text(texts[head], encoding="utf-8")
 
 
 def run(commands: str, folder: Path, python_path: Path | None) -> tuple[int, str]:
@@ -158,7 +136,7 @@ def test_the_part_costs_what_the_page_says(name: str) -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_commands_run_with_the_part_and_say_what_they_do_not_without(name: str, tmp_path: Path) -> None:
     new = part(name)
-    code, told = run(new.commands, tmp_path / "with", extended(tmp_path / "copy", new))
+    code, told = run(new.commands, tmp_path / "with", copy_with(tmp_path / "copy", new))
     assert code == 0, told
     own = [path for path in (tmp_path / "copy").rglob("*") if path.is_file() and not path.is_symlink()]
     touched = {str(path.relative_to(tmp_path / "copy" / "fedboard")) for path in own}
