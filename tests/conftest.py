@@ -20,6 +20,9 @@ LONGEST = (
     "server/fleet/test_deployment.py",
     "cli/research/test_audit.py",
     "examples/test_fleet.py",
+    "common/protocols/test_toy.py",
+    "common/tasks/test_toy.py",
+    "cli/research/test_interruptions.py",
     "cli/test_crashes.py",
 )
 """The others stand in their usual order, those with slow tests first: what comes last is short, so that no process

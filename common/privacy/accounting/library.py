@@ -34,8 +34,7 @@ def epsilon_by_loss_distributions(mechanisms: Mechanisms, delta: float, *, coars
     arXiv:2207.04380 (how the library rounds); Zhu, Dong and Wang (2022), arXiv:2106.08567 (why the pair of a
     Poisson-subsampled Gaussian composes).
     """
-    together = _loss_distribution(mechanisms, coarsening * cell_width(mechanisms))
-    return float(together.get_epsilon_for_delta(delta))
+    return _epsilon(mechanisms, delta, coarsening * cell_width(mechanisms))
 
 
 def epsilon_by_renyi_orders(mechanisms: Mechanisms, delta: float) -> float:
@@ -89,6 +88,12 @@ def _renyi_accountant(mechanisms: Mechanisms) -> Any:
         parts.append(library.PoissonSampledDpEvent(sampled.probability, gaussian))
     orders = _WHOLE_ORDERS if mechanisms.sampled else None
     return library.rdp.RdpAccountant(orders).compose(library.ComposedDpEvent(parts))
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(mechanisms: Mechanisms, delta: float, width: float) -> float:
+    """Remembered, because the ledger, the certificate and whoever verifies them ask the same again."""
+    return float(_loss_distribution(mechanisms, width).get_epsilon_for_delta(delta))
 
 
 @lru_cache(maxsize=2)
