@@ -6,15 +6,15 @@ from typing import Any
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import FullParticipation, Participation, stated_by_release
+from fedboard.common.per_user.participation import stated_by_release
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import Preset, preset
 from fedboard.common.tasks.shared.written import keys_of, with_noise
+from fedboard.server.run_spec import Promise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +23,12 @@ class Training:
 
     algorithm: Variant
     feedback: Feedback
-    seed: int
-    """Of the first factors, and of what devices sample; >= 0."""
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
+    promise: Promise
+    """Its seed is that of the first factors, and of what devices sample."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Overrides of the algorithm's tuned defaults."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Overrides of how the budget is shared among its releases."""
-    participation: Participation = field(default_factory=FullParticipation)
-    """Who takes part in a round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +57,8 @@ def calibrated_task(
     Raises:
         InputError: an unknown setting, a value out of its range, or feedback that it does not learn from.
     """
-    algorithm = training.algorithm.algorithm
-    tuned = preset(training.algorithm, training.feedback, training.epsilon)
+    algorithm, promise = training.algorithm.algorithm, training.promise
+    tuned = preset(training.algorithm, training.feedback, promise.epsilon)
     settings = _settings(training, tuned, rating_range)
     by_release = algorithm.shares_by_release(settings, _shares(training, tuned))
 
@@ -72,8 +67,9 @@ def calibrated_task(
         return algorithm.task(calibrated, backend=backend, features=features)
 
     # Noise that spends the budget on these shares, given who takes part in the round of each release.
-    stated = stated_by_release(task_with(dict.fromkeys(by_release, 1.0)).plan(), training.participation)
-    multipliers = noise_multipliers(training.epsilon, training.delta, by_release, participation=stated.get)
+    plan = task_with(dict.fromkeys(by_release, 1.0)).plan()
+    stated = stated_by_release(plan, promise.participation.chosen)
+    multipliers = noise_multipliers(promise.epsilon, promise.delta, by_release, participation=stated.get)
     return CalibratedTask(task=task_with(multipliers), shares=by_release)
 
 
@@ -83,7 +79,7 @@ def shares_of(training: Training) -> Any:
     Raises:
         InputError: an unknown share, or one out of its range.
     """
-    return _shares(training, preset(training.algorithm, training.feedback, training.epsilon))
+    return _shares(training, preset(training.algorithm, training.feedback, training.promise.epsilon))
 
 
 def _shares(training: Training, tuned: Preset) -> Any:
@@ -103,9 +99,9 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
         "feedback": feedback,
         "rating_low": rating_range[0],
         "rating_high": rating_range[1],
-        "public_seed": training.seed,
-        "device_seed": training.seed,
-        "adjacency": training.adjacency,
+        "public_seed": training.promise.seed,
+        "device_seed": training.promise.seed,
+        "adjacency": training.promise.adjacency,
         "noise_multipliers": {},
         **training.algorithm.fixed,
     }
@@ -119,5 +115,5 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
     )
     if algorithm.complete is None:
         return settings
-    mu = mu_for(training.epsilon, training.delta)
+    mu = mu_for(training.promise.epsilon, training.promise.delta)
     return algorithm.complete(settings, given=training.settings.keys(), mu=mu)

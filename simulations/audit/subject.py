@@ -118,9 +118,7 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
     return Subject(
         task=build(features=features).task,
         protocol=Trusted(form=config.run.wire, backend=backend),
-        budget=Budget(
-            epsilon=config.privacy.epsilon, delta=config.privacy.delta, adjacency=config.privacy.adjacency
-        ),
+        budget=config.promise.budget,
         catalogue=problem.catalogue,
         noise=sources[noise],
         sessions=sessions,

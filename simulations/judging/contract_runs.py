@@ -22,6 +22,7 @@ from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Varian
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
 from fedboard.server.round import run_round
+from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered, NoisedSums
 
 USERS, ITEMS, RANGE, DELTA = 24, 12, (1.0, 5.0), 1e-6
@@ -89,9 +90,8 @@ def made(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> CalibratedTask:
     """Its task at a budget, with tuned defaults."""
-    training = Training(
-        algorithm=variant, feedback=feedback, seed=1, epsilon=epsilon, delta=DELTA, adjacency=adjacency
-    )
+    promise = Promise(epsilon=epsilon, delta=DELTA, adjacency=adjacency, seed=1)
+    training = Training(algorithm=variant, feedback=feedback, promise=promise)
     return calibrated_task(training, rating_range=RANGE, backend="numpy")
 
 

@@ -33,15 +33,10 @@ def training_of(config: SimulationConfig) -> Training:
     Raises:
         InputError: an unknown algorithm.
     """
-    privacy = config.privacy
     return Training(
         algorithm=chosen_algorithm(config.algorithm),
         feedback=config.feedback,
-        seed=config.seed,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
+        promise=config.promise,
         settings=config.settings,
-        shares=privacy.shares,
-        participation=privacy.participation.chosen,
+        shares=config.privacy.shares,
     )

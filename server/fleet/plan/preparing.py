@@ -52,14 +52,11 @@ def prepare(settings: FleetSettings) -> Board:
 
 
 def _training(settings: FleetSettings) -> Training:
-    task, privacy = settings.task, settings.privacy
+    task = settings.task
     return Training(
         algorithm=variant_of(task.algorithm),
         feedback=Feedback(task.feedback),
-        seed=privacy.seed,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
+        promise=settings.privacy,
         settings=task.settings,
         shares=task.shares,
     )
