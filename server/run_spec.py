@@ -263,7 +263,7 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     )
     _require(
         form == "factored",
-        f"{draws} answers in form {form!r} (--wire) have none; take 'factored', or let everybody take part",
+        f"{draws} answers in form {form!r} have none; take wire 'factored', or let everybody take part",
     )
 
 

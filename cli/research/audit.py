@@ -12,7 +12,6 @@ from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan
@@ -79,6 +78,7 @@ def audit(
     Nothing that is printed is private: audits are for test data and simulations.
     """
     from fedboard.cli.research.audit_progress import stepping
+    from fedboard.common.protocols.shared.properties import shows_rows
     from fedboard.simulations.audit.audit import Plan
 
     workers = flags.pop("workers") or 2

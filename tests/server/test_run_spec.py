@@ -111,9 +111,9 @@ def test_who_is_drawn_is_drawn_where_somebody_sees_rows(privacy: dict[str, Any],
 def test_dense_answers_have_no_rows_to_draw_among(privacy: dict[str, Any]) -> None:
     promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
 
-    with pytest.raises(SettingError, match="take 'factored'"):
+    with pytest.raises(SettingError, match="take wire 'factored'"):
         require_rows(promise, ProtocolChoice(), form="dense")
-    with pytest.raises(InputError, match="take 'factored'"):
+    with pytest.raises(InputError, match="take wire 'factored'"):
         parse_config({"privacy": privacy, "run": {"wire": "dense", "runtime": "in-process"}})
     parse_config({"privacy": privacy, "run": {"wire": "dense"}})  # the engine sends no answers
 
