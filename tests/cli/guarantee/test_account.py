@@ -177,6 +177,7 @@ def test_what_is_left_of_a_ledger_with_laplace_releases(ask: Callable[..., Any],
     assert answer["adjacency"] == "replace"
 
 
+@pytest.mark.slow
 def test_a_finished_run_has_nothing_left(ask: Callable[..., Any], fedboard: Command, finished: Path) -> None:
     answer = ask("left", finished, "--for", "100")
 

@@ -85,6 +85,7 @@ def test_one_item_with_very_many_users_is_exact(backend, rank):
     assert np.all(linear[1] == -n_ratings * 16383 * 4095 * 4093)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [3, 16, 64])
 def test_threads_and_splits_do_not_show(backend, pattern, rank):
     given = problem(pattern, rank)

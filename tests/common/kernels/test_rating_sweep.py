@@ -88,6 +88,7 @@ def test_compiled_sweep_reads_the_table_where_the_plain_loop_does():
     np.testing.assert_allclose(fast[1].rows, slow[1].rows, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_one_step_is_the_gradient_of_the_squared_error():
     rng = np.random.default_rng(0)
     users, items = sides(rng, 3)

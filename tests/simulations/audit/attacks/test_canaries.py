@@ -59,6 +59,7 @@ def test_what_a_canary_moves_is_what_the_kernels_sum_to_the_last_bit(kind: str, 
             np.testing.assert_array_equal(total, sums[request.name])
 
 
+@pytest.mark.slow
 def test_all_sources_are_covered(pool: WorkerPool) -> None:
     seen = {request.source for kind in KINDS for requests in rounds(kind, pool) for request in requests}
 

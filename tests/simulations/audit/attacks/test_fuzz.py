@@ -111,6 +111,7 @@ def test_norms_of_changes_are_exact_and_isometric() -> None:
     assert isometric_square(counts, huge) == 2**80 + 1
 
 
+@pytest.mark.slow
 def test_off_diagonals_of_symmetric_changes_count_twice(pool: WorkerPool) -> None:
     subject, entrance = audited("implicit")
     with engine_of(subject, entrance, pool) as engine:

@@ -117,6 +117,7 @@ def test_two_threads_sample_as_well_as_one(cohort: Cohort) -> None:
     assert abs(errors[0] - errors[1]) < 0.02
 
 
+@pytest.mark.slow
 def test_a_smaller_epsilon_learns_less(cohort: Cohort) -> None:
     def error(epsilon: float) -> float:
         model = sample(cohort, epsilon=epsilon, passes=20, precision=5.0)
