@@ -226,7 +226,7 @@ def test_no_more_downloads_and_watchers_than_allowed_are_taken(mirror, serve):
 
 
 def test_a_reader_who_does_not_read_is_cut_off(tmp_path, key, serve):
-    mirror = signed_file(tmp_path, bytes(24 << 20), key=key)
+    mirror = signed_file(tmp_path, bytes(64 << 20), key=key)  # gRPC and the sockets may hold 24
     service = serve(mirror.folder, limits=Limits(stream_seconds=0.3))
     with Client(service) as client:
         call = client.channel.unary_stream(method(GET))
