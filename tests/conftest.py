@@ -19,6 +19,7 @@ settings.load_profile("fedboard")
 LONGEST = (
     "server/fleet/test_deployment.py",
     "cli/research/test_audit.py",
+    "cli/research/test_audit_controls.py",
     "examples/test_fleet.py",
     "common/protocols/test_toy.py",
     "common/tasks/test_toy.py",

@@ -107,8 +107,8 @@ class RunningHelper:
         return not self._server.wait_for_termination(seconds)
 
     def close(self) -> None:
-        """Stop; rounds that are open are lost."""
-        self._server.stop(_FAREWELL_SECONDS).wait()
+        """Stop; rounds that are open are lost. A call that does not end is not waited for."""
+        self._server.stop(_FAREWELL_SECONDS).wait(10 * _FAREWELL_SECONDS)
         self._answered.close()
 
     def __enter__(self) -> "RunningHelper":

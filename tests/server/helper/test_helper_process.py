@@ -43,7 +43,7 @@ class Process:
         command = ["helper", "--port", "0"]
         command += ["--certificate", str(folder / "helper.crt"), "--private-key", str(folder / "helper.key")]
         command += ["--identity", str(folder / "id.key"), "--state", str(folder / "state"), *flags]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
         start = [sys.executable, "-c", "from fedboard.cli.main import main; main()", *command]
         self.process = subprocess.Popen(
             start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, bufsize=1
@@ -69,8 +69,12 @@ class Process:
 
     def end(self, how: signal.Signals) -> int:
         self.process.send_signal(how)
-        code = self.process.wait(30)
         assert self.process.stdout is not None
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # it says where each of its threads is
+            raise AssertionError(f"it did not end: {self.process.communicate()[0]}") from None
         self.process.stdout.close()
         return code
 
