@@ -448,6 +448,7 @@ def test_nothing_that_serves_people_reads_a_card() -> None:
     assert reading == {f"{PROTOCOLS}/registry.py", "simulations/sessions/choice.py"}
 
 
+@pytest.mark.slow
 def test_there_is_one_loop_over_a_session() -> None:
     """Steps are closed there alone, so that nobody decides anew who is out; the others hand on what it says."""
     handed_on = {"simulations/audit/held.py", "simulations/sessions/stopwatch.py"}

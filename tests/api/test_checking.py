@@ -36,6 +36,7 @@ def test_boards_and_certificates_at_hand_are_verified_too(run_place: Path) -> No
     assert len(fedboard.verify(certificate).findings) < len(fedboard.verify(board).findings)
 
 
+@pytest.mark.slow
 def test_a_lowered_claim_is_found_and_printed(run_place: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(run_place, tmp_path / "run"))
     plain = json.loads((run / "certificate.json").read_text())

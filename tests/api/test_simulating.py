@@ -60,6 +60,7 @@ def test_the_default_is_residual_and_the_board_that_the_same_file_gives(
     assert run.verify().holds
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_opened_again(run: fedboard.Run) -> None:
     again = fedboard.Run.load(run.path)
 

@@ -55,6 +55,7 @@ WALK = (
 """From the name of an algorithm to its task."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["adadpals", "residual", "langevin", "adadpsgd"])
 def test_the_walk_from_a_name_to_its_task_enters_each_file_from_one_other(algorithm: str) -> None:
     """In this order; what lies below the task (its releases, the accounting) is its own."""

@@ -11,6 +11,8 @@ from click.testing import Result
 from fedboard.client.device.config import load_device
 from fedboard.common.board import Board
 
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., Result]
 
 
@@ -92,7 +94,6 @@ def test_an_export_is_its_owners_alone_and_keeps_what_is_there(
     assert fedboard("ratings", "export", "/dev/null", "--force").exit_code == 2
 
 
-@pytest.mark.slow
 def test_what_is_exported_is_imported_as_it_was(fedboard: Command, device: Path, finished: Path) -> None:
     for item, rating in (("1", "5"), ("2", "1.5")):
         ok(fedboard("ratings", "add", item, rating))
@@ -105,7 +106,6 @@ def test_what_is_exported_is_imported_as_it_was(fedboard: Command, device: Path,
     assert ok(fedboard("ratings", "export")).startswith("item,rating,timestamp\n1,5,\n")
 
 
-@pytest.mark.slow
 def test_items_are_named_by_title_where_there_is_a_board(
     fedboard: Command, device: Path, finished: Path
 ) -> None:
@@ -138,7 +138,6 @@ def test_deletion_takes_the_kept_answers_along_and_asks_first(fedboard: Command,
     assert not [path for path in files if b"the-secret-item" in path.read_bytes()]
 
 
-@pytest.mark.slow
 def test_recommendations_are_the_same_from_csv_store_and_device(
     fedboard: Command, device: Path, secret: Path
 ) -> None:
@@ -178,7 +177,6 @@ def test_a_board_that_was_changed_is_not_recommended_from(
     assert "not the one that its certificate states" in result.stderr
 
 
-@pytest.mark.slow
 def test_an_explanation_adds_up_on_the_screen_and_in_json(
     fedboard: Command, device: Path, secret: Path
 ) -> None:

@@ -16,6 +16,8 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
 from tests.common.privacy.exact_curves import gaussian, laplace
 
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., Result]
 PLAN = """
 counts = 30
@@ -62,7 +64,6 @@ def test_noise_is_what_spends_the_budget(ask: Callable[..., Any], fedboard: Comm
     assert "11.1919" in text
 
 
-@pytest.mark.slow
 def test_noise_and_epsilon_are_inverse(ask: Callable[..., Any]) -> None:
     for poisson in ((), ("--poisson", "0.05")):
         noise = ask("noise", "--epsilon", "2", "--delta", "1e-6", "--releases", "5", *poisson)
@@ -81,7 +82,6 @@ def test_shares_are_parts_of_mu_squared(ask: Callable[..., Any]) -> None:
     assert 1 / found["items"] ** 2 == pytest.approx(0.9 * mu_for(5.0, 1e-5) ** 2)
 
 
-@pytest.mark.slow
 def test_releases_of_a_round_share_its_coin(ask: Callable[..., Any]) -> None:
     def with_names(first: str, second: str) -> float:
         shares = f"{first}=0.5,{second}=0.5"
@@ -116,7 +116,6 @@ def test_a_plan_file_is_accounted(
     assert "/16)" in text
 
 
-@pytest.mark.slow
 def test_a_mixed_plan_has_loss_distributions_and_a_second_opinion(
     ask: Callable[..., Any], fedboard: Command, tmp_path: Path
 ) -> None:
@@ -134,7 +133,6 @@ def test_a_mixed_plan_has_loss_distributions_and_a_second_opinion(
     assert "at most" in text
 
 
-@pytest.mark.slow
 def test_a_run_its_board_and_its_certificate_have_one_answer(ask: Callable[..., Any], finished: Path) -> None:
     certificate = finished / "certificate.json"
     claimed = json.loads(certificate.read_text())["composition"]
@@ -177,7 +175,6 @@ def test_what_is_left_of_a_ledger_with_laplace_releases(ask: Callable[..., Any],
     assert answer["adjacency"] == "replace"
 
 
-@pytest.mark.slow
 def test_a_finished_run_has_nothing_left(ask: Callable[..., Any], fedboard: Command, finished: Path) -> None:
     answer = ask("left", finished, "--for", "100")
 
@@ -200,7 +197,6 @@ def test_a_population_has_left_what_its_runs_do_not_hold(ask: Callable[..., Any]
     assert answer["left"]["mu"] == pytest.approx((mu_for(3.0, 1e-6) ** 2 - 0.02) ** 0.5)
 
 
-@pytest.mark.slow
 def test_the_curve_is_drawn(fedboard: Command, tmp_path: Path, ledger: Path) -> None:
     for number, arguments in enumerate(
         (

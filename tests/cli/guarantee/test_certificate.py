@@ -18,6 +18,8 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from tests.common.privacy.commitments import planned
 
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., Result]
 
 
@@ -41,7 +43,6 @@ def failed_checks(result: Result) -> list[str]:
     return [entry["check"] for entry in record["failed"]]
 
 
-@pytest.mark.slow
 def test_a_sound_run_passes_with_its_board_and_ledger(fedboard: Command, secret: Path) -> None:
     text = fedboard("certificate", "verify", secret)
     as_json = fedboard("certificate", "verify", secret, "--json")
@@ -58,7 +59,6 @@ def test_a_sound_run_passes_with_its_board_and_ledger(fedboard: Command, secret:
     }
 
 
-@pytest.mark.slow
 def test_a_run_that_holds_but_whose_noise_is_seeded_has_an_exit_code_of_its_own(
     fedboard: Command, finished: Path
 ) -> None:
@@ -75,7 +75,6 @@ def test_a_run_that_holds_but_whose_noise_is_seeded_has_an_exit_code_of_its_own(
     assert json.loads(accepted.stdout) == record
 
 
-@pytest.mark.slow
 def test_what_does_not_hold_is_not_private_either_and_no_flag_accepts_it(
     fedboard: Command, secret: Path, tmp_path: Path
 ) -> None:
@@ -88,7 +87,6 @@ def test_what_does_not_hold_is_not_private_either_and_no_flag_accepts_it(
     assert json.loads(result.stdout)["private"] is False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("participation", ["full", "poisson:0.5"])
 def test_a_run_that_is_stopped_on_the_way_claims_its_whole_plan_and_verifies(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, participation: str
@@ -151,7 +149,6 @@ def test_a_board_and_a_certificate_can_be_verified_alone(fedboard: Command, secr
     assert "its digest was not checked" in alone.stdout
 
 
-@pytest.mark.slow
 def test_show_opens_with_the_plain_verdict(
     fedboard: Command, finished: Path, secret: Path, run: Path
 ) -> None:

@@ -20,7 +20,7 @@ from fedboard.server.publication import BoardStore
 
 Command = Callable[..., Result]
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 
 @pytest.fixture
@@ -156,7 +156,6 @@ def test_show_lists_the_releases_of_a_run(fedboard: Command, finished: Path) -> 
     assert "Spent epsilon 5 of 5 at delta 1e-05" in shown
 
 
-@pytest.mark.slow
 def test_runs_on_one_population_add_up_and_the_certificate_says_so(
     fedboard: Command, tiny: tuple[str, ...], account: Path, tmp_path: Path
 ) -> None:
@@ -185,7 +184,6 @@ def test_runs_on_one_population_add_up_and_the_certificate_says_so(
     assert json.loads(fedboard("ledger", "verify", account, "--json").stdout)["runs"] == 2
 
 
-@pytest.mark.slow
 def test_an_account_put_back_to_an_older_state_shows_in_the_runs(
     fedboard: Command, tiny: tuple[str, ...], account: Path, tmp_path: Path
 ) -> None:
@@ -201,7 +199,6 @@ def test_an_account_put_back_to_an_older_state_shows_in_the_runs(
     assert fedboard("simulate", "--out", run, "--resume").exit_code == PrivacyError.exit_code
 
 
-@pytest.mark.slow
 def test_what_an_abandoned_run_reserved_can_be_given_back(
     fedboard: Command, tiny: tuple[str, ...], account: Path, tmp_path: Path
 ) -> None:
@@ -233,7 +230,6 @@ def test_a_population_that_is_not_there_is_named_and_nothing_is_left(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_when_its_account_was_moved(
     fedboard: Command, tiny: tuple[str, ...], account: Path, tmp_path: Path
 ) -> None:

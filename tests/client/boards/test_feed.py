@@ -477,6 +477,7 @@ def test_follow_looks_again_where_nobody_tells(tmp_path, key, cache):
     assert next(news).manifest.version == 3
 
 
+@pytest.mark.slow
 def test_a_reader_who_is_sent_away_comes_back_later(mirror, key, cache):
     waits: list[float] = []
     patience = Patience(

@@ -131,6 +131,7 @@ def test_readers_who_wait_at_one_address_leave_room_for_others(mirror, serve, ch
     assert len(held) == 15
 
 
+@pytest.mark.slow
 def test_idle_connections_of_one_address_keep_nobody_out(mirror, serve, channel):
     """Neither another address, nor, after a moment, a reader of the same one."""
     running = serve(mirror.folder, limits=Limits(connections=40, connections_per_address=20))

@@ -225,6 +225,7 @@ def test_no_more_downloads_and_watchers_than_allowed_are_taken(mirror, serve):
         first.cancel()
 
 
+@pytest.mark.slow
 def test_a_reader_who_does_not_read_is_cut_off(tmp_path, key, serve):
     mirror = signed_file(tmp_path, bytes(64 << 20), key=key)  # gRPC and the sockets may hold 24
     service = serve(mirror.folder, limits=Limits(stream_seconds=0.3))

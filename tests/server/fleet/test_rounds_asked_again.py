@@ -18,6 +18,8 @@ from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from tests.server.fleet.local_fleet import N_NODES, TASK, Fleet, Weather, digests, events
 
+pytestmark = pytest.mark.slow
+
 N_ROUNDS = 3
 QUORUM = 3
 SHORT: dict[str, Any] = {"deadline_seconds": 0.2, "longest_deadline_seconds": 0.4, "quorum": QUORUM}
@@ -29,7 +31,6 @@ def held_until_asked_again(grid: Any, first_of_round: Counter[int], *numbers: in
     return lambda number: number in numbers and grid.asked[number] <= first_of_round[number]
 
 
-@pytest.mark.slow
 def test_a_round_below_the_quorum_is_asked_again_and_made(tmp_path: Path) -> None:
     """Two of four stay silent until they are asked once more: before, that was a lost round with its budget."""
     fleet = Fleet(tmp_path / "run", settings={**SHORT, "resend_seconds": 1000.0})

@@ -102,6 +102,7 @@ def test_a_server_that_reaches_another_helper_than_the_named_one_says_so(
         run(tmp_path / "run", relying_on("ab" * 32), **settings(folder, helper, "ab" * 32))
 
 
+@pytest.mark.slow
 def test_a_round_waits_for_a_helper_that_is_away_until_the_deadline(
     folder: Path, helper: RunningHelper, tmp_path: Path
 ) -> None:

@@ -163,12 +163,14 @@ def test_at_its_limit_an_address_still_gets_in_in_the_place_of_what_it_left_lyin
     assert is_closed(idle[0])
 
 
+@pytest.mark.slow
 def test_a_connection_that_sends_nothing_is_closed(
     start: Start, connect: Callable[..., socket.socket]
 ) -> None:
     assert is_closed(connect(start(handshake_seconds=0.2)))
 
 
+@pytest.mark.slow
 def test_a_connection_that_falls_silent_is_closed(
     start: Start, connect: Callable[..., socket.socket]
 ) -> None:

@@ -12,6 +12,8 @@ from fedboard.common.errors import InputError
 from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.metrics import start_metrics
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = [
     {
         "round": 0,

@@ -24,6 +24,8 @@ from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.sessions.costs import client_costs
 from fedboard.simulations.simulate import simulate
 
+pytestmark = pytest.mark.slow
+
 RAW: dict[str, Any] = {
     "algorithm": "residual",
     "data": {

@@ -23,6 +23,7 @@ def test_the_reading_gives_half_and_most_of_the_values() -> None:
     assert not plot.held_out
 
 
+@pytest.mark.slow
 def test_exact_counts_make_the_figure_not_private() -> None:
     entry = histogram([1, 2, 4], [1, 3])
 

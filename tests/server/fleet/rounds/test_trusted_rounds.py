@@ -84,6 +84,7 @@ def test_a_node_that_does_not_answer_is_late_when_the_deadline_has_passed(
     assert all(line["seconds"] >= 0.3 for line in outcome.rounds)
 
 
+@pytest.mark.slow
 def test_a_round_below_the_quorum_gives_nothing(tmp_path: Path) -> None:
     settings = {"deadline_seconds": 0.2, "quorum": 3}
     fleet = Fleet(tmp_path / "run", weather=Weather(holds=silent(2, 3)), settings=settings)
