@@ -211,6 +211,8 @@ def ask_users(
     """
     if noise not in ("secure", "seeded") or (noise == "seeded") != (seed is not None):
         raise InputError("--seed N goes with --noise seeded, a simulation; secure noise has no seed")
+    if mechanism not in ("auto", *Mechanism):  # before a ledger is made
+        raise InputError(f"mechanism must be auto, {' or '.join(Mechanism)}, got {mechanism!r}")
     question = wording.question(ratings.rating_range)
     with payer.opened() as (ledger, population):
         task = QuestionTask(question=question, release_name=f"question-{len(ledger.events()) + 1}")
@@ -225,17 +227,11 @@ def ask_users(
                 ledger=ledger,
                 noise=SecureNoise() if seed is None else SeededNoise(seed),
                 epsilon=epsilon,
-                mechanism=_mechanism(mechanism, ledger, population),
+                mechanism=fitting_mechanism(ledger, population)
+                if mechanism == "auto"
+                else Mechanism(mechanism),
             )
         return _told(asked, wording, question, ratings, ledger, epsilon)
-
-
-def _mechanism(named: str, ledger: Ledger, population: Population | None) -> Mechanism:
-    if named == "auto":
-        return fitting_mechanism(ledger, population)
-    if named not in tuple(Mechanism):
-        raise InputError(f"mechanism must be auto, {' or '.join(Mechanism)}, got {named!r}")
-    return Mechanism(named)
 
 
 def _told(

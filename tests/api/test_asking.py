@@ -86,6 +86,23 @@ def test_what_cannot_be_used_is_said(wrong: dict[str, object], told: str, tmp_pa
         fedboard.ask("mean", PEOPLE, **{"epsilon": 0.5, "rating_range": (1, 5), **wrong})
 
 
+def test_a_mechanism_that_is_none_leaves_no_ledger_behind(tmp_path: Path) -> None:
+    with pytest.raises(
+        fedboard.errors.InputError, match="mechanism must be auto, pure or gaussian, got 'none'"
+    ):
+        fedboard.ask(
+            "mean",
+            PEOPLE,
+            epsilon=0.5,
+            ledger=tmp_path / "new",
+            budget=1.0,
+            rating_range=(1, 5),
+            mechanism="none",  # type: ignore[arg-type]
+        )
+
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_question_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(fedboard.errors.InputError, match="question must be mean or quantile, got 'mode'"):
         fedboard.ask("mode", PEOPLE, epsilon=0.5, ledger=tmp_path / "a", budget=1.0, rating_range=(1, 5))  # type: ignore[arg-type]
