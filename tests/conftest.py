@@ -21,6 +21,7 @@ LONGEST = (
     "cli/research/test_audit.py",
     "cli/research/test_audit_controls.py",
     "examples/test_fleet.py",
+    "server/fleet/test_toys.py",
     "common/protocols/test_toy.py",
     "common/tasks/test_toy.py",
     "cli/research/test_interruptions.py",

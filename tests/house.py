@@ -32,7 +32,7 @@ class House:
         assert found, f"{registry} has no line {after!r}"
         own = {f"{beside}/{path}": text for path, text in folder.items()}
         extended(self.package, {**own, registry: before + after + line + rest})
-        self.environment = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = {"PYTHONPATH": str(root)}
 
     def run(self, *asked: Sequence[object]) -> list[tuple[int, str]]:
         """These commands of this product, one after the other in a process of its own: exit codes and outputs."""
@@ -41,8 +41,7 @@ class House:
     @property
     def touched(self) -> list[str]:
         """Files that are no link to the checkout's, from the top; links are no difference."""
-        own = [path for path in self.package.rglob("*") if path.is_file() and not path.is_symlink()]
-        return sorted(str(path.relative_to(self.package)) for path in own if "__pycache__" not in path.parts)
+        return touched(self.package)
 
     @property
     def changed_lines(self) -> list[str]:
@@ -51,6 +50,12 @@ class House:
             (place / self.registry).read_text(encoding="utf-8").splitlines() for place in (ROOT, self.package)
         )
         return [line for line in difflib.ndiff(old, new) if line[0] in "+-"]
+
+
+def touched(package: Path) -> list[str]:
+    """Files of a copy of the product that are no link to the checkout's, from the top; bytecode is none."""
+    own = [path for path in package.rglob("*") if path.is_file() and not path.is_symlink()]
+    return sorted(str(path.relative_to(package)) for path in own if "__pycache__" not in path.parts)
 
 
 def extended(package: Path, texts: Mapping[str, str]) -> None:

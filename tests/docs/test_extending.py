@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import ROOT, extended
+from tests.house import ROOT, extended, touched
 
 PAGE = (ROOT / "docs" / "guide" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "command")
@@ -109,7 +109,6 @@ def run(commands: str, folder: Path, python_path: Path | None) -> tuple[int, str
         **os.environ,
         **({} if python_path is None else {"PYTHONPATH": str(python_path)}),
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "COLUMNS": "200",
     }
@@ -138,9 +137,7 @@ def test_the_commands_run_with_the_part_and_say_what_they_do_not_without(name: s
     new = part(name)
     code, told = run(new.commands, tmp_path / "with", copy_with(tmp_path / "copy", new))
     assert code == 0, told
-    own = [path for path in (tmp_path / "copy").rglob("*") if path.is_file() and not path.is_symlink()]
-    touched = {str(path.relative_to(tmp_path / "copy" / "fedboard")) for path in own}
-    assert touched == {*new.files, *(path for path, _, _ in new.lines)}
+    assert set(touched(tmp_path / "copy" / "fedboard")) == {*new.files, *(path for path, _, _ in new.lines)}
 
     failed, without = run(new.commands, tmp_path / "without", None)
     refused, apart = run(new.alone, tmp_path / "alone", None)

@@ -1,53 +1,37 @@
 """A protocol is a folder and a line: with these it is listed, simulated, carried over a grid, and deployed.
 
 The toy is the guide's own protocol: the file that ``--protocol FILE.py:Class`` takes, under a name and with a card.
+A fleet trains under it in ``tests/server/fleet/test_toys.py``.
 """
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from tests.house import ROOT, House, run
-from tests.server.fleet.deployed import deployed
+from tests.house import House, run
+from tests.toys import PROTOCOL_LINE, PROTOCOL_REGISTRY, SAYS, assert_verified, house_with_the_protocol
 
 pytestmark = pytest.mark.slow
 
-TOY, REGISTRY = Path(__file__).parent / "toy", "common/protocols/registry.py"
-EXAMPLE = ROOT / "examples" / "additive_shares.py"
-LINE = '    "toy": "AdditiveShares",\n'
-SAYS = "Each server sees one uniformly random half of a client's sums, and both halves of the total."
-AFTER = "_CLASSES: Mapping[str, str] = {\n"
 TINY = (
     *("--data", "synthetic", "--kernels", "numpy", "--rank", "2", "--rounds", "1", "--no-baselines"),
     *("--set", "data.synthetic.n_users=40", "--set", "data.synthetic.n_items=20", "--noise", "seeded"),
 )
 
 
-def assert_verified(run: Path) -> None:
-    """By whoever has the product as it is: nothing of a protocol is needed to recompute its certificate."""
-    ended = CliRunner().invoke(commands, ["certificate", "verify", str(run), "--simulation"])
-    assert ended.exit_code == 0, ended.output
-
-
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    folder = {f"toy/{path.name}": path.read_text(encoding="utf-8") for path in sorted(TOY.glob("*.py"))}
-    folder["toy/protocol.py"] = EXAMPLE.read_text(encoding="utf-8").replace('"additive-shares"', '"toy"')
-    return House(tmp_path_factory.mktemp("house"), registry=REGISTRY, after=AFTER, line=LINE, folder=folder)
+    return house_with_the_protocol(tmp_path_factory.mktemp("house"))
 
 
 def test_the_toy_is_one_folder_and_one_line(house: House) -> None:
     """All that differs from the product; a link to the product's own file is no difference."""
     folder = [f"common/protocols/toy/{name}.py" for name in ("__init__", "card", "protocol")]
-    assert house.touched == [REGISTRY, *folder]
-    assert house.changed_lines == [f"+ {LINE.rstrip()}"]
+    assert house.touched == [PROTOCOL_REGISTRY, *folder]
+    assert house.changed_lines == [f"+ {PROTOCOL_LINE.rstrip()}"]
 
 
 def test_everything_that_lists_protocols_lists_the_toy(house: House) -> None:
@@ -116,16 +100,3 @@ def test_the_same_verified_board_on_the_engine_over_a_grid_and_without_messages(
     assert len(digests["engine"]) > 1
     last = {name: of_run[-1].arrays for name, of_run in boards.items()}  # whose certificates differ
     assert all((last["cancelled"][name] == values).all() for name, values in last["engine"].items())
-
-
-@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
-def test_a_fleet_of_processes_trains_a_verified_board_under_it(house: House, tmp_path: Path) -> None:
-    with deployed(tmp_path, protocol="toy", environment=house.environment) as fleet:
-        fleet.wait(lambda: "the training is complete" in fleet.log("server"), "complete training")
-
-    lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
-    assert {line["protocol"] for line in lines} == {"toy"}
-    assert all(3 <= line["answers"] <= 4 for line in lines if line["releases"])
-    assert_verified(fleet.state.run)
-    certificate = json.loads((fleet.state.run / "certificate.json").read_text())
-    assert SAYS in certificate["trust"]

@@ -1,38 +1,31 @@
 """An algorithm is a folder and a line: with these it is listed, simulated, carried over a grid, sized and deployed.
 
 The toy is the guide's own algorithm: the file that ``--algorithm FILE.py:RECORD`` takes, under a name of its own.
-The same file in a package of somebody else's is installed by an entry point.
+The same file in a package of somebody else's is installed by an entry point. A fleet trains it in
+``tests/server/fleet/test_toys.py``.
 """
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.tasks.registry import ALGORITHMS, algorithm_names
-from tests.house import ROOT, House, run
-from tests.server.fleet.deployed import Fleet, deployed
-
-pytestmark = pytest.mark.slow
-
-pytestmark = pytest.mark.slow
-
-EXAMPLE = ROOT / "examples" / "damped_means.py"
-REGISTRY = "common/tasks/registry.py"
-LINE = '    "toy",\n'
-AFTER = "ALGORITHMS = (\n"
-FILE = EXAMPLE.read_text(encoding="utf-8").replace('"damped-means"', '"toy"')
-PRESETS = "[[explicit]]\nepsilon = 5.0\nsettings = { damping = 10.0 }\n"
-SEARCH = "[explicit.settings]\ndamping = { log = [1.0, 100.0] }\n"
-BESIDE = FILE.replace("    task=_task,\n", "    task=_task,\n    folder=files(__package__),\n").replace(
-    "from dataclasses", "from importlib.resources import files\nfrom dataclasses", 1
+from tests.house import House, run
+from tests.server.fleet.deployed import Fleet
+from tests.toys import (
+    ALGORITHM,
+    ALGORITHM_LINE,
+    ALGORITHM_REGISTRY,
+    assert_verified,
+    house_with_the_algorithm,
+    install_the_algorithm,
 )
-"""With tuned defaults beside it."""
+
+pytestmark = pytest.mark.slow
+
 TINY = (
     *("--data", "synthetic", "--kernels", "numpy", "--no-baselines", "--noise", "seeded"),
     *("--set", "data.synthetic.n_users=60", "--set", "data.synthetic.n_items=20"),
@@ -41,30 +34,23 @@ TINY = (
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    folder = {
-        "toy/__init__.py": '"""Private item means."""\n',
-        "toy/algorithm.py": BESIDE,
-        "toy/presets.toml": PRESETS,
-        "toy/search.toml": SEARCH,
-    }
-    return House(tmp_path_factory.mktemp("house"), registry=REGISTRY, after=AFTER, line=LINE, folder=folder)
+    return house_with_the_algorithm(tmp_path_factory.mktemp("house"))
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """The environment of processes in which somebody else's package is installed."""
     place = tmp_path_factory.mktemp("site")
-    (place / "somebody").mkdir()
-    (place / "somebody" / "__init__.py").write_text("")
-    (place / "somebody" / "toys.py").write_text(FILE, encoding="utf-8")
-    (place / "somebody-1.0.dist-info").mkdir()
-    (place / "somebody-1.0.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: somebody\nVersion: 1.0\n"
-    )
-    (place / "somebody-1.0.dist-info" / "entry_points.txt").write_text(
-        "[fedboard.algorithms]\ntoy = somebody.toys:ALGORITHM\n"
-    )
-    return {"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    install_the_algorithm(place)
+    return {"PYTHONPATH": str(place)}
+
+
+@pytest.fixture(scope="module")
+def engine(house: House, tmp_path_factory: pytest.TempPathFactory) -> Board:
+    """The last board of the toy by its line, made by two processes."""
+    run_folder = tmp_path_factory.mktemp("engine") / "run"
+    (board,) = simulated(house.environment, (run_folder, ["--algorithm", "toy", "--workers", 2]))
+    return board
 
 
 def last_board(run_folder: Path) -> Board:
@@ -80,20 +66,14 @@ def simulated(environment: Mapping[str, str], *runs: tuple[Path, Sequence[object
     return [last_board(out) for out, _ in runs]
 
 
-def assert_verified(run_folder: Path) -> None:
-    """By whoever has the product as it is: nothing of an algorithm is needed to recompute its certificate."""
-    ended = CliRunner().invoke(commands, ["certificate", "verify", str(run_folder), "--simulation"])
-    assert ended.exit_code == 0, ended.output
-
-
 def test_the_toy_is_one_folder_and_one_line(house: House) -> None:
     """All that differs from the product; a link to the product's own file is no difference."""
     folder = [
         f"common/tasks/toy/{name}" for name in ("__init__.py", "algorithm.py", "presets.toml", "search.toml")
     ]
 
-    assert house.touched == [REGISTRY, *folder]
-    assert house.changed_lines == [f"+ {LINE.rstrip()}"]
+    assert house.touched == [ALGORITHM_REGISTRY, *folder]
+    assert house.changed_lines == [f"+ {ALGORITHM_LINE.rstrip()}"]
 
 
 def test_everything_that_lists_algorithms_lists_the_toy(house: House) -> None:
@@ -127,11 +107,11 @@ def test_without_the_line_it_is_refused() -> None:
     assert f"algorithm must be one of {ALGORITHMS[0]}" in text
 
 
-def test_the_same_verified_board_on_the_engine_and_over_a_grid(house: House, tmp_path: Path) -> None:
-    engine, grid = simulated(
-        house.environment,
-        (tmp_path / "engine", ["--algorithm", "toy", "--workers", 2]),
-        (tmp_path / "grid", ["--algorithm", "toy", "--runtime", "in-process"]),
+def test_the_same_verified_board_on_the_engine_and_over_a_grid(
+    house: House, engine: Board, tmp_path: Path
+) -> None:
+    (grid,) = simulated(
+        house.environment, (tmp_path / "grid", ["--algorithm", "toy", "--runtime", "in-process"])
     )
 
     assert engine.digest == grid.digest
@@ -141,19 +121,18 @@ def test_the_same_verified_board_on_the_engine_and_over_a_grid(house: House, tmp
 
 
 def test_the_same_file_by_its_path_and_by_an_entry_point_makes_the_same_board(
-    house: House, installed: Mapping[str, str], tmp_path: Path
+    engine: Board, installed: Mapping[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / "own.py").write_text(FILE, encoding="utf-8")
-    same = ("--set", "settings.damping=10")
+    (tmp_path / "own.py").write_text(ALGORITHM, encoding="utf-8")
+    same = ("--set", "settings.damping=10")  # as the preset beside the line has it
     own = ["--algorithm", f"{tmp_path / 'own.py'}:ALGORITHM", "--workers", 2, *same]
 
-    (by_line,) = simulated(house.environment, (tmp_path / "line", ["--algorithm", "toy", *same]))
     (by_path,) = simulated({}, (tmp_path / "path", own))
     (by_entry,) = simulated(
         installed, (tmp_path / "entry", ["--algorithm", "toy", "--runtime", "in-process", *same])
     )
 
-    assert by_line.digest == by_path.digest == by_entry.digest
+    assert engine.digest == by_path.digest == by_entry.digest
 
 
 def test_a_device_recommends_from_its_board_where_it_is_installed_and_nowhere_else(
@@ -172,24 +151,10 @@ def test_a_device_recommends_from_its_board_where_it_is_installed_and_nowhere_el
         assert "made by the task 'toy', which is not installed here" in text
 
 
-@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
-def test_a_fleet_of_processes_trains_a_verified_board_of_it(
-    installed: Mapping[str, str], tmp_path: Path
-) -> None:
-    task = 'algorithm = "toy"'
-    with deployed(tmp_path, protocol="trusted", task=task, environment=installed) as fleet:
-        fleet.wait(lambda: "the training is complete" in fleet.log("server"), "complete training")
-
-    boards = fleet.boards()
-    assert [board.task for board in boards] == ["toy"] * 3
-    assert abs(boards[-1].arrays["item_biases"]).max() > 0
-    assert_verified(fleet.state.run)
-
-
 def test_a_fleet_takes_no_file(tmp_path: Path) -> None:
     """What its devices could not rebuild is refused before anything is made, and no code of it runs."""
     marker = tmp_path / "it-ran"
-    (tmp_path / "own.py").write_text(f"open({str(marker)!r}, 'w').close()\n" + FILE, encoding="utf-8")
+    (tmp_path / "own.py").write_text(f"open({str(marker)!r}, 'w').close()\n" + ALGORITHM, encoding="utf-8")
     fleet = Fleet(tmp_path, task=f'algorithm = "{tmp_path / "own.py"}:ALGORITHM"')
 
     ((code, text),) = run(["server", "--config", tmp_path / "fleet.toml"], environment={})

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ task = {{ rating_range = [1.0, 5.0], {task} }}
 privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
 protocol = {{ name = "{protocol}", step_seconds = 10 }}
-rounds = {{ expected_nodes = 4, quorum = 3, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 2, \
-poll_seconds = 0.1 }}
+rounds = {{ expected_nodes = 4, quorum = 3, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 10, \
+poll_seconds = 0.2 }}
 nodes = [{nodes}]
 
 [network]
@@ -66,7 +66,7 @@ address = "127.0.0.1:{port}"
 ca_certificate = "../authority.pem"
 node_key = "node.key"
 question_key = "../question-signing.pub"
-poll_seconds = 0.3
+poll_seconds = 0.5
 """
 
 
@@ -107,9 +107,14 @@ class Fleet:
 
     def end(self, name: str, number: signal.Signals) -> int:
         """Send a signal and wait for the end; its exit status."""
-        process = self._processes.pop(name)
-        process.send_signal(number)
-        return process.wait(60)
+        return self.end_all([name], number)[0]
+
+    def end_all(self, names: Sequence[str], number: signal.Signals) -> list[int]:
+        """Send a signal to these and wait for the end of all; their exit status."""
+        processes = [self._processes.pop(name) for name in names]
+        for process in processes:
+            process.send_signal(number)
+        return [process.wait(60) for process in processes]
 
     def kill_superlink(self) -> None:
         """Kill the server's SuperLink, whose process id its log tells."""
@@ -152,9 +157,7 @@ def deployed(
             fleet.start(name)
         yield fleet
     finally:
-        for name in list(fleet._processes):
-            with contextlib.suppress(ProcessLookupError):
-                fleet.end(name, signal.SIGTERM)
+        fleet.end_all(list(fleet._processes), signal.SIGTERM)
 
 
 def _make(folder: Path, protocol: str, task: str) -> FleetSettings:

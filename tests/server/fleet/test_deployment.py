@@ -147,9 +147,8 @@ def test_the_boards_are_served_and_the_metrics_tell_of_the_parts(fleet: Fleet, t
 def test_the_server_ends_with_all_its_parts(fleet: Fleet) -> None:
     fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
 
-    for name in NODES:
-        assert fleet.end(name, signal.SIGTERM) == 0
-        assert " 0 failed" in fleet.log(name)
+    assert fleet.end_all(NODES, signal.SIGTERM) == [0] * len(NODES)
+    assert all(" 0 failed" in fleet.log(name) for name in NODES)
     assert fleet.end("server", signal.SIGTERM) == 0
 
     kept = list(fleet.state.path.glob("superlink.db*"))
