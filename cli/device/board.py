@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from fedboard.cli.device.board_limits import limit_options, limits_of
+from fedboard.cli.device.board_page import page
 from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
 from fedboard.cli.exit_codes import ExitCode
@@ -43,6 +44,9 @@ _MAX_BYTES = click.option(
 @click.group()
 def board() -> None:
     """Publish boards to readers, and fetch and verify them as one."""
+
+
+board.add_command(page)
 
 
 @board.command(epilog="Example: fedboard board export runs/films --to mirror --key board-signing.key")

@@ -54,6 +54,11 @@ class PinnedKey:
         self._key = key
         self.id = key_id(key)
 
+    @property
+    def raw(self) -> bytes:
+        """Its 32 bytes. Public."""
+        return self._key.public_bytes_raw()
+
     @classmethod
     def read(cls, path: Path) -> "PinnedKey":
         """Read a PEM file (``board-signing.pub``).

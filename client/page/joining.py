@@ -1,0 +1,71 @@
+"""The page's script: its modules, in the order in which they need each other, as the text of one module.
+
+The modules below ``script/`` are plain JavaScript that a browser runs as they are. An HTML file that needs nothing
+else has no place for files that import each other, so the imports and the word ``export`` are left out, and every
+name at the top of a module must be its own.
+"""
+
+import posixpath
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+_START = "main.js"
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) )", re.MULTILINE)
+_TOP = re.compile(r"^(export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+_LEFT = re.compile(r"^(?:import|export)\b|</script|<!--", re.MULTILINE)
+
+
+def script_folder() -> Traversable:
+    """Where the modules are."""
+    return files(__package__).joinpath("script")
+
+
+def joined_script(folder: Traversable | None = None) -> str:
+    """All modules that ``main.js`` needs, each after those that it needs itself.
+
+    Args:
+        folder: where the modules are; None: this package's.
+
+    Raises:
+        ValueError: a module that does not keep to the form, a name that two of them have, or one that is imported
+            and not exported; the sentence says which.
+    """
+    found: dict[str, str] = {}
+    _visit(_START, folder or script_folder(), found, [])
+    owners: dict[str, str] = {}
+    for name, text in found.items():
+        for _, own in _TOP.findall(text):
+            if own in owners:
+                raise ValueError(
+                    f"{own} is a name in {owners[own]} and in {name}; names at the top must differ"
+                )
+            owners[own] = name
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in found.values())
+
+
+def _visit(name: str, folder: Traversable, found: dict[str, str], above: list[str]) -> None:
+    if name in found:
+        return
+    if name in above:
+        raise ValueError(f"modules import each other in a circle: {' -> '.join([*above, name])}")
+    text = folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+    for names, path in _IMPORT.findall(text):
+        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+        _visit(other, folder, found, [*above, name])
+        exported = {own for export, own in _TOP.findall(found[other]) if export}
+        missing = {each.strip() for each in names.split(",") if each.strip()} - exported
+        if missing:
+            raise ValueError(f"{name} imports {', '.join(sorted(missing))}, which {other} does not export")
+    left = _LEFT.search(_EXPORT.sub("", _IMPORT.sub("", text)))
+    if left is not None:
+        raise ValueError(f"{name} has {left.group()!r} in a form that cannot be joined")
+    found[name] = text
+
+
+def known_tasks() -> tuple[str, ...]:
+    """The tasks whose own models the page knows, as its registry lists them."""
+    registry = script_folder().joinpath("models", "registry.js").read_text(encoding="utf-8")
+    listed = registry.partition("export const MODELS = {")[2].partition("}")[0]
+    return tuple(re.findall(r'^ {2}"?([\w-]+)"?: \w+,$', listed, re.MULTILINE))

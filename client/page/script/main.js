@@ -1,0 +1,159 @@
+// The board page: recommendations from a private board, made where they are read.
+
+import { fromBase64, fromHex, textOf, toHex, utf8 } from "./board/bytes.js";
+import { boardDigest, readBoard } from "./board/board_file.js";
+import { unpacked } from "./board/packed.js";
+import { MODELS, modelOf } from "./models/registry.js";
+import { isExplicit, setting } from "./models/settings.js";
+import { plainIsSigned } from "./seal/ed25519.js";
+import { deltaOf, epsilonOf, muFor } from "./seal/gaussian.js";
+import { erfc } from "./seal/normal.js";
+import { sealOf, shortNumber } from "./seal/seal.js";
+import { plainSha256, plainSha512, sha256 } from "./seal/sha2.js";
+import { ownList } from "./taste/own_list.js";
+import { neighbours } from "./taste/ranking.js";
+import { readRatings, writtenRatings } from "./taste/ratings_csv.js";
+import { titleSearch } from "./taste/search.js";
+import { part, el } from "./view/dom.js";
+import { finder } from "./view/finder.js";
+import { mapView } from "./view/map_view.js";
+import { showOdds } from "./view/odds_view.js";
+import { ownRatings } from "./view/own_ratings.js";
+import { recommendationList } from "./view/recommendations.js";
+import { countRequests } from "./view/requests.js";
+import { sealView } from "./view/seal_view.js";
+import { makeTaste } from "./view/taste.js";
+
+const SUGGESTED = 6;
+const TOAST_MILLISECONDS = 9000;
+
+/** The boards that the page carries, or names: `label`, `form`, `size`, `file` or `address`, and what was signed. */
+async function evidenceOf(entry, key) {
+  const transported = entry.address === null ? fromBase64(entry.file) : await fetched(entry.address);
+  const bytes = entry.form === "packed" ? await unpacked(transported, entry.size) : transported;
+  return { bytes, transported: entry.signed === null ? null : transported, signed: entry.signed, earlier: entry.earlier, key };
+}
+
+async function fetched(address) {
+  const answer = await fetch(address, { credentials: "omit", referrerPolicy: "no-referrer", cache: "force-cache" });
+  if (!answer.ok) throw new Error(`the mirror has no such board (${answer.status})`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
+/** A board that is ready to recommend. */
+function prepared(evidence, entry) {
+  const board = readBoard(evidence.bytes);
+  const { config } = board.description;
+  const range = isExplicit(config) ? [setting(config, "rating_low"), setting(config, "rating_high")] : null;
+  return { ...entry, evidence, board, range, model: modelOf(board) };
+}
+
+async function start() {
+  const data = JSON.parse(part("data").textContent);
+  const key = data.key === null ? null : fromHex(data.key);
+  const held = await Promise.all(data.boards.map(async (entry) => prepared(await evidenceOf(entry, key), entry)));
+  const [first] = held;
+  const { ids, titles } = first.board;
+  const titleOf = (item) => titles?.[item] ?? ids[item];
+  const taste = makeTaste();
+  const say = toasts();
+  const seals = new Map();
+  let current = held[data.chosen] ?? first;
+
+  const counts = current.board.arrays.item_counts?.values ?? new Float64Array(ids.length);
+  const name = toHex(await sha256(utf8(JSON.stringify(ids))));
+  const own = ownRatings({ taste, titleOf, board: first.board, range: first.range, name, say });
+  const list = recommendationList({ titleOf, taste, pick: own.pick, say });
+  const map = mapView({ titleOf, pick: own.pick });
+  finder(titleSearch(titles ?? ids, ids, counts), titleOf, own.pick);
+  suggestions(counts, titleOf, taste, own.pick);
+  const seal = sealView(() => current.evidence, (found) => {
+    seals.set(current, found);
+    showOdds(found);
+  });
+
+  function show() {
+    const made = ownList(current.board, current.model, current.range, taste.ratings);
+    const entries = list.show({ ...current, list: made });
+    map.draw(Array.from(made.taste), entries.map(({ item }) => item), [...taste.ratings.keys()]);
+  }
+
+  function choose(n) {
+    current = held[n];
+    map.useBoard(current.board, current.projection);
+    show();
+    return seal.check();
+  }
+
+  compared(held, held.indexOf(current), choose);
+  taste.onChange(show);
+  await own.recalled();
+  countRequests();
+  performance.mark("first-recommendation");
+  part("app").hidden = false;
+  part("wait").hidden = true;
+  const checked = choose(held.indexOf(current));
+  globalThis.fedboard = Object.freeze({ ...INSIDE, held, taste, seals, choose, seal, show });
+  await checked;
+  document.documentElement.dataset.ready = "";
+}
+
+/** A slider over boards of several epsilon. */
+function compared(held, chosen, choose) {
+  part("compare").hidden = held.length < 2;
+  const slider = part("epsilon");
+  const words = (n) => `epsilon ${shortNumber(held[n].board.description.certificate?.claim?.epsilon)}`;
+  slider.max = String(held.length - 1);
+  slider.value = String(chosen);
+  const tell = () => {
+    slider.setAttribute("aria-valuetext", words(Number(slider.value)));
+    part("epsilon-now").textContent = words(Number(slider.value));
+  };
+  part("epsilon-ticks").replaceChildren(...held.map((_, n) => el("span", {}, words(n).replace("epsilon ", ""))));
+  slider.addEventListener("input", () => {
+    tell();
+    choose(Number(slider.value));
+  });
+  tell();
+}
+
+/** A few titles that many know, to begin with. */
+function suggestions(counts, titleOf, taste, pick) {
+  const known = [...counts.keys()].sort((one, other) => counts[other] - counts[one]);
+  const show = () => {
+    const left = known.filter((item) => !taste.ratings.has(item) && !taste.waiting.has(item)).slice(0, SUGGESTED);
+    part("known").replaceChildren(...left.map((item) => el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item)))));
+  };
+  taste.onChange(show);
+  show();
+}
+
+/** One message at a time, with what takes it back. */
+function toasts() {
+  let timer = null;
+  return (sentence, word = null, back = null) => {
+    const close = () => part("toast").replaceChildren();
+    clearTimeout(timer);
+    part("toast").replaceChildren(el("p", {}, sentence, back === null ? null : el("button", {
+      type: "button",
+      onclick: () => {
+        close();
+        back();
+      },
+    }, word)));
+    timer = setTimeout(close, TOAST_MILLISECONDS);
+  };
+}
+
+/** For the console, and for tests: what the page computes with. */
+const INSIDE = {
+  MODELS, boardDigest, deltaOf, epsilonOf, erfc, evidenceOf, modelOf, muFor, neighbours, ownList, plainIsSigned, plainSha256, plainSha512,
+  readBoard, readRatings, sealOf, sha256, textOf, titleSearch, writtenRatings,
+};
+
+start().catch((error) => {
+  part("wait").hidden = true;
+  part("trouble").hidden = false;
+  part("trouble-words").textContent = `${error.message}.`;
+  document.documentElement.dataset.ready = "";
+});

@@ -1,0 +1,54 @@
+// The device's part of residual alternating minimisation (common/tasks/residual): ratings around the mean and the item
+// biases on a constant, her own bias, and the item factors. That of Langevin is the same.
+
+import { adadpalsModel } from "./adadpals.js";
+import { ridgeModel } from "./ridge.js";
+import { arrayOf, isExplicit, setting } from "./settings.js";
+
+/** The own model on a board of residual alternating minimisation. */
+export function residualModel(board) {
+  const { config } = board.description;
+  const strength = userRidge(board);
+  if (!isExplicit(config)) { // presence has neither mean nor biases
+    const presence = { ...board.description, config: { ...config, user_ridge: strength } };
+    return adadpalsModel({ ...board, description: presence });
+  }
+  const [nItems, rank] = [board.ids.length, setting(config, "rank", 0)];
+  const factors = arrayOf(board, "item_factors", [nItems, rank]);
+  const biases = arrayOf(board, "item_biases", [nItems]);
+  const mean = "mean" in board.arrays ? arrayOf(board, "mean", [1])[0] : 0;
+  // One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
+  const scale = Math.fround(Math.sqrt(strength / setting(config, "user_bias_ridge", 0)));
+  const exponent = setting(config, "user_ridge_exponent");
+  return ridgeModel({
+    vectors: withConstant(factors, nItems, rank, scale),
+    width: rank + 1,
+    targets: (items, ratings) => Float32Array.from(items, (item, k) =>
+      Math.fround(Math.fround(ratings[k]) - Math.fround(mean)) - biases[item]),
+    ridge: (n) => strength * Math.max(n, 1) ** exponent,
+    gram: null,
+    base: Float64Array.from(biases, (bias) => mean + bias),
+    local: (solution) => {
+      solution[0] *= scale;
+      return solution;
+    },
+    scoring: (local) => ({ constant: local[0], offset: 1, weights: local.subarray(1) }),
+  });
+}
+
+/** lambda_v, which may be another one with the last board of a run. */
+function userRidge({ description: { version, config } }) {
+  const usual = setting(config, "user_ridge", 0);
+  if (typeof config.final_user_ridge !== "number") return usual;
+  const before = config.start === "spectral" ? 3 : 2;
+  return version >= before + setting(config, "rounds", 0) ? setting(config, "final_user_ridge", 0) : usual;
+}
+
+function withConstant(factors, nItems, rank, scale) {
+  const columns = new Float32Array(nItems * (rank + 1));
+  for (let item = 0; item < nItems; item++) {
+    columns[item * (rank + 1)] = scale;
+    columns.set(factors.subarray(item * rank, (item + 1) * rank), item * (rank + 1) + 1);
+  }
+  return columns;
+}

@@ -1,0 +1,137 @@
+// The seal: everything about a board that can be checked where it is read, step by step.
+
+import { toHex } from "../board/bytes.js";
+import { boardDigest, readBoard } from "../board/board_file.js";
+import { checkedCertificate } from "./certificate.js";
+import { chainProblem, openedManifest } from "./manifests.js";
+import { isPrivateNoise } from "./releases.js";
+import { sha256 } from "./sha2.js";
+
+export const PASSED = "passed";
+export const FAILED = "failed";
+export const OPEN = "open";
+
+/** What the steps are called, in their order. */
+export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
+
+/**
+ * Check a board.
+ *
+ * `evidence` has `bytes` (of the board file), `transported` (bytes and description of the file that it came as, or
+ * null), `signed` and `earlier` (manifests as they came, newest first; null and empty where nothing was signed) and `key`
+ * (32 bytes, or null). `told` is called with (step, state, sentence) as each step is done. Gives the seal: `state`,
+ * `steps`, and of the certificate `claim` and `numbers` where they hold.
+ */
+export async function sealOf(evidence, told = () => {}) {
+  const seal = { steps: {}, claim: null, numbers: null, manifest: null, board: null, simulation: false };
+  const step = (name, state, sentence) => {
+    seal.steps[name] = { state, sentence };
+    return told(name, state, sentence);
+  };
+  const guarded = async (name, work) => {
+    try {
+      await work();
+    } catch (error) {
+      await step(name, FAILED, `${error.message}.`);
+    }
+  };
+  await guarded("signature", () => signatureStep(evidence, seal, step));
+  await guarded("bytes", () => bytesStep(evidence, seal, step));
+  await guarded("chain", () => chainStep(evidence, seal, step));
+  await guarded("promise", () => promiseStep(seal, step));
+  await guarded("noise", () => noiseStep(seal, step));
+  seal.state = overall(Object.values(seal.steps).map(({ state }) => state));
+  if (seal.state === FAILED && !seal.simulation) seal.claim = seal.numbers = null;
+  return seal;
+}
+
+function overall(states) {
+  if (states.includes(FAILED)) return FAILED;
+  return states.length === STEPS.length && states.every((state) => state === PASSED) ? PASSED : OPEN;
+}
+
+async function signatureStep({ signed, key }, seal, step) {
+  if (signed === null || key === null) {
+    return step("signature", OPEN, "Nobody signed this board: the page was made from a run's own folder.");
+  }
+  seal.manifest = await openedManifest(signed, key);
+  return step("signature", PASSED, `Signed as version ${seal.manifest.version} of ${seal.manifest.run} with the key `
+    + `${seal.manifest.key_id} (Ed25519). Whose key that is this page cannot know: compare it with what the publisher `
+    + "says elsewhere.");
+}
+
+async function bytesStep({ bytes, transported }, seal, step) {
+  const { manifest } = seal;
+  seal.board = readBoard(bytes);
+  if (manifest === null) {
+    return step("bytes", OPEN, `All ${bytes.length} bytes are here; without a signature nothing says which they should be.`);
+  }
+  const digest = toHex(await sha256(bytes));
+  const listed = manifest.files.filter((file) => file.board_sha256 === digest && file.board_size === bytes.length);
+  if (!listed.length) throw new Error(`These ${bytes.length} bytes are not those that were signed`);
+  if (transported !== null) {
+    const sha = toHex(await sha256(transported));
+    if (!listed.some((file) => file.sha256 === sha)) throw new Error("The file that it came in is not one that was signed");
+  }
+  return step("bytes", PASSED, `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`);
+}
+
+async function chainStep({ earlier, key }, seal, step) {
+  const { board, manifest } = seal;
+  if (board === null) throw new Error("There is no board to look at");
+  const digest = await boardDigest(board);
+  const certified = board.description.certificate?.board_digest;
+  if (board.approximates !== null) {
+    if (certified !== board.approximates) throw new Error("Its certificate is for another board");
+    return step("chain", OPEN, "These are rounded numbers. The certificate is that of the exact board.");
+  }
+  if (certified !== digest) throw new Error("Its certificate is for another board than this");
+  if (manifest === null) {
+    return step("chain", OPEN, "The certificate is for this very board. Earlier boards are not here to compare.");
+  }
+  const { version, previous_digest: previous, certificate } = board.description;
+  const same = manifest.board_digest === digest && manifest.version === version
+    && manifest.previous_digest === previous && manifest.certificate_digest === certificate.digest;
+  if (!same) throw new Error("The signature is for another board or certificate than this");
+  const problem = await chainProblem(manifest, earlier, key);
+  if (problem !== null) throw new Error(`The chain of boards is broken: ${problem}`);
+  return step("chain", PASSED, `The certificate is for this very board, and it continues the ${earlier.length} signed ones `
+    + "that are listed before it.");
+}
+
+async function promiseStep(seal, step) {
+  const { board } = seal;
+  const certificate = board?.description.certificate;
+  if (!certificate) throw new Error("The board carries no certificate, so nothing is promised");
+  const raw = board.raw.get("certificate").value;
+  const { failed, checks, beyond, numbers } = await checkedCertificate(certificate, raw);
+  if (failed.length) throw new Error(`The certificate does not hold: ${failed[0]}`);
+  seal.claim = certificate.claim;
+  seal.numbers = numbers;
+  if (beyond !== null) {
+    return step("promise", OPEN, `Not recomputed here: ${beyond}. \`fedboard certificate verify\` does.`);
+  }
+  const { epsilon, delta } = certificate.claim;
+  return step("promise", PASSED, `${checks} checks passed: the noise of ${certificate.releases.length} releases was composed `
+    + `anew, and covers epsilon ${shortNumber(epsilon)} at delta ${shortNumber(delta)}.`);
+}
+
+async function noiseStep(seal, step) {
+  const releases = seal.board?.description.certificate?.releases ?? [];
+  if (!releases.length) throw new Error("No certificate says which noise is in it");
+  const isPrivate = isPrivateNoise(releases);
+  const stated = seal.manifest?.protection ?? null;
+  seal.simulation = !isPrivate && seal.steps.promise.state !== FAILED;
+  if (stated !== null && stated !== (isPrivate ? "private" : "simulation")) {
+    throw new Error("The signature says something else of its noise than its releases do");
+  }
+  if (!isPrivate) {
+    throw new Error("NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody");
+  }
+  return step("noise", PASSED, "No seed reproduces the noise of any of its releases, so the certificate says.");
+}
+
+/** Five digits, not sixteen. */
+export function shortNumber(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(5))) : "–";
+}

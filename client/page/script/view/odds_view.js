@@ -1,0 +1,50 @@
+// The promise in odds: how often somebody is right at most who bets on one person, in a hundred little figures.
+
+import { rightBetsOfEpsilon, rightBetsOfMu } from "../seal/gaussian.js";
+import { FAILED, shortNumber } from "../seal/seal.js";
+import { part, svgEl } from "./dom.js";
+
+const BETS = {
+  "add-remove": "that you took part, or that you did not",
+  replace: "which of two lists of ratings was yours",
+  "replace-values": "which of two lists of values was yours (how many you have is not protected)",
+  "replace-labels": "which of two lists of labels was yours (all else about you is not protected)",
+};
+
+/** Right bets in a hundred, rounded up; from what a seal holds. */
+export function betsInHundred({ claim, numbers }) {
+  const share = numbers?.exact ? rightBetsOfMu(numbers.mu) : rightBetsOfEpsilon(claim.epsilon, claim.delta);
+  return Math.ceil(100 * share - 1e-9);
+}
+
+/** Show the promise of a seal. */
+export function showOdds(seal) {
+  const { claim } = seal;
+  part("odds").hidden = claim === null;
+  part("odds-none").hidden = claim !== null;
+  if (claim === null) return;
+  const bets = betsInHundred(seal);
+  const would = seal.simulation ? "would be" : "is";
+  part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that was published and bets `
+    + `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
+  part("odds-more").textContent = seal.simulation
+    ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out and is always right."
+    : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta `
+      + `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}`
+      + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.`;
+  const icons = part("odds-icons");
+  icons.replaceChildren(...Array.from({ length: 100 }, (_, n) => figure(n, kindOf(n, bets))));
+  icons.setAttribute("aria-label", `${bets} of 100 bets right, at most; 50 by tossing a coin`);
+  icons.classList.toggle("void", seal.state === FAILED);
+}
+
+function kindOf(n, bets) {
+  if (n < 50) return "coin";
+  return n < bets ? "more" : "wrong";
+}
+
+function figure(n, kind) {
+  const [x, y] = [(n % 20) * 16, Math.floor(n / 20) * 22];
+  return svgEl("g", { class: kind, transform: `translate(${x} ${y})` }, svgEl("circle", { cx: 8, cy: 5, r: 3.6 }),
+    svgEl("path", { d: "M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z" }));
+}

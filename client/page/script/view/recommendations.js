@@ -1,0 +1,94 @@
+// The list, with the reason for each entry.
+
+import { neighbours } from "../taste/ranking.js";
+import { el, part } from "./dom.js";
+
+const SHOWN_AT_FIRST = 10;
+const NEIGHBOURS_SHOWN = 6;
+
+/** Make the list; gives a function that shows what a board makes of the ratings. */
+export function recommendationList({ titleOf, taste, pick, say }) {
+  let shown = SHOWN_AT_FIRST;
+  let current = null;
+  part("more").addEventListener("click", () => {
+    shown += SHOWN_AT_FIRST;
+    show(current);
+  });
+
+  function show(given) {
+    current = given;
+    const { list, range } = given;
+    const entries = list.entries(shown, taste.hidden);
+    part("list").replaceChildren(...entries.map((entry) => row(entry, range)));
+    part("more").hidden = entries.length < shown;
+    part("list-told").textContent = taste.ratings.size
+      ? `From ${counted(taste.ratings.size, "rating")} of yours and this board, on this page.`
+      : "Nothing of yours yet: this is what the board says to anybody. Rate a few titles.";
+    return entries;
+  }
+
+  function row({ item, score, reason }, range) {
+    const title = titleOf(item);
+    const entry = el("li", { class: "entry", "data-item": item });
+    entry.append(
+      el("div", { class: "entry-head" },
+        el("span", { class: "entry-title" }, title),
+        el("span", { class: "score" }, el("span", { class: "unseen" }, range === null ? "score " : "predicted rating "),
+          score.toFixed(2))),
+      range === null ? "" : el("div", { class: "bar", "aria-hidden": "true" }, bar(score, range)),
+      el("p", { class: "why" }, ...why(reason, range)),
+      el("div", { class: "actions" },
+        el("button", { type: "button", class: "quiet", onclick: () => pick(item) }, range === null ? "I know it" : "Rate it",
+          el("span", { class: "unseen" }, `: ${title}`)),
+        el("button", { type: "button", class: "quiet", onclick: () => dismiss(item, title) }, "Not for me",
+          el("span", { class: "unseen" }, `: ${title}`)),
+        el("button", { type: "button", class: "quiet", "aria-expanded": "false", onclick: (event) => similar(event.currentTarget, entry, item) },
+          "Similar", el("span", { class: "unseen" }, ` to ${title}`))),
+    );
+    return entry;
+  }
+
+  function why(reason, range) {
+    if (reason === null) return [taste.ratings.size ? "liked by many, whatever you rated" : "liked by many"];
+    const liked = range === null || taste.ratings.get(reason.item) >= (range[0] + range[1]) / 2;
+    const share = `${Math.round(100 * reason.share)} %`;
+    return [`because you ${liked ? "liked" : "did not like"} `, el("cite", {}, titleOf(reason.item)),
+      el("span", { title: "Of all that your ratings add to this prediction" }, `, share ${share}`)];
+  }
+
+  function dismiss(item, title) {
+    const rows = [...part("list").children];
+    const place = rows.findIndex((entry) => entry.dataset.item === String(item));
+    taste.hide(item);
+    say(`${title} is out of your list.`, "Undo", () => taste.show(item));
+    const next = part("list").children[Math.min(place, part("list").children.length - 1)];
+    next?.querySelectorAll("button")[1]?.focus();
+  }
+
+  function similar(button, entry, item) {
+    const open = entry.querySelector(".similar");
+    button.setAttribute("aria-expanded", String(!open));
+    if (open) {
+      open.remove();
+      return;
+    }
+    const { values, shape } = current.board.arrays.item_factors;
+    const found = neighbours(values, shape[1], item, NEIGHBOURS_SHOWN);
+    entry.append(el("ul", { class: "similar" }, ...found.map((near) =>
+      el("li", {}, el("button", { type: "button", class: "link", onclick: () => pick(near.item) }, titleOf(near.item)),
+        el("span", { class: "score", title: "Cosine: 1 is the same direction" }, near.cosine.toFixed(2))))));
+  }
+
+  return { show };
+}
+
+/** "1 rating", "2 ratings". */
+export function counted(count, what) {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+function bar(score, [low, high]) {
+  const filled = el("span", {});
+  filled.style.width = `${(100 * (score - low)) / (high - low)}%`;
+  return filled;
+}

@@ -1,0 +1,94 @@
+// The seal as it is seen: its steps as they are done, the verdict, and a byte that can be changed.
+
+import { FAILED, OPEN, PASSED, sealOf, STEPS } from "../seal/seal.js";
+import { el, part } from "./dom.js";
+
+const STEP_NAMES = {
+  signature: "Signature",
+  bytes: "Every byte",
+  chain: "The chain of boards",
+  promise: "The promise, recomputed",
+  noise: "The noise",
+};
+const SIGNS = { [PASSED]: "✓", [FAILED]: "✕", [OPEN]: "–" };
+const SPOKEN = { [PASSED]: "passed", [FAILED]: "failed", [OPEN]: "not shown" };
+const STEP_MILLISECONDS = 220;
+
+/** Make the seal work: `evidence()` is what the board at hand has; `checked` is told each seal. */
+export function sealView(evidence, checked) {
+  let turn = 0;
+  let changedAt = null;
+
+  async function check() {
+    const mine = ++turn;
+    const { bytes, ...rest } = evidence();
+    const rows = new Map(STEPS.map((step) => [step, stepRow(step)]));
+    part("seal-steps").replaceChildren(...rows.values());
+    verdict("checking", "Checking …");
+    const held = changedAt === null ? bytes : withChangedByte(bytes, changedAt);
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : STEP_MILLISECONDS;
+    const seal = await sealOf({ ...rest, bytes: held }, async (step, state, sentence) => {
+      if (mine !== turn) return;
+      fill(rows.get(step), step, state, sentence);
+      await new Promise((resolve) => setTimeout(resolve, calm));
+    });
+    if (mine !== turn) return seal;
+    verdict(seal.state, sentenceOf(seal));
+    checked(seal);
+    return seal;
+  }
+
+  function sentenceOf(seal) {
+    if (seal.simulation) return "Not private: a simulation";
+    if (seal.state === PASSED) return "Sealed and private";
+    if (seal.state === FAILED) return "The seal is broken";
+    return seal.steps.signature.state === PASSED ? "Signed, not all recomputed" : "Not signed";
+  }
+
+  function verdict(state, sentence) {
+    for (const place of document.querySelectorAll(".verdict")) {
+      place.dataset.state = state;
+      place.querySelector(".verdict-words").textContent = sentence;
+    }
+    document.documentElement.dataset.seal = state;
+  }
+
+  function changeByte() {
+    const { bytes } = evidence();
+    changedAt = changedAt === null ? Math.floor(bytes.length * (0.5 + Math.random() / 4)) : null;
+    const [before, after] = changedAt === null ? [0, 0] : [bytes[changedAt], bytes[changedAt] ^ 1];
+    part("change").textContent = changedAt === null ? "Change one byte" : "Put the byte back";
+    part("changed").textContent = changedAt === null ? ""
+      : `Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`;
+    return check();
+  }
+
+  part("change").addEventListener("click", changeByte);
+  return {
+    check: () => {
+      changedAt = null;
+      part("change").textContent = "Change one byte";
+      part("changed").textContent = "";
+      return check();
+    },
+    changeByte,
+  };
+}
+
+function withChangedByte(bytes, place) {
+  const changed = bytes.slice();
+  changed[place] ^= 1;
+  return changed;
+}
+
+function stepRow(step) {
+  return el("li", { "data-step": step, "data-state": "waiting" }, el("span", { class: "sign", "aria-hidden": "true" }, "…"),
+    el("div", {}, el("strong", {}, STEP_NAMES[step]), el("p", {}, "")));
+}
+
+function fill(row, step, state, sentence) {
+  row.dataset.state = state;
+  row.querySelector(".sign").textContent = SIGNS[state];
+  row.querySelector("strong").replaceChildren(STEP_NAMES[step], el("span", { class: "unseen" }, `: ${SPOKEN[state]}`));
+  row.querySelector("p").textContent = sentence;
+}

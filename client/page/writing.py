@@ -1,0 +1,135 @@
+"""Writing the page: everything in one file, and a policy by which a browser runs what was written here and no more.
+
+What comes from others (titles, names, certificates) is data in it, never markup and never script: the board's bytes
+as base64, the rest as JSON without a ``<``.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fedboard.client.page.contents import HeldBoard, require_alike, require_shown
+from fedboard.client.page.joining import joined_script
+from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
+
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_HOST = re.compile(r"[\w.-]+(?::\d+)?|\[[0-9a-fA-F:.]+\](?::\d+)?", re.ASCII)
+_NOWHERE = "'none'"
+_NOTHING_LEAVES = (
+    "The page's own policy forbids it every connection, and your browser keeps to it: it works with the network "
+    "off. Save the file, and it is yours."
+)
+_FETCHES = (
+    "Before it was ready the page fetched its board from {origin}, the only place that its policy allows. What it "
+    "asks for is the same for everybody; your ratings are no part of any request."
+)
+
+
+def write_page(
+    path: Path, boards: Sequence[HeldBoard], *, chosen: int = 0, key: PinnedKey | None = None
+) -> int:
+    """Write the page of a board, or of several that can be compared.
+
+    Args:
+        path: the HTML file, replaced where it is there.
+        boards: at least one; shown in this order. Public.
+        chosen: which of them is shown first.
+        key: who signed, where somebody did.
+
+    Returns:
+        How many bytes the page has.
+
+    Raises:
+        InputError: a board that the page cannot show, or several that cannot be compared.
+    """
+    held = list(boards)
+    for each in held:
+        require_shown(each)
+    require_alike(held)
+    page = page_of(held, chosen=chosen, key=key).encode("utf-8")
+    write_atomically(path, page)
+    return len(page)
+
+
+def page_of(boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None) -> str:
+    """The text of the page."""
+    style, script = _text("style.css"), joined_script()
+    shown = boards[chosen]
+    origins = sorted({_origin(board.address) for board in boards if board.address is not None})
+    data = {
+        "boards": [board.entry() for board in boards],
+        "chosen": chosen,
+        "key": None if key is None else key.raw.hex(),
+    }
+    slots = {
+        "policy": _policy(script, style, origins),
+        "title": html.escape(shown.label),
+        "style": style,
+        "leaves": html.escape(_FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES),
+        "software": html.escape(f"fedboard {version('fedboard')}"),
+        "written": ""
+        if shown.published is None
+        else html.escape(f"The board was published {shown.published}."),
+        "installed": "",
+        "data": _as_data(data),
+        "script": script,
+    }
+    return _filled(_text("page.html"), slots)
+
+
+def _filled(template: str, slots: Mapping[str, str]) -> str:
+    """In one pass, so that nothing that was filled in is a slot itself."""
+    return _SLOT.sub(lambda slot: slots[slot.group(1)], template)
+
+
+def _policy(script: str, style: str, origins: Sequence[str]) -> str:
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            f"connect-src {' '.join(origins) or _NOWHERE}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _origin(address: str) -> str:
+    """Scheme, host and port, as a policy may hold them.
+
+    Raises:
+        InputError: anything else is among them.
+    """
+    parts = urlsplit(address)
+    if not _HOST.fullmatch(parts.netloc):
+        raise InputError(
+            f"{address}: a page fetches from a host and a port alone, without names, keys or other signs"
+        )
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _as_data(value: Any) -> str:
+    """JSON that no reader of HTML takes for markup, whatever is in it."""
+    text = json.dumps(
+        value, default=lambda content: base64.b64encode(content).decode(), separators=(",", ":")
+    )
+    return text.replace("<", "\\u003c")
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

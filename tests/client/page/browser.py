@@ -1,0 +1,108 @@
+"""A real browser without a window, for pages in files."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM, DRIVER = "chromium", "chromedriver"
+SILENT = (
+    "--headless=new",
+    "--no-sandbox",  # which needs rights that a container does not have; it opens our own files alone
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-prefers-reduced-motion",
+)
+SECONDS = 60.0
+"""How long anything may take; a busy machine is slow, a page that waits for ever is wrong."""
+
+
+class Page:
+    """A browser with one window."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, path: Path) -> None:
+        """Open a file, and wait until its seal is checked."""
+        self.driver.get(path.as_uri())
+        self.until("return 'ready' in document.documentElement.dataset")
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        """The value of a function's body in the page."""
+        return self.driver.execute_script(script, *arguments)
+
+    def awaited(self, script: str, *arguments: Any) -> Any:
+        """The value of an async function's body in the page."""
+        body = f"const done = arguments[arguments.length - 1]; (async (...given) => {{ {script} }})(...arguments)"
+        answer = self.driver.execute_async_script(
+            f"{body}.then((value) => done({{ value }}), (error) => done({{ error: String(error) }}));",
+            *arguments,
+        )
+        assert "error" not in answer, answer["error"]
+        return answer.get("value")
+
+    def until(self, script: str) -> Any:
+        """Wait until a function's body gives something true."""
+        ends = time.monotonic() + SECONDS
+        while not (found := self.js(script)):
+            assert time.monotonic() < ends, f"{script}: not within {SECONDS} s"
+            time.sleep(0.02)
+        return found
+
+    def text(self, selector: str) -> str:
+        """What is read there."""
+        return str(self.js("return document.querySelector(arguments[0]).textContent", selector))
+
+    def seal(self) -> tuple[str, dict[str, str]]:
+        """The state of the seal, and of each of its steps."""
+        steps = "return Object.fromEntries([...document.querySelectorAll('#seal-steps li')]"
+        found = self.js(f"{steps}.map((row) => [row.dataset.step, row.dataset.state]))")
+        return self.js("return document.documentElement.dataset.seal"), found
+
+    def console(self) -> list[str]:
+        """What was logged since this was asked last."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """What was asked of the network since this was asked last, as the browser's own protocol tells."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return [
+            event["params"]["request"]["url"]
+            for event in events
+            if event["method"] == "Network.requestWillBeSent"
+            and not event["params"]["request"]["url"].startswith(("data:", "blob:"))
+        ]
+
+
+@contextmanager
+def opened(profile: Path) -> Iterator[Page]:
+    """A browser with a profile of its own; skips the test where there is none on this machine."""
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'"
+    )
+    program, driver = shutil.which(PROGRAM), shutil.which(DRIVER)
+    if program is None or driver is None:
+        pytest.skip("no browser here: install chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in (*SILENT, f"--user-data-dir={profile}", "--window-size=1280,900"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        started.set_script_timeout(SECONDS)
+        started.set_page_load_timeout(SECONDS)
+        yield Page(started)
+    finally:
+        started.quit()

@@ -1,0 +1,84 @@
+"""Pages of boards, and the same pages after somebody changed what is in them."""
+
+import base64
+import copy
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedboard.client.page.boards import held_board
+from fedboard.client.page.contents import HeldBoard
+from fedboard.client.page.writing import write_page
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.board_service.manifest import Encoding
+from fedboard.common.board_service.packing import pack
+from fedboard.common.privacy.events import digest
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.server.board_service.mirror import Mirror
+from fedboard.server.board_service.signing import SigningKey
+from tests.common.board_service.boards import chain, keys, signed_mirror, write_boards
+
+_DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(</script>)', re.DOTALL)
+
+
+class Signed:
+    """A mirror with boards 2, 3 and 4 that one key signed, and the page of it."""
+
+    def __init__(self, folder: Path, *, seeded: bool = False, titles: tuple[str, ...] | None = None) -> None:
+        self.folder = folder
+        self.private, self.public = keys(folder / "keys")
+        self.key = SigningKey.read(self.private)
+        noise = {"noise": (SeededNoise(0),)} if seeded else {}
+        boards = chain(3, **noise)
+        self.mirror: Mirror = signed_mirror(folder, boards, key=self.key, simulation=seeded)
+        self.newest = boards[-1]
+        self.page = folder / "page.html"
+        held = held_board(str(self.mirror.folder), key=self.key.public)
+        write_page(self.page, [held], key=self.key.public)
+
+
+def edited(page: Path, change: Callable[[dict[str, Any]], None], name: str) -> Path:
+    """The page with other data in it, as whoever has the file can write it."""
+    text = page.read_text(encoding="utf-8")
+    data = json.loads(_DATA.search(text)[2])
+    changed = copy.deepcopy(data)
+    change(changed)
+    assert changed != data
+    written = json.dumps(changed).replace("<", "\\u003c")
+    path = page.with_name(f"{name}.html")
+    path.write_text(_DATA.sub(lambda found: found[1] + written + found[3], text), encoding="utf-8")
+    return path
+
+
+def carrying(entry: dict[str, Any], board_file: bytes) -> None:
+    """Put another board file into a page's entry."""
+    packed = pack(np.frombuffer(board_file, dtype=np.uint8), Encoding.PACKED, approximates="").content
+    entry |= {"file": base64.b64encode(packed).decode(), "size": len(board_file)}
+
+
+def claiming(board: Board, epsilon: float) -> Board:
+    """The board with a certificate that claims another epsilon, its digest made to fit."""
+    certificate = json.loads(json.dumps(board.certificate))
+    certificate["claim"]["epsilon"] = epsilon
+    certificate["digest"] = digest({key: value for key, value in certificate.items() if key != "digest"})
+    return board.with_certificate(certificate)
+
+
+def unsigned_page(folder: Path, board: Board) -> Path:
+    """The page of a board that nobody signed."""
+    path = write_boards(folder, [board]) / f"board-{board.version:04d}.board"
+    page = folder / "unsigned.html"
+    write_page(page, [HeldBoard(board=board, label="unsigned", file=path.read_bytes())])
+    return page
+
+
+def titled(board: Board, title: Callable[[int], str]) -> Board:
+    """A board with other titles; its certificate is for another one."""
+    n_items = board.catalogue.n_items
+    catalogue = Catalogue(item_ids=board.catalogue.item_ids, titles=tuple(map(title, range(n_items))))
+    return replace(board, catalogue=catalogue, certificate=None, _digest=[])
