@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.shown import table_html
+from fedboard.common.wire.item_features import CatalogueFeatures, features_from, stored_features
 
 AnyArray = NDArray[Any]
 
@@ -51,13 +52,20 @@ class Catalogue:
     """Shape (n_items,): the publisher's item ids, in the order of the item numbers."""
     titles: tuple[str, ...] | None = None
     """Shape (n_items,), or None where no titles are known."""
+    features: CatalogueFeatures | None = None
+    """What else is publicly known of the items, or None."""
 
     def __post_init__(self) -> None:
-        """Check that titles pair with ids.
+        """Check that titles and features pair with ids.
 
         Raises:
-            InputError: another number of titles than of items.
+            InputError: another number of titles, or rows of features, than of items.
         """
+        if self.features is not None and self.features.n_items != len(self.item_ids):
+            raise InputError(
+                f"a catalogue needs a row of features per item, got {self.features.n_items} rows for "
+                f"{len(self.item_ids)} items"
+            )
         if self.titles is not None and len(self.titles) != len(self.item_ids):
             raise InputError(
                 f"a catalogue needs one title per item, got {len(self.titles)} titles for {len(self.item_ids)}"
@@ -67,6 +75,11 @@ class Catalogue:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    @property
+    def without_features(self) -> "Catalogue":
+        """For boards of tasks whose devices do not read features."""
+        return replace(self, features=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +206,7 @@ def _stored_arrays(board: Board) -> dict[str, AnyArray]:
     stored["catalogue/item_ids"] = _text(board.catalogue.item_ids)
     if board.catalogue.titles is not None:
         stored["catalogue/titles"] = _text(board.catalogue.titles)
-    return stored
+    return {**stored, **stored_features(board.catalogue.features)}
 
 
 def _text(strings: tuple[str, ...]) -> AnyArray:
@@ -272,14 +285,16 @@ def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
     body = mapped[8 + header_bytes :]
     stored = {name: _array(entry, body) for name, entry in header.items()}
     titles = stored.get("catalogue/titles")
+    item_ids = _strings(stored["catalogue/item_ids"])
     return Board(
         version=description["version"],
         task=description["task"],
         config=description["config"],
         arrays={name[len("array/") :]: value for name, value in stored.items() if name.startswith("array/")},
         catalogue=Catalogue(
-            item_ids=_strings(stored["catalogue/item_ids"]),
+            item_ids=item_ids,
             titles=None if titles is None else _strings(titles),
+            features=features_from(stored, n_items=len(item_ids)),
         ),
         previous_digest=description["previous_digest"],
         certificate=description["certificate"],

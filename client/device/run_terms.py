@@ -14,9 +14,14 @@ def catalogue_digest(catalogue: Catalogue) -> str:
 
 
 def terms_of(board: Board) -> str:
-    """SHA-256 over task, configuration (with every noise multiplier) and catalogue of a board, hex. Public."""
+    """SHA-256 over task, configuration (with every noise multiplier) and catalogue of a board, hex. Public.
+
+    Features of the items are part of it where there are any: devices compute from them.
+    """
     configuration: Mapping[str, Any] = dict(board.config)
-    return _sha256([board.task, configuration, catalogue_digest(board.catalogue)])
+    features = board.catalogue.features
+    told = [] if features is None else [features.digest]
+    return _sha256([board.task, configuration, catalogue_digest(board.catalogue), *told])
 
 
 def _sha256(value: Any) -> str:

@@ -80,9 +80,11 @@ class Subject:
     def with_fewer_items(self) -> "Subject":
         """The same run on the beginning of the catalogue: quick, for what does not depend on its size."""
         n_items = min(FEWER_ITEMS, self.catalogue.n_items)
-        titles = self.catalogue.titles
+        titles, features = self.catalogue.titles, self.catalogue.features
         fewer = Catalogue(
-            item_ids=self.catalogue.item_ids[:n_items], titles=None if titles is None else titles[:n_items]
+            item_ids=self.catalogue.item_ids[:n_items],
+            titles=None if titles is None else titles[:n_items],
+            features=None if features is None else features.first(n_items),
         )
         return replace(self, catalogue=fewer, task=self.smaller or self.task, smaller=None)
 

@@ -77,7 +77,7 @@ class AdaDpals:
             task=self.name,
             config=self.config,
             arrays={"item_factors": factors / np.float32(np.sqrt(self.settings.rank))},
-            catalogue=catalogue,
+            catalogue=catalogue.without_features,
         )
 
     def requests(self, board: Board) -> tuple[Request, ...]:

@@ -75,7 +75,7 @@ class Langevin:
                 "item_factors": drawn.astype(np.float32),
                 "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
             },
-            catalogue=catalogue,
+            catalogue=catalogue.without_features,
         )
 
     def requests(self, board: Board) -> tuple[Request, ...]:
