@@ -23,6 +23,7 @@ _PACKAGES: Final = {
     ("blocked", ""): "blocked",
     ("blocked", "noisy_sums"): "plain",
     ("blocked", "normal"): "plain",
+    ("blocked", "own_models"): "plain",
     ("blocked", "top_k"): "plain",
     ("blocked", "unit_rows"): "plain",
 }

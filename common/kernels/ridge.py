@@ -1,4 +1,4 @@
-"""Many ridge regressions on shared factors: the user step, and both halves of non-private ALS."""
+"""Many ridge regressions on shared factors: the user step, non-private ALS, own models with content."""
 
 import numpy as np
 
@@ -6,6 +6,9 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArra
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.threads import for_row_ranges
+
+CONTENT_RIDGES = (4.0, 16.0)
+"""Variance of a rating around its prediction over that of a coordinate of h: candidates, beside no content."""
 
 
 def solve_ridge(
@@ -62,6 +65,53 @@ def solve_ridge(
 
     for_row_ranges(work, np.diff(indptr) * 1.0 + rank, threads=threads)
     return solution
+
+
+def solve_own_models(
+    indptr: IntArray,
+    items: IndexArray,
+    targets: Float32Array,
+    vectors: Float32Array,
+    content: Float32Array,
+    *,
+    ridge: Float32Array,
+    backend: str,
+) -> tuple[Float32Array, FloatArray]:
+    """Solve each row's regression on vectors and content, with a ridge on content that her own ratings decide.
+
+    ``min sum_k (t_k - <x_k, w> - <phi_k, h>)^2 + ridge |w|^2 + content_ridge |h|^2`` over the ratings k of a row.
+    1 / content_ridge is the mean of 1 / lambda over ``CONTENT_RIDGES`` and infinity, weighted by the evidence of
+    each for these ratings: ``-n/2 log(t^T K^-1 t) - 1/2 log det K``, K = I + X X^T / ridge + Phi Phi^T / lambda,
+    which is the marginal likelihood with the noise profiled out. So whom content tells nothing is not led astray.
+
+    Computed in float64 by every backend, from the smaller of both systems: as wide as there are coordinates, or as
+    ratings.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,). Private, as are the next two.
+        items: int32, shape (n_entries,), row numbers into ``vectors`` and ``content``.
+        targets: float32, shape (n_entries,).
+        vectors: x: float32, shape (n_items, width). Public.
+        content: phi: float32, shape (n_items, content width). Public.
+        ridge: float32, shape (n_rows,), > 0.
+        backend: "numpy", "plain" or "blocked"; they agree to rounding of the result.
+
+    Returns:
+        (w, h) of each row, float32, shape (n_rows, width + content width), zeros for a row without entries; and
+        content_ridge, float64, shape (n_rows,). Private.
+
+    Raises:
+        InputError: shapes that do not fit, an item out of range, or a ridge that is not > 0.
+    """
+    kernel = implementation(backend, "own_models")
+    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
+    targets, ridge = np.ascontiguousarray(targets, np.float32), np.ascontiguousarray(ridge, np.float32)
+    both = np.concatenate([vectors, content], axis=1, dtype=np.float32)
+    _check(indptr, items, targets, both, ridge, np.zeros((both.shape[1], both.shape[1])))
+    solution, chosen = np.zeros((ridge.size, both.shape[1]), np.float32), np.full(ridge.size, np.inf)
+    candidates = np.array(CONTENT_RIDGES)
+    kernel.solve_rows(indptr, items, targets, both, vectors.shape[1], ridge, candidates, solution, chosen)
+    return solution, chosen
 
 
 def _check(
