@@ -36,8 +36,9 @@ class DataConfig(Section, frozen=True, kw_only=True):
     titles: str | None = None
     """A file with item titles."""
     features: str | None = None
-    """A public file with features of the items, such as genres, or ``titles`` for what the titles say; see
-    ``fedboard.server.catalogue.features``. For algorithms that use them."""
+    """A public file with features of the items, such as genres, ``titles`` for what the titles say, or ``none``;
+    see ``fedboard.server.catalogue.features``. By default those that MovieLens data bring. For algorithms that use
+    them."""
     catalogue: Literal["rated", "listed", "declared"] = "rated"
     """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
     file; ``declared``: the list that an npz file brings of its own, and you vouch that it is public. Secure noise

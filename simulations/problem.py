@@ -9,8 +9,10 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.catalogue.features import (
+    NONE,
     TITLES,
     ItemFeatures,
+    features_of_file,
     features_of_titles,
     load_item_features,
 )
@@ -19,6 +21,7 @@ from fedboard.simulations.datasets import (
     ColumnMapping,
     Ratings,
     SyntheticConfig,
+    features_beside,
     find_data,
     load_ratings,
     synthetic_ratings,
@@ -68,11 +71,17 @@ def load_problem(config: SimulationConfig) -> Problem:
     Raises:
         InputError: the data cannot be read, or the split does not fit the feedback.
     """
-    return problem_of(load_data(config.data), config)
+    ratings = load_data(config.data)
+    return problem_of(ratings, config, brought=_brought_features(config.data, ratings))
 
 
-def problem_of(ratings: Ratings, config: SimulationConfig) -> Problem:
+def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatures | None = None) -> Problem:
     """Split ratings that are loaded already, whatever ``config.data`` says of where they come from.
+
+    Args:
+        ratings: private.
+        config: of the run.
+        brought: public features that the data set brings of its own, used where the configuration names none.
 
     Raises:
         InputError: the split does not fit the feedback.
@@ -87,15 +96,20 @@ def problem_of(ratings: Ratings, config: SimulationConfig) -> Problem:
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":
         _require_something_to_learn(split, config)
+    features = _item_features(config.data, ratings) or brought
     return Problem(
         name=ratings.name,
-        catalogue=Catalogue(item_ids=tuple(str(i) for i in ratings.item_ids), titles=ratings.titles),
+        catalogue=Catalogue(
+            item_ids=tuple(str(i) for i in ratings.item_ids),
+            titles=ratings.titles,
+            features=None if features is None else features.table,
+        ),
         rating_range=ratings.rating_range,
         train=split.train,
         split=split,
         catalogue_origin=_origin(config.data, listed=ratings.items_listed),
         catalogue_listed=ratings.items_listed,
-        item_features=_item_features(config.data, ratings),
+        item_features=features,
     )
 
 
@@ -116,11 +130,22 @@ def _require_something_to_learn(split: RatingSplit | UserSplit, config: Simulati
 
 
 def _item_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
-    if config.features is None:
+    if config.features in (None, NONE):
         return None
     if config.features == TITLES:
         return features_of_titles(ratings.titles)
     return load_item_features(find_data(config.features), ratings.item_ids.tolist())
+
+
+def _brought_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
+    """Those of the file of titles that MovieLens brings, unless the configuration says otherwise."""
+    if config.features is not None or config.source == "synthetic" or config.columns is not None:
+        return None
+    try:
+        beside = features_beside(find_data(config.source), config.format)
+        return None if beside is None else features_of_file(beside, ratings.item_ids.tolist())
+    except InputError:  # titles alone, say: nobody asked for features, so their lack is no fault
+        return None
 
 
 def _origin(config: DataConfig, *, listed: bool) -> str:

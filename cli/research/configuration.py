@@ -50,7 +50,8 @@ def data_options(command: Command) -> Command:
             click.option(
                 "--item-features",
                 metavar="FILE",
-                help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table.",
+                help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table; "
+                "`titles`, or `none`.  [default: what MovieLens data bring]",
             ),
         )
     ):

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
+from fedboard.common.wire.item_features import MOST_FEATURES, CatalogueFeatures
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.listing import numbered_lines
 from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_1M, OF_20M, OF_100K
@@ -22,9 +23,10 @@ from fedboard.server.catalogue.titles import layout_of
 
 FEWEST_ITEMS = 5
 """A label that fewer items of the catalogue carry is a name, not a feature: it is left out."""
-MOST_FEATURES = 256
 TITLES = "titles"
 """In place of a file: year and genre in brackets at the end of the titles that the ratings bring."""
+NONE = "none"
+"""In place of a file: no features, also where the ratings bring some."""
 _FILES = (OF_1M.name, OF_100K.name, OF_20M.name)
 _GENRES_100K = (
     *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
@@ -33,6 +35,8 @@ _GENRES_100K = (
 )
 _FIRST_GENRE_100K = 5
 _ROUNDING = 1e-12
+_LARGEST_NUMBER = 1e30
+"""Beyond it a cell is a text: boards carry numbers of 32 bits."""
 _NO_LABELS = frozenset({"", "(no genres listed)", "unknown"})
 _YEAR = re.compile(r"\((\d{4})(?:[-–]\d{4})?(?:, ([^()]+))?\)\s*$")
 
@@ -50,6 +54,8 @@ class ItemFeatures:
     """Short name of the file, for the certificate."""
     n_described: int
     """How many items of the catalogue the source describes."""
+    table: CatalogueFeatures
+    """The same as the source gives it, for the catalogue on the board: what devices read."""
 
 
 def load_item_features(source: str | Path, item_ids: Sequence[str]) -> ItemFeatures:
@@ -71,7 +77,15 @@ def load_item_features(source: str | Path, item_ids: Sequence[str]) -> ItemFeatu
     Raises:
         InputError: unreadable, no item id column, an item twice, none of the items, no or too many features.
     """
-    file = _find(Path(source))
+    return features_of_file(_find(Path(source)), item_ids)
+
+
+def features_of_file(file: StoredFile, item_ids: Sequence[str]) -> ItemFeatures:
+    """What a table says, as ``load_item_features``.
+
+    Raises:
+        InputError: as there.
+    """
     return _assemble(file.label, file.base_name, _read(file), list(map(str, item_ids)))
 
 
@@ -138,47 +152,87 @@ def _assemble(
     described = [item for item in item_ids if item in rows]
     if not described:
         raise InputError(f"{label} describes none of the items; its item ids must be those of the ratings.")
-    columns: dict[str, list[float]] = {}
-    for name in dict.fromkeys(name for item in described for name in rows[item]):
-        columns |= _features(name, [rows[item].get(name, "") for item in described])
-    raw = np.array(list(columns.values()), dtype=np.float64).reshape(len(columns), len(described))
+    columns = [
+        column
+        for name in dict.fromkeys(name for item in described for name in rows[item])
+        for column in _features(name, [rows[item].get(name, "") for item in described])
+    ]
+    raw = np.array([column.values for column in columns], dtype=np.float64).reshape(-1, len(described))
     centred = raw - np.nanmean(raw, axis=1, keepdims=True)
     spread = np.sqrt(np.nanmean(centred**2, axis=1, keepdims=True))
     varied = spread[:, 0] > _ROUNDING * np.nanmax(np.abs(raw), axis=1)
-    names = tuple(name for name, kept in zip(columns, varied, strict=True) if kept)
-    if not 1 <= len(names) <= MOST_FEATURES:
+    kept = [column for column, varies in zip(columns, varied, strict=True) if varies]
+    if not 1 <= len(kept) <= MOST_FEATURES:
         raise InputError(
-            f"{label} gives {len(names)} features that tell items apart; it must be 1 to {MOST_FEATURES}, keep "
+            f"{label} gives {len(kept)} features that tell items apart; it must be 1 to {MOST_FEATURES}, keep "
             "columns of numbers and of labels that several items share."
         )
     place = {item: number for number, item in enumerate(item_ids)}
-    values = np.zeros((len(item_ids), len(names)))
-    values[[place[item] for item in described]] = np.nan_to_num(centred[varied] / spread[varied]).T
-    return ItemFeatures(names=names, values=values, source=source, n_described=len(described))
+    numbers = [place[item] for item in described]
+    values = np.zeros((len(item_ids), len(kept)))
+    values[numbers] = np.nan_to_num(centred[varied] / spread[varied]).T
+    return ItemFeatures(
+        names=tuple(column.name for column in kept),
+        values=values,
+        source=source,
+        n_described=len(described),
+        table=_table(kept, numbers, len(item_ids)),
+    )
 
 
-def _features(name: str, cells: Sequence[str]) -> dict[str, list[float]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """One feature of the described items."""
+
+    name: str
+    values: list[float]
+    is_label: bool
+
+
+def _table(columns: Sequence[_Column], described: list[int], n_items: int) -> CatalogueFeatures:
+    """What the columns say of the whole catalogue."""
+    numbers = [column for column in columns if not column.is_label]
+    labels = [column for column in columns if column.is_label]
+    told = np.full((n_items, len(numbers)), np.nan, dtype=np.float32)
+    borne = np.zeros((n_items, len(labels)), dtype=np.uint8)
+    for of_kind, cells in ((numbers, told), (labels, borne)):
+        for place, column in enumerate(of_kind):
+            cells[described, place] = column.values
+    return CatalogueFeatures(
+        number_names=tuple(column.name for column in numbers),
+        numbers=told,
+        label_names=tuple(column.name for column in labels),
+        labels=borne,
+    )
+
+
+def _features(name: str, cells: Sequence[str]) -> list[_Column]:
     """The features of one column: a number, a title's year and genre, or one for each label."""
     if name in (TITLES, "title"):
         found = [_YEAR.search(cell) for cell in cells]
         years = [math.nan if match is None else float(match[1]) for match in found]
         genres = ["" if match is None else match[2] or "" for match in found]
-        return _unless_empty("year", years) | _labels("genre", genres)
+        return [*_number_column("year", years), *_labels("genre", genres)]
     numbers = [_number(cell) for cell in cells]
     if all(number is not None for number in numbers):
-        return _unless_empty(name, [math.nan if number is None else number for number in numbers])
+        return _number_column(name, [math.nan if number is None else number for number in numbers])
     return _labels(name, cells)
 
 
-def _unless_empty(name: str, values: list[float]) -> dict[str, list[float]]:
-    return {} if all(math.isnan(value) for value in values) else {name: values}
+def _number_column(name: str, values: list[float]) -> list[_Column]:
+    """Nothing where every cell is empty."""
+    empty = all(math.isnan(value) for value in values)
+    return [] if empty else [_Column(name=name, values=values, is_label=False)]
 
 
-def _labels(name: str, cells: Sequence[str]) -> dict[str, list[float]]:
+def _labels(name: str, cells: Sequence[str]) -> list[_Column]:
     carried = [{label.strip() for label in cell.split("|")} - _NO_LABELS for cell in cells]
     counts = Counter(label for labels in carried for label in labels)
     kept = sorted(label for label, count in counts.items() if count >= FEWEST_ITEMS)
-    return {f"{name}: {label}": [float(label in labels) for labels in carried] for label in kept}
+    return [
+        _Column(name=f"{name}: {label}", values=[float(label in labels) for labels in carried], is_label=True)
+        for label in kept
+    ]
 
 
 def _number(cell: str) -> float | None:
@@ -189,4 +243,4 @@ def _number(cell: str) -> float | None:
         number = float(cell)
     except ValueError:
         return None
-    return None if math.isinf(number) else number
+    return None if abs(number) > _LARGEST_NUMBER else number

@@ -2,7 +2,7 @@
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.loading import load_ratings
+from fedboard.simulations.datasets.loading import features_beside, load_ratings
 from fedboard.simulations.datasets.named import find_data
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.readers import FORMATS
@@ -17,6 +17,7 @@ __all__ = [
     "SyntheticConfig",
     "Triples",
     "describe",
+    "features_beside",
     "find_data",
     "id_keys",
     "load_ratings",

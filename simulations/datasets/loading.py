@@ -76,6 +76,20 @@ def load_ratings(
     return assemble(read, found.name, scale, listing)
 
 
+def features_beside(source: str | Path, format: str | None = None) -> StoredFile | None:  # noqa: A002
+    """The file that lists the items with their genres, where the format of the ratings brings one.
+
+    Args:
+        source: as for ``load_ratings``.
+        format: likewise.
+
+    Raises:
+        InputError: nothing there, or nothing recognised.
+    """
+    found = find_source(Path(source), format, mapped=False)
+    return None if found.reader.titles is None else found.place.find(found.reader.titles.name)
+
+
 def _named_titles(path: Path, mapping: ColumnMapping) -> dict[str, str]:
     """Item id to title, of a file that somebody names."""
     file = StoredFile(path=path)

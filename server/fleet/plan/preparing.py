@@ -1,5 +1,6 @@
 """From ``fleet.toml`` to what the server's processes need: board 0, which states the whole task, and the job."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,11 @@ def prepare(settings: FleetSettings) -> Board:
     state = StateFolder.of(settings)
     state.make()
     catalogue = _catalogue(settings.catalogue.file)
-    features = _features(settings, catalogue, state)
+    features = None
+    if settings.catalogue.features is not None:
+        known = load_item_features(settings.catalogue.features, catalogue.item_ids)
+        catalogue, features = replace(catalogue, features=known.table), known.values
+        np.save(state.features, features)
     low, high = settings.task.rating_range
     task = calibrated_task(
         _training(settings), rating_range=(low, high), backend=settings.task.kernels, features=features
@@ -66,16 +71,6 @@ def _catalogue(path: Path) -> Catalogue:
     file = StoredFile(path=path)
     titles = read_titles(file, layout_of(file, ColumnMapping()))
     return Catalogue(item_ids=tuple(titles), titles=tuple(titles.values()))
-
-
-def _features(
-    settings: FleetSettings, catalogue: Catalogue, state: StateFolder
-) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None":
-    if settings.catalogue.features is None:
-        return None
-    values = load_item_features(settings.catalogue.features, catalogue.item_ids).values
-    np.save(state.features, values)
-    return values
 
 
 def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Job:

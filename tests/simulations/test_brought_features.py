@@ -1,0 +1,106 @@
+"""MovieLens data bring features of their own: on the board by default, with a word to leave them out."""
+
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.problem import load_problem
+from fedboard.simulations.simulate import RunResult, simulate
+
+N_USERS, N_ITEMS = 60, 40
+GENRES = ("Drama", "Comedy", "War")
+
+
+@pytest.fixture(scope="module")
+def movielens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A zip archive that looks like MovieLens 1M; people like one genre each."""
+    rng = np.random.default_rng(0)
+    liked = rng.integers(0, 3, N_USERS)
+    ratings = [
+        f"{user + 1}::{item + 1}::{5 if item % 3 == liked[user] else rng.integers(1, 4)}::978300760"
+        for user in range(N_USERS)
+        for item in range(N_ITEMS)
+        if rng.random() < 0.5
+    ]
+    movies = [f"{item + 1}::Film {item} ({1950 + item})::{GENRES[item % 3]}" for item in range(N_ITEMS)]
+    place = tmp_path_factory.mktemp("data") / "ml-small.zip"
+    with ZipFile(place, "w") as archive:
+        archive.writestr("ml/ratings.dat", "\n".join(ratings))
+        archive.writestr("ml/movies.dat", "\n".join(movies))
+    return place
+
+
+def config(movielens: Path, **data: object) -> SimulationConfig:
+    raw = {"source": str(movielens), "format": "movielens-1m", **data}
+    return parse_config(
+        {"data": raw, "settings": {"rounds": 2}, "run": {"baselines": False, "evaluate_rounds": False}}
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(movielens: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        name: simulate(config(movielens, **given), folder / name, report=False)
+        for name, given in (("brought", {}), ("none", {"features": "none"}))
+    }
+
+
+def test_boards_carry_what_the_archive_brings_unless_told_otherwise(runs: dict[str, RunResult]) -> None:
+    features = runs["brought"].board.catalogue.features
+
+    assert features is not None
+    assert features.names == ("year", "genres: Comedy", "genres: Drama", "genres: War")
+    assert features.numbers[:3, 0].tolist() == [1950.0, 1951.0, 1952.0]
+    assert features.labels[:3].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    assert runs["none"].board.catalogue.features is None
+    dataset = Certificate.from_dict(dict(runs["brought"].board.certificate or {})).dataset
+    assert "4 public item features (movies.dat, which describes 40 of the items)" in dataset
+
+
+def test_held_out_ratings_are_judged_with_them(runs: dict[str, RunResult], movielens: Path) -> None:
+    board = runs["brought"].board
+    problem = load_problem(config(movielens))
+    held_out, history = problem.split.test, problem.split.train_and_validation
+
+    def error(one: Board) -> float:
+        task = rebuild_task(one)
+        predicted = task.predict(task.fit_local(history, one), one, held_out.users, held_out.items)
+        return float(np.sqrt(np.mean((predicted - held_out.values) ** 2)))
+
+    without = replace(board, catalogue=board.catalogue.without_features, _digest=[])
+    assert runs["brought"].final["metrics"]["test_rmse"] == pytest.approx(error(board), abs=1e-6)
+    assert error(board) < error(without) - 0.05  # taste is by genre here, and the board hardly learns it
+
+
+def test_a_board_is_the_same_whether_or_not_others_carry_features(
+    runs: dict[str, RunResult], movielens: Path
+) -> None:
+    """AdaDPALS does not read features: neither its boards nor their digests know of them."""
+    told, plain = (load_problem(config(movielens, **given)) for given in ({}, {"features": "none"}))
+    from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
+    from fedboard.common.tasks.adadpals.task import AdaDpals
+
+    first = [AdaDpals(AdaDpalsConfig()).first_board(one.catalogue) for one in (told, plain)]
+
+    assert told.catalogue.features is not None
+    assert first[0].digest == first[1].digest
+
+
+def test_titles_without_genres_bring_nothing_and_are_no_fault(tmp_path: Path) -> None:
+    lines = "".join(f"{u}::{i}::{1 + (u * i) % 5}::1\n" for u in range(1, 12) for i in range(1, 12))
+    (tmp_path / "ratings.dat").write_text(lines)
+    (tmp_path / "movies.dat").write_text("".join(f"{i}::Film {i}\n" for i in range(1, 12)))
+
+    problem = load_problem(config(tmp_path))
+
+    assert problem.catalogue.titles is not None
+    assert problem.catalogue.features is None
+    assert problem.item_features is None
