@@ -24,6 +24,13 @@ class ItemModel:
     """float32, shape (n_items,)."""
     factors: Float32Array
     """float32, shape (n_items, rank)."""
+    content: Float32Array | None = None
+    """What public features add to own models, phi: float32, shape (n_items, content width); None for nothing."""
+
+    @property
+    def vectors(self) -> Float32Array:
+        """What v_j, and h_j where there is content, are multiplied with: float32, shape (n_items, rank or more)."""
+        return self.factors if self.content is None else np.hstack([self.factors, self.content])
 
 
 def fit_users(
@@ -37,7 +44,8 @@ def fit_users(
     """Solve each user's ridge regression for her bias c_j and embedding v_j exactly.
 
     ``min sum_i (y_ij - mean - b_i - c - <u_i, v>)^2 + k_j^e (user_bias_ridge c^2 + user_ridge |v|^2)``; for
-    implicit feedback y = 1, without mean and biases, and with ``+ unobserved_weight sum_all <u_i, v>^2``.
+    implicit feedback y = 1, without mean and biases, and with ``+ unobserved_weight sum_all <u_i, v>^2``. With
+    content, ratings are explained by ``<phi_i, h>`` too, see ``kernels.solve_own_models``.
 
     Args:
         cohort: the users. Private.
@@ -47,7 +55,8 @@ def fit_users(
         user_ridge: instead of the configured one.
 
     Returns:
-        float32, shape (n_users, 1 + rank): (c_j, v_j); c_j = 0 for implicit feedback. Private, unclipped.
+        float32, shape (n_users, 1 + rank): (c_j, v_j), and h_j behind them where there is content; c_j = 0 for
+        implicit feedback. Private, unclipped.
     """
     strength = settings.user_ridge if user_ridge is None else user_ridge
     if not settings.has_biases:
@@ -57,14 +66,16 @@ def fit_users(
     columns = np.empty((model.factors.shape[0], 1 + model.factors.shape[1]), dtype=np.float32)
     columns[:, 0] = scale
     columns[:, 1:] = model.factors
-    solved = kernels.solve_ridge(
-        cohort.indptr,
-        cohort.items,
-        cohort.ratings - np.float32(model.mean) - model.biases[cohort.items],
-        columns,
-        ridge=_ridge(cohort, settings, strength),
-        backend=backend,
-    )
+    targets = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
+    ridge = _ridge(cohort, settings, strength)
+    if model.content is None:
+        solved = kernels.solve_ridge(
+            cohort.indptr, cohort.items, targets, columns, ridge=ridge, backend=backend
+        )
+    else:
+        solved, _ = kernels.solve_own_models(
+            cohort.indptr, cohort.items, targets, columns, model.content, ridge=ridge, backend=backend
+        )
     solved[:, 0] *= scale
     return solved
 
@@ -97,11 +108,12 @@ def residuals(cohort: Cohort, local: Float32Array, model: ItemModel) -> FloatArr
     """What the board and the user's own model leave unexplained; float64, shape (n_ratings,). Private."""
     left = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
     rows = cohort.user_of_entry()
+    vectors = model.vectors
     found = np.empty(cohort.n_ratings, dtype=np.float64)
     for first in range(0, cohort.n_ratings, _ENTRIES_AT_ONCE):
         part = slice(first, first + _ENTRIES_AT_ONCE)
         own = local[rows[part]]
-        explained = np.einsum("pd,pd->p", model.factors[cohort.items[part]], own[:, 1:], dtype=np.float64)
+        explained = np.einsum("pd,pd->p", vectors[cohort.items[part]], own[:, 1:], dtype=np.float64)
         found[part] = left[part] - own[:, 0] - explained
     return found
 
@@ -113,7 +125,7 @@ def unit_vectors(
 
     Normalised, since how long such a vector is depends on the data and on nothing that is released.
     """
-    vectors = fit_users(cohort, sketch, settings, backend=backend)[:, 1:]
+    vectors = fit_users(cohort, sketch, settings, backend=backend)[:, 1 : 1 + settings.rank]
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)  # squares may overflow float32
     normalised: Float32Array = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
     return normalised

@@ -2,14 +2,16 @@
 
 import numpy as np
 
+from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.tasks.residual.config import ResidualConfig, StageKind, stage_of
+from fedboard.common.tasks.shared.content import content_of
 from fedboard.common.tasks.shared.regression import Regression
 
 
 def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regression:
-    """Ratings around the mean and the item biases on a constant and the item factors.
+    """Ratings around the mean and the item biases on a constant, the item factors, and content where there is any.
 
     Args:
         settings: public.
@@ -26,9 +28,17 @@ def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regressio
         return Regression(vectors=factors, base=np.zeros(factors.shape[0]), ridge=ridge, gram=gram)
     constant = np.full((factors.shape[0], 1), np.sqrt(strength / settings.user_bias_ridge))
     biases = np.asarray(board.arrays["item_biases"], dtype=np.float64)
-    return Regression(
-        vectors=np.hstack([constant, factors]),
-        base=float(board.arrays["mean"][0]) + biases,
-        ridge=ridge,
-        gram=0.0,
-    )
+    base, vectors = float(board.arrays["mean"][0]) + biases, np.hstack([constant, factors])
+    content = content_of(board)
+    if content is not None:  # scaled, so that one ridge serves for all
+        _, chosen = kernels.solve_own_models(
+            own.indptr,
+            own.items,
+            (own.ratings - base[own.items]).astype(np.float32),
+            vectors.astype(np.float32),
+            content,
+            ridge=np.array([ridge], dtype=np.float32),
+            backend="numpy",
+        )
+        vectors = np.hstack([vectors, np.sqrt(ridge / chosen[0]) * content])
+    return Regression(vectors=vectors, base=base, ridge=ridge, gram=0.0)

@@ -41,6 +41,7 @@ from fedboard.common.tasks.residual.rounds import (
 )
 from fedboard.common.tasks.residual.start import sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
+from fedboard.common.tasks.shared.content import content_of
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, share_among_learnt
 from fedboard.common.tasks.shared.releases import ONE_USER
 from fedboard.common.tasks.shared.written import as_written
@@ -104,10 +105,14 @@ class Residual:
         )
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
-        """Each user's bias and embedding, float32, shape (n_users, 1 + rank). Private, unclipped."""
+        """Each user's bias and embedding, and her part of the content behind them. Private, unclipped.
+
+        float32, shape (n_users, 1 + rank), and wider where the catalogue has features and ratings are explicit.
+        """
         done = stage_of(board.version, self.settings).kind is StageKind.DONE
         ridge = self.settings.final_user_ridge if done else None
-        return fit_users(cohort, _model(board), self.settings, backend=self.backend, user_ridge=ridge)
+        model = self._own_model(board)
+        return fit_users(cohort, model, self.settings, backend=self.backend, user_ridge=ridge)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
@@ -174,9 +179,9 @@ class Residual:
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
-        model = _model(board)
+        model = self._own_model(board)
         own = local[users]
-        scores: FloatArray = np.einsum("pd,pd->p", model.factors[items], own[:, 1:], dtype=np.float64)
+        scores: FloatArray = np.einsum("pd,pd->p", model.vectors[items], own[:, 1:], dtype=np.float64)
         if not self.settings.has_biases:
             return scores
         scores += model.mean + model.biases[items] + own[:, 0]
@@ -186,11 +191,15 @@ class Residual:
         return ratings
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
-        """Vectors whose inner products order the items for each user: (1, v_j) and (b_i, u_i)."""
-        model = _model(board)
+        """Vectors whose inner products order the items for each user: (1, v_j, h_j) and (b_i, u_i, phi_i)."""
+        model = self._own_model(board)
         users = local.copy()
         users[:, 0] = 1.0
-        return users, np.column_stack([model.biases, model.factors])
+        return users, np.column_stack([model.biases, model.vectors])
+
+    def _own_model(self, board: Board) -> ItemModel:
+        """What a person predicts by for herself: the board's model and, for ratings, content."""
+        return replace(_model(board), content=content_of(board) if self.settings.has_biases else None)
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
         totals = capped_mean(cohort, self.settings.shared) if self.settings.has_biases else {}
