@@ -17,7 +17,9 @@ from fedboard.common.tasks.shared.written import from_written
 ALGORITHMS = (
     "adadpals",
     "adadpsgd",
+    "bias_private",
     "langevin",
+    "popularity_private",
     "residual",
 )
 """Folders of this package, imported when they are asked for. ``ALGORITHM`` of each one's ``algorithm.py`` has the

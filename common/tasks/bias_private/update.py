@@ -1,0 +1,119 @@
+"""From one board of the private item biases to the next. Post-processing: reads releases, never a rating."""
+
+import math
+
+import numpy as np
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.bias_private.config import BiasConfig
+from fedboard.common.tasks.shared.noisy_counts import LikelyCounts, likely_counts
+from fedboard.common.tasks.shared.noisy_effects import NoisySums, confounding, posterior_effects
+
+USUAL_SPREAD = math.sqrt(0.2)
+"""Deviation of a rating, in half widths of the range, where none was released yet; so it is on most scales."""
+_DOUBT = 0.1
+"""How far its square may be from the usual, before anything was released."""
+_MEAN_DOUBT = 0.5
+"""Likewise of the mean from the centre of the range."""
+_LEAST_SPREAD = 0.1
+
+
+def after_moments(board: Board, released: ReleasedSums, request: Request, settings: BiasConfig) -> Board:
+    """Mean and deviation of ratings, each pulled to the usual as far as its noise demands, and the users."""
+    users, means, squares = released.array(request.name)[0]
+    noise = real_stddev(request) * released.noise_ratio
+    number = max(float(users), noise, 1.0)
+    doubt = (noise / number) ** 2
+    mean = float(np.clip(means / number, -1.0, 1.0)) * _MEAN_DOUBT**2 / (_MEAN_DOUBT**2 + doubt)
+    usual = USUAL_SPREAD**2
+    variance = float(np.clip(squares / number, 0.0, 1.0)) - mean**2
+    variance = usual + (variance - usual) * _DOUBT**2 / (_DOUBT**2 + 2.0 * doubt)
+    spread = min(max(math.sqrt(max(variance, 0.0)), _LEAST_SPREAD), 1.0)
+    shared = settings.shared
+    return board.successor(
+        mean=np.array([shared.centre + shared.half_range * mean]),
+        spread=np.array([shared.half_range * spread]),
+        population=np.array([number]),
+    )
+
+
+def after_first(board: Board, released: ReleasedSums, requests: tuple[Request, Request]) -> Board:
+    """Weighted counts, and the effects that the first sums speak for."""
+    asked, summed = requests
+    counts = likely_counts(
+        released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio
+    )
+    sums = _released_sums(released, summed)
+    # Were all to rate equally many, a rating would weigh this in every c_i.
+    each = _mean_weight(board, counts.mean)
+    return board.successor(
+        item_biases=_effects(board, sums, counts).astype(np.float32),
+        item_counts=np.maximum(counts.mean / each, 1.0),
+        weighted_counts=counts.mean,
+        count_variances=counts.variance,
+        first_sums=sums.values,
+    )
+
+
+def after_second(board: Board, released: ReleasedSums, request: Request, first: Request) -> Board:
+    """Both sums as one, the first trusted as far as it agrees with the second beyond their noise.
+
+    The second was asked with the effects of the first taken out; put back, it is the sum that the first would have
+    been without the users' own biases in it.
+    """
+    if "weighted_counts" not in board.arrays:  # the first round was lost, and without counts a sum means nothing
+        return board.successor()
+    counts = LikelyCounts(
+        mean=np.asarray(board.arrays["weighted_counts"]), variance=np.asarray(board.arrays["count_variances"])
+    )
+    taken_out = np.asarray(board.arrays["item_biases"], dtype=np.float64)
+    again = _released_sums(released, request)
+    second = NoisySums(
+        values=again.values + counts.mean * taken_out,
+        variances=again.variances + counts.variance * taken_out**2,
+    )
+    before = NoisySums(
+        values=np.asarray(board.arrays["first_sums"]),
+        variances=np.full(second.values.size, (real_stddev(first) * released.noise_ratio) ** 2),
+    )
+    apart = confounding(before, second, counts.mean, spread=spread_of(board))
+    trust = 1.0 / (before.variances + apart * counts.mean**2)
+    share = trust / (trust + 1.0 / second.variances)
+    both = NoisySums(
+        values=share * before.values + (1.0 - share) * second.values,
+        variances=share / trust,
+    )
+    doubtful = LikelyCounts(mean=counts.mean, variance=counts.variance * share)
+    return board.successor(item_biases=_effects(board, both, doubtful).astype(np.float32))
+
+
+def real_stddev(request: Request) -> float:
+    """Noise deviation of a release in real units."""
+    return request.release.noise_stddev * request.release.grid_step
+
+
+def spread_of(board: Board) -> float:
+    """Deviation of a rating in stars: released, or the usual where that round is to come or was lost."""
+    return float(board.arrays["spread"][0])
+
+
+def _effects(board: Board, sums: NoisySums, counts: LikelyCounts) -> FloatArray:
+    return posterior_effects(
+        sums, counts, spread=spread_of(board), mean_weight=_mean_weight(board, counts.mean)
+    )
+
+
+def _mean_weight(board: Board, counts: FloatArray) -> float:
+    """What a rating weighs on average: a user's squared weights add to 1. In (0, 1]; 1 where users are unknown."""
+    users = float(board.arrays["population"][0]) if "population" in board.arrays else math.inf
+    return min(users / max(float(counts.sum()), 1.0), 1.0)
+
+
+def _released_sums(released: ReleasedSums, request: Request) -> NoisySums:
+    values = released.array(request.name)[:, 0]
+    return NoisySums(
+        values=values, variances=np.full(values.size, (real_stddev(request) * released.noise_ratio) ** 2)
+    )
