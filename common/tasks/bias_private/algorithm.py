@@ -37,7 +37,7 @@ def _regression(settings: BiasConfig, own: Cohort, board: Board) -> Regression:
 
 
 def _round_size(rank: int) -> RoundSize:
-    """One number per item, whatever the rank; on the board bias, two counts, their doubt, a sum, weight and flag."""
+    """One number per item, whatever the rank; on the board bias, counts, their doubt, a sum, weight, flag."""
     return RoundSize(vector_width=1, item_numbers=1, common_numbers=0, board_bytes=45)
 
 

@@ -8,8 +8,8 @@ from fedboard.common.checks import require
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
 _ENOUGH = 0.0012
-"""The three numbers about all ratings get this much of mu^2 in absolute terms: the mean of 1 000 users is then known to
-1/20 of the range's half width, whatever the budget of the run."""
+"""The three numbers about all ratings get this much of mu^2 in absolute terms: the mean of 1 000 users is then
+known to 1/20 of the range's half width, whatever the budget of the run."""
 _LEAST_MOMENTS, _MOST_MOMENTS = 0.005, 0.5
 
 

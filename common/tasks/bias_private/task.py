@@ -1,12 +1,12 @@
 """Private item biases, and on each device a bias of her own: the floor of everything for ratings.
 
 * moments: users, their mean rating and mean square, so that centre and scale of ratings are released, not assumed;
-* first round: ``T_i = sum_j w_ij r_ij`` and ``c_i = sum_j w_ij`` with r = y - mean and w_ij = f_j / sqrt(n_j), where
-  f_j = min(1, C / rms(r_j)) bounds the whole row: a user of 2 and one of 2 000 ratings weigh the same, no cap is tuned;
+* first round: ``T_i = sum_j w_ij r_ij`` and ``c_i = sum_j w_ij`` with r = y - mean, w_ij = f_j / sqrt(n_j), where
+  f_j = min(1, C / rms(r_j)) bounds the whole row: a user of 2 and one of 2 000 ratings weigh the same, with no cap;
 * second round (``bias-private``): the same with the effects found and each user's own bias taken out on her device.
 
-b_i is the posterior mean given T_i, c_i and their known noise (``noisy_effects``, ``noisy_counts``); a person's own model is
-one number, ``own = sum_i (y - mean - b_i) / (n + user_ridge)``.
+b_i is the posterior mean given T_i, c_i and their known noise (``noisy_effects``, ``noisy_counts``); a person's own
+model is one number, ``own = sum_i (y - mean - b_i) / (n + user_ridge)``.
 """
 
 from collections.abc import Mapping
@@ -173,5 +173,7 @@ class BiasPrivate:
 
 def base_of(board: Board) -> FloatArray:
     """What the board alone predicts: float64, shape (n_items,). Public."""
-    base: FloatArray = float(board.arrays["mean"][0]) + np.asarray(board.arrays["item_biases"], dtype=np.float64)
+    base: FloatArray = float(board.arrays["mean"][0]) + np.asarray(
+        board.arrays["item_biases"], dtype=np.float64
+    )
     return base

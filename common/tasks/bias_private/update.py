@@ -43,9 +43,7 @@ def after_moments(board: Board, released: ReleasedSums, request: Request, settin
 def after_first(board: Board, released: ReleasedSums, requests: tuple[Request, Request]) -> Board:
     """Weighted counts, and the effects that the first sums speak for."""
     asked, summed = requests
-    counts = likely_counts(
-        released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio
-    )
+    counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
     sums = _released_sums(released, summed)
     # Were all to rate equally many, a rating would weigh this in every c_i.
     each = _mean_weight(board, counts.mean)
@@ -64,7 +62,9 @@ def after_second(board: Board, released: ReleasedSums, request: Request, first: 
     The second was asked with the effects of the first taken out; put back, it is the sum that the first would have
     been without the users' own biases in it.
     """
-    if "weighted_counts" not in board.arrays:  # the first round was lost, and without counts a sum means nothing
+    if (
+        "weighted_counts" not in board.arrays
+    ):  # the first round was lost, and without counts a sum means nothing
         return board.successor()
     counts = LikelyCounts(
         mean=np.asarray(board.arrays["weighted_counts"]), variance=np.asarray(board.arrays["count_variances"])

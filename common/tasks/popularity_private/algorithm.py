@@ -2,8 +2,8 @@
 
     c_i = sum_j 1 / sqrt(n_j) over the users who have item i, plus noise.
 
-Each user's row has norm 1, whatever she has, so that no cap is tuned and her whole budget is spent; light users, of whom
-there are more, decide more. Any other weights of sensitivity 1 give a smaller sum of contributions.
+Each user's row has norm 1, whatever she has, so that no cap is tuned and her whole budget is spent; light users, of
+whom there are more, decide more. Any other weights of sensitivity 1 give a smaller sum of contributions.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
-from fedboard.common.board import Board, Catalogue
+from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.checks import require
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
@@ -79,7 +79,7 @@ class PopularityPrivate:
     def first_board(self, catalogue: Catalogue) -> Board:
         """No item is better than another; holds no data."""
         n_items = catalogue.n_items
-        arrays = {
+        arrays: dict[str, AnyArray] = {
             "popularity": np.zeros(n_items, dtype=np.float32),
             "item_counts": np.ones(n_items),
             "item_weights": np.ones(n_items),

@@ -1,11 +1,11 @@
 """Counts behind released counts: the posterior under a prior that is fitted to all of them. Post-processing.
 
-Model: ``released_i = count_i + Normal(0, stddev^2)``, counts drawn from one unknown distribution on [0, inf). That
-distribution is fitted on a grid by maximum likelihood, so it has no parameter to tune: where nobody rated, where all
-items are alike and where a few are rated by everybody.
+Model: ``released_i = count_i + Normal(0, stddev^2)``, counts drawn from one unknown distribution on [0, inf). It is
+fitted on a grid by maximum likelihood, so that there is no parameter to tune: where nobody rated, where all items
+are alike and where a few are rated by everybody.
 
-Reference: J. Kiefer and J. Wolfowitz (1956), doi:10.1214/aoms/1177728066; the fixed grid: R. Koenker and I. Mizera (2014),
-doi:10.1080/01621459.2013.869224.
+Reference: J. Kiefer and J. Wolfowitz (1956), doi:10.1214/aoms/1177728066; on a fixed grid: R. Koenker and I. Mizera
+(2014), doi:10.1080/01621459.2013.869224.
 """
 
 from dataclasses import dataclass
@@ -37,31 +37,42 @@ def likely_counts(released: FloatArray, *, stddev: float) -> LikelyCounts:
         released: float64, shape (n_items,). Public.
         stddev: of the noise in each; > 0.
     """
-    grid = _grid(released, stddev)
+    centres, widths = _components(released, stddev)
     ranked = np.sort(released)
     sample = ranked[:: max(1, -(-ranked.size // _FITTED))]
-    likelihood, prior = _likelihood(sample, grid, stddev), np.full(grid.size, 1.0 / grid.size)
+    likelihood = _likelihood(sample, centres, widths, stddev)
+    prior = np.full(centres.size, 1.0 / centres.size)
     for _ in range(_SWEEPS):
         joint = likelihood * prior
         prior = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
     mean, variance = np.empty(released.size), np.empty(released.size)
+    trust = widths**2 / (widths**2 + stddev**2)
     for first in range(0, released.size, _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        joint = _likelihood(released[part], grid, stddev) * prior
+        joint = _likelihood(released[part], centres, widths, stddev) * prior
         joint /= joint.sum(axis=1, keepdims=True)
-        mean[part] = joint @ grid
-        variance[part] = np.maximum(joint @ grid**2 - mean[part] ** 2, 0.0)
+        within = np.maximum(centres + trust * (released[part, None] - centres), 0.0)
+        mean[part] = np.sum(joint * within, axis=1)
+        squares = np.sum(joint * (within**2 + trust * stddev**2), axis=1)
+        variance[part] = np.maximum(squares - mean[part] ** 2, 0.0)
     return LikelyCounts(mean=mean, variance=variance)
 
 
-def _grid(released: FloatArray, stddev: float) -> FloatArray:
-    """Zero, then evenly on the log scale up to the largest that was released."""
+def _components(released: FloatArray, stddev: float) -> tuple[FloatArray, FloatArray]:
+    """Centres and deviations of the normal distributions that the prior is mixed of.
+
+    Zero exactly, then evenly on the log scale up to the largest that was released, each half as wide as the step to
+    the next: where the noise is smaller than a step, a count is still as sure as its release.
+    """
     highest = max(float(released.max(initial=0.0)), stddev)
-    return np.concatenate([[0.0], np.geomspace(_FINEST * stddev, highest, _SUPPORT - 1)])
+    centres = np.geomspace(_FINEST * stddev, highest, _SUPPORT - 1)
+    step = centres[1] / centres[0] - 1.0
+    return np.append(0.0, centres), np.append(0.0, 0.5 * step * centres)
 
 
-def _likelihood(released: FloatArray, grid: FloatArray, stddev: float) -> FloatArray:
-    """Up to a factor for each item, so that none underflows: float64, shape (n_items, n_grid)."""
-    squares = ((released[:, None] - grid) / stddev) ** 2 / 2
-    found: FloatArray = np.exp(squares.min(axis=1, keepdims=True) - squares)
+def _likelihood(released: FloatArray, centres: FloatArray, widths: FloatArray, stddev: float) -> FloatArray:
+    """Up to a factor for each item, so that none underflows: float64, shape (n_items, n_components)."""
+    variances = stddev**2 + widths**2
+    logs = -0.5 * ((released[:, None] - centres) ** 2 / variances + np.log(variances))
+    found: FloatArray = np.exp(logs - logs.max(axis=1, keepdims=True))
     return found

@@ -5,10 +5,10 @@ Model of a release with known noise, for items i with weighted counts c_i known 
     T_i = c_i b_i + error_i,   b_i ~ Normal(a + slope x_i, tau^2),
     Var(error_i) = noise_i^2 + s c_i,
 
-with x_i the item's standardised log count and s c_i what the ratings themselves scatter. ``a`` and ``slope`` have
-normal priors and are integrated exactly; tau and s are averaged over a grid by their marginal likelihood. Nothing divides
-by a noisy count: ``b_i`` is the linear posterior mean, which goes to ``a + slope x_i`` where a count is in doubt, and all of
-it goes to zero as the noise grows.
+with x_i the log count around its mean and s c_i what the ratings themselves scatter. ``a`` and ``slope`` have
+normal priors and are integrated exactly; tau and s are averaged over a grid by their marginal likelihood. Nothing
+divides by a noisy count: ``b_i`` is the linear posterior mean, which goes to ``a + slope x_i`` where a count is in
+doubt, and all of it goes to zero as the noise grows.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _USUAL_TAU = 0.5
 """Scale of the half-normal prior of tau, in the same unit: so wide that a thousand items outvote it."""
 _SCATTER = np.array([0.2, 0.3, 0.45, 0.65, 0.9])
 """Variance of a rating around its prediction, in units of ``spread^2``."""
-_PRIOR_OF_LINE = np.array([0.5, 0.15])
+_PRIOR_OF_LINE = np.array([0.1, 0.08])
 """Deviations of the priors of a and slope, in units of ``spread``."""
 
 
