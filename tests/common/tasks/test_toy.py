@@ -13,6 +13,8 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.tasks.registry import ALGORITHMS, algorithm_names
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.server.fleet.plan.costs import sized_algorithms
 from tests.house import House, run
 from tests.server.fleet.deployed import Fleet
 from tests.toys import (
@@ -91,9 +93,9 @@ def test_everything_that_lists_algorithms_lists_the_toy(house: House) -> None:
     ((_, sized),) = house.run(["size", "--users", 1000, "--items", 100, "--algorithm", "toy", "--json"])
 
     assert all(names in text for text in shown)
-    assert ", ".join(["toy", *ALGORITHMS]) in of_sizes
+    assert ", ".join(["toy", *sized_algorithms()]) in of_sizes
     assert f"algorithm must be one of {names}" in reasons[0]
-    assert f"algorithms must be among {names}" in reasons[1]
+    assert f"algorithms must be among {', '.join(['toy', *algorithm_names(Feedback.EXPLICIT)])}" in reasons[1]
     assert "algorithms must be among adadpals, " in reasons[2]  # it learns from ratings alone
     assert "sets everything that would be searched" in reasons[3]  # its own search.toml was read
     assert json.loads(sized)["nodes"] == 1000

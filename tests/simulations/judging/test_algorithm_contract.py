@@ -33,11 +33,12 @@ EXAMPLE = chosen_algorithm(
 ).algorithm
 Task: Any = type(EXAMPLE.task(EXAMPLE.settings(), backend="numpy", features=None))
 Check = Callable[[Algorithm], None]
+NAMES = [folder.replace("_", "-") for folder in ALGORITHMS]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("algorithm", [*map(algorithm_of, ALGORITHMS), EXAMPLE], ids=lambda found: found.name)
+@pytest.mark.parametrize("algorithm", [*map(algorithm_of, NAMES), EXAMPLE], ids=lambda found: found.name)
 def test_it_is_kept(algorithm: Algorithm, check: Check) -> None:
     check(algorithm)
 
