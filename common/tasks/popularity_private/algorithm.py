@@ -14,7 +14,6 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board, Catalogue
-from fedboard.common.checks import require
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.per_user.clipping import quantise_weights
@@ -31,17 +30,8 @@ from fedboard.common.tasks.shared.written import as_written
 class PopularityConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=lambda: RatingsConfig(feedback=Feedback.IMPLICIT))
-    """What every algorithm on ratings has."""
-
-    def __post_init__(self) -> None:
-        """Check every public range; a server need not be honest.
-
-        Raises:
-            InputError: feedback that is not of presence.
-        """
-        feedback = self.shared.feedback
-        require(feedback is Feedback.IMPLICIT, "feedback", "implicit: a count predicts no rating", feedback)
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has; of the ratings nothing is looked at but which there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

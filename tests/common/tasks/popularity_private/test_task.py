@@ -8,8 +8,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.popularity_private.algorithm import PopularityConfig, PopularityPrivate
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.shared.written import with_noise
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.runs.calibrated import build_task
 from tests.common.tasks.conftest import N_ITEMS, population, presence
 
 CATALOGUE = Catalogue(item_ids=tuple(map(str, range(N_ITEMS))))
@@ -46,5 +47,7 @@ def test_everybody_is_recommended_the_most_chosen_first() -> None:
 
 
 def test_it_is_for_presence_alone() -> None:
-    with pytest.raises(InputError, match="a count predicts no rating"):
-        from_written({"feedback": Feedback.EXPLICIT}, PopularityConfig)
+    with pytest.raises(InputError, match="learns from implicit feedback, got explicit"):
+        build_task(
+            parse_config({"algorithm": "popularity-private"}), rating_range=(1.0, 5.0), backend="numpy"
+        )
