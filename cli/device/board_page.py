@@ -28,10 +28,21 @@ _PATH = click.Path(path_type=Path)
     help="Leave the boards on their web server: the page loads them from there, and from nowhere else.",
 )
 @click.option(
+    "--installable",
+    is_flag=True,
+    help="Also write a manifest and a worker beside it, so that who opens it on a web server can install it.",
+)
+@click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
 )
 def page(
-    source: str, out: Path, key: Path | None, others: tuple[str, ...], fetch: bool, authority: Path | None
+    source: str,
+    out: Path,
+    key: Path | None,
+    others: tuple[str, ...],
+    fetch: bool,
+    installable: bool,
+    authority: Path | None,
 ) -> None:
     """Write a board as one HTML file that needs nothing else.
 
@@ -49,7 +60,7 @@ def page(
     boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
     shown = boards[0]
     boards.sort(key=lambda held: held.epsilon)
-    size = write_page(out, boards, chosen=boards.index(shown), key=pinned)
+    size = write_page(out, boards, chosen=boards.index(shown), key=pinned, installable=installable)
     for held in boards:
         mark(held.board)
     count = "1 board" if len(boards) == 1 else f"{len(boards)} boards"

@@ -14,9 +14,10 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from fedboard.client.page.contents import HeldBoard, require_alike, require_shown
+from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.client.page.joining import joined_script
 from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.errors import InputError
@@ -33,10 +34,18 @@ _FETCHES = (
     "Before it was ready the page fetched its board from {origin}, the only place that its policy allows. What it "
     "asks for is the same for everybody; your ratings are no part of any request."
 )
+_KEEPS = (
+    "Opened on a web server, your browser asks that server once for the files of this page, to keep them."
+)
 
 
 def write_page(
-    path: Path, boards: Sequence[HeldBoard], *, chosen: int = 0, key: PinnedKey | None = None
+    path: Path,
+    boards: Sequence[HeldBoard],
+    *,
+    chosen: int = 0,
+    key: PinnedKey | None = None,
+    installable: bool = False,
 ) -> int:
     """Write the page of a board, or of several that can be compared.
 
@@ -45,6 +54,7 @@ def write_page(
         boards: at least one; shown in this order. Public.
         chosen: which of them is shown first.
         key: who signed, where somebody did.
+        installable: whether to write a manifest and a worker beside it, for a page on a web server.
 
     Returns:
         How many bytes the page has.
@@ -56,13 +66,18 @@ def write_page(
     for each in held:
         require_shown(each)
     require_alike(held)
-    page = page_of(held, chosen=chosen, key=key).encode("utf-8")
+    beside = path if installable else None
+    page = page_of(held, chosen=chosen, key=key, beside=beside).encode("utf-8")
+    if installable:
+        write_beside(path, title=held[chosen].label, digest=hashlib.sha256(page).hexdigest())
     write_atomically(path, page)
     return len(page)
 
 
-def page_of(boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None) -> str:
-    """The text of the page."""
+def page_of(
+    boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None, beside: Path | None = None
+) -> str:
+    """The text of the page; ``beside`` is its own path where a manifest and a worker lie there too."""
     style, script = _text("style.css"), joined_script()
     shown = boards[chosen]
     origins = sorted({_origin(board.address) for board in boards if board.address is not None})
@@ -72,15 +87,16 @@ def page_of(boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None) 
         "key": None if key is None else key.raw.hex(),
     }
     slots = {
-        "policy": _policy(script, style, origins),
+        "policy": _policy(script, style, origins, installable=beside is not None),
         "title": html.escape(shown.label),
+        "icon": f"data:image/svg+xml,{quote(_text(ICON))}",
         "style": style,
-        "leaves": html.escape(_FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES),
+        "leaves": html.escape(_what_leaves(origins, installable=beside is not None)),
         "software": html.escape(f"fedboard {version('fedboard')}"),
         "written": ""
         if shown.published is None
         else html.escape(f"The board was published {shown.published}."),
-        "installed": "",
+        "installed": "" if beside is None else _installed(beside),
         "data": _as_data(data),
         "script": script,
     }
@@ -92,17 +108,31 @@ def _filled(template: str, slots: Mapping[str, str]) -> str:
     return _SLOT.sub(lambda slot: slots[slot.group(1)], template)
 
 
-def _policy(script: str, style: str, origins: Sequence[str]) -> str:
+def _policy(script: str, style: str, origins: Sequence[str], *, installable: bool) -> str:
+    beside = ("manifest-src 'self'", "worker-src 'self'") if installable else ()
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
             f"connect-src {' '.join(origins) or _NOWHERE}",
+            "img-src data:",
+            *beside,
             "base-uri 'none'",
             "form-action 'none'",
         )
     )
+
+
+def _what_leaves(origins: Sequence[str], *, installable: bool) -> str:
+    told = _FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES
+    return f"{told} {_KEEPS}" if installable else told
+
+
+def _installed(page: Path) -> str:
+    """What names the files beside a page. As data: opened from a disk it has no use for them."""
+    manifest, worker = (html.escape(quote(name(page))) for name in (manifest_name, worker_name))
+    return f'<meta name="beside" data-manifest="{manifest}" data-worker="{worker}">\n'
 
 
 def _hash(text: str) -> str:

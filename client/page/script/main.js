@@ -5,6 +5,7 @@ import { boardDigest, readBoard } from "./board/board_file.js";
 import { unpacked } from "./board/packed.js";
 import { MODELS, modelOf } from "./models/registry.js";
 import { isExplicit, setting } from "./models/settings.js";
+import { checkedCertificate } from "./seal/certificate.js";
 import { plainIsSigned } from "./seal/ed25519.js";
 import { deltaOf, epsilonOf, muFor } from "./seal/gaussian.js";
 import { erfc } from "./seal/normal.js";
@@ -85,6 +86,7 @@ async function start() {
     return seal.check();
   }
 
+  install();
   compared(held, held.indexOf(current), choose);
   taste.onChange(show);
   await own.recalled();
@@ -93,9 +95,17 @@ async function start() {
   part("app").hidden = false;
   part("wait").hidden = true;
   const checked = choose(held.indexOf(current));
-  globalThis.fedboard = Object.freeze({ ...INSIDE, held, taste, seals, choose, seal, show });
+  globalThis.fedboard = Object.freeze({ ...INSIDE, held, own, taste, seals, choose, seal, show });
   await checked;
   document.documentElement.dataset.ready = "";
+}
+
+/** Keep the page for when there is no network, where it lies on a web server and brought a worker. */
+function install() {
+  const beside = document.querySelector("meta[name=beside]");
+  if (beside === null || !location.protocol.startsWith("http")) return;
+  document.head.append(el("link", { rel: "manifest", href: beside.dataset.manifest }));
+  navigator.serviceWorker?.register(beside.dataset.worker).catch(() => {});
 }
 
 /** A slider over boards of several epsilon. */
@@ -145,9 +155,18 @@ function toasts() {
   };
 }
 
+/** The badge, where there is no board that could be checked. */
+function unproven() {
+  for (const badge of document.querySelectorAll(".verdict")) {
+    badge.dataset.state = "failed";
+    badge.querySelector(".verdict-words").textContent = "No board";
+  }
+  document.documentElement.dataset.seal = "failed";
+}
+
 /** For the console, and for tests: what the page computes with. */
 const INSIDE = {
-  MODELS, boardDigest, deltaOf, epsilonOf, erfc, evidenceOf, modelOf, muFor, neighbours, ownList, plainIsSigned, plainSha256, plainSha512,
+  MODELS, boardDigest, checkedCertificate, deltaOf, epsilonOf, erfc, evidenceOf, modelOf, muFor, neighbours, ownList, plainIsSigned, plainSha256, plainSha512,
   readBoard, readRatings, sealOf, sha256, textOf, titleSearch, writtenRatings,
 };
 
@@ -155,5 +174,6 @@ start().catch((error) => {
   part("wait").hidden = true;
   part("trouble").hidden = false;
   part("trouble-words").textContent = `${error.message}.`;
+  unproven();
   document.documentElement.dataset.ready = "";
 });

@@ -35,7 +35,11 @@ class Page:
 
     def open(self, path: Path) -> None:
         """Open a file, and wait until its seal is checked."""
-        self.driver.get(path.as_uri())
+        self.visit(path.as_uri())
+
+    def visit(self, address: str) -> None:
+        """The same from anywhere."""
+        self.driver.get(address)
         self.until("return 'ready' in document.documentElement.dataset")
 
     def js(self, script: str, *arguments: Any) -> Any:

@@ -1,31 +1,39 @@
-"""The board page in a real browser: what it recommends, what its seal says, what it asks of the network."""
+"""The board page in a real browser: what it recommends, what it keeps, what it asks of the network."""
 
 import base64
-import hashlib
+import functools
+import http.server
 import math
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedboard.client.page.boards import held_board
 from fedboard.client.page.joining import known_tasks
+from fedboard.client.page.writing import write_page
+from fedboard.client.ratings.importing import write_ratings
+from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.ratings.store import OwnRating
 from fedboard.client.recommending.explain import explain
 from fedboard.client.recommending.neighbours import nearest_items
 from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.privacy.accounting.exact import delta_of, epsilon_of, mu_for
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.langevin.config import LangevinConfig
 from fedboard.common.tasks.residual.config import ResidualConfig
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.written import as_written
-from tests.client.page.browser import Page, opened
-from tests.client.page.pages import Signed, carrying, claiming, edited, titled, unsigned_page
+from tests.client.page.browser import Page
+from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.common.board_service.boards import certified, chain, first_board
 
 pytestmark = pytest.mark.slow
@@ -42,22 +50,6 @@ SETTINGS: dict[str, tuple[str, Any]] = {
     "adadpsgd": ("adadpsgd", AdaDpsgdConfig(rank=4)),
     "langevin": ("langevin", LangevinConfig(rank=4)),
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("page")
-
-
-@pytest.fixture(scope="module")
-def page(folder: Path) -> Iterator[Page]:
-    with opened(folder / "profile") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def signed(folder: Path) -> Signed:
-    return Signed(folder / "signed")
 
 
 def board_of(case: str) -> Board:
@@ -184,207 +176,6 @@ def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Sig
     )
 
 
-def test_the_seal_of_a_signed_board_turns_green_and_a_changed_byte_turns_it_red(
-    page: Page, signed: Signed
-) -> None:
-    page.open(signed.page)
-    assert page.seal() == ("passed", PASSED)
-    assert page.text(".badge.verdict .verdict-words") == "Sealed and private"
-
-    page.awaited("await fedboard.seal.changeByte()")
-    state, steps = page.seal()
-    assert (state, steps["signature"], steps["bytes"], steps["chain"]) == (
-        "failed",
-        "passed",
-        "failed",
-        "failed",
-    )
-    assert "one bit of it" in page.text("#changed")
-    assert page.js("return document.querySelector('#odds').hidden")
-
-    page.awaited("await fedboard.seal.changeByte()")
-    assert page.seal() == ("passed", PASSED)
-
-
-def flipped(data: dict[str, Any], signed: Signed) -> None:
-    content = bytearray(signed.newest.to_bytes())
-    content[len(content) // 2] ^= 1
-    carrying(data["boards"][0], bytes(content))
-
-
-def other_key(data: dict[str, Any], _: Signed) -> None:
-    data["key"] = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-
-
-def other_signature(data: dict[str, Any], _: Signed) -> None:
-    held = data["boards"][0]["signed"]
-    held["signature"] = held["signature"][:-2] + format(int(held["signature"][-2:], 16) ^ 1, "02x")
-
-
-def other_manifest(data: dict[str, Any], _: Signed) -> None:
-    held = data["boards"][0]["signed"]
-    held["content"] = held["content"].replace('"version":4', '"version":5')
-
-
-def older_board(data: dict[str, Any], signed: Signed) -> None:
-    carrying(data["boards"][0], chain(3)[1].to_bytes())
-
-
-def broken_chain(data: dict[str, Any], signed: Signed) -> None:
-    """The holder of the key signed two stories."""
-    before = signed.key.public.open(signed.mirror.signed(3))
-    other = replace_manifest(before, board_digest="0" * 64)
-    content = other.to_bytes()
-    signature = signed.key._key.sign(b"fedboard-manifest-2\0" + content)
-    data["boards"][0]["earlier"][0] = {"content": content.decode(), "signature": signature.hex()}
-
-
-def less_claimed(data: dict[str, Any], signed: Signed) -> None:
-    """Whoever signs nothing and writes a smaller epsilon, digests and all."""
-    data["boards"][0] |= {"signed": None, "earlier": []}
-    carrying(data["boards"][0], claiming(signed.newest, 0.1).to_bytes())
-
-
-def replace_manifest(manifest: Any, **changes: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(manifest, **changes)
-
-
-@pytest.mark.parametrize(
-    ("change", "broken"),
-    [
-        (flipped, "bytes"),
-        (other_key, "signature"),
-        (other_signature, "signature"),
-        (other_manifest, "signature"),
-        (older_board, "bytes"),
-        (broken_chain, "chain"),
-        (less_claimed, "promise"),
-    ],
-)
-def test_what_somebody_changed_in_the_file_turns_its_step_red(
-    page: Page, signed: Signed, change: Any, broken: str
-) -> None:
-    changed = edited(signed.page, lambda data: change(data, signed), change.__name__)
-
-    page.open(changed)
-
-    state, steps = page.seal()
-    assert state == "failed"
-    assert steps[broken] == "failed"
-    assert page.text("p.verdict .verdict-words") == "The seal is broken"
-    assert page.js("return document.querySelector('#odds').hidden"), "a broken seal promises nothing"
-
-
-def test_a_simulation_is_red_and_says_so(page: Page, folder: Path) -> None:
-    seeded = Signed(folder / "seeded", seeded=True)
-
-    page.open(seeded.page)
-
-    assert page.seal() == ("failed", PASSED | {"noise": "failed"})
-    assert page.text("p.verdict .verdict-words") == "Not private: a simulation"
-    assert "can be reproduced from its seed" in page.text("#seal-steps")
-    assert "would be right at most" in page.text("#odds-words")
-
-
-def test_what_nobody_signed_is_not_green(page: Page, folder: Path) -> None:
-    page.open(unsigned_page(folder / "unsigned", chain(1)[0]))
-
-    state, steps = page.seal()
-    assert state == "open"
-    assert steps == {
-        "signature": "open",
-        "bytes": "open",
-        "chain": "open",
-        "promise": "passed",
-        "noise": "passed",
-    }
-
-
-def test_accounting_is_that_of_python(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-    grid = [(float(mu), delta) for mu in np.geomspace(0.01, 20, 40) for delta in (1e-3, 1e-5, 1e-7, 1e-9)]
-
-    found = page.js("return arguments[0].map(([mu, delta]) => fedboard.epsilonOf(delta, mu))", grid)
-    np.testing.assert_allclose(found, [epsilon_of(delta, mu=mu) for mu, delta in grid], rtol=1e-9)
-    points = [(epsilon_of(delta, mu=mu) * part, mu) for mu, delta in grid for part in (0.5, 1.0)]
-    found = page.js("return arguments[0].map(([epsilon, mu]) => fedboard.deltaOf(epsilon, mu))", points)
-    np.testing.assert_allclose(found, [delta_of(epsilon, mu=mu) for epsilon, mu in points], rtol=1e-9)
-    budgets = [(epsilon, delta) for epsilon in (0.1, 1.0, 8.0, 50.0) for delta in (1e-4, 1e-8)]
-    found = page.js("return arguments[0].map(([epsilon, delta]) => fedboard.muFor(epsilon, delta))", budgets)
-    np.testing.assert_allclose(found, [mu_for(epsilon, delta) for epsilon, delta in budgets], rtol=1e-9)
-
-
-def test_erfc_keeps_its_digits_from_one_tail_to_the_other(page: Page, signed: Signed) -> None:
-    from scipy.special import erfc
-
-    page.open(signed.page)
-    points = np.concatenate(
-        [np.linspace(-6, 6, 241), np.linspace(6, 26, 81), [0.5, 0.4999999, 6.2831, 6.2832]]
-    )
-
-    found = page.js("return arguments[0].map(fedboard.erfc)", points.tolist())
-
-    np.testing.assert_allclose(found, erfc(points), rtol=2e-13)
-
-
-RFC_8032 = (
-    ("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
-     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"),
-    ("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
-     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"),
-    ("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
-     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"),
-    ("ec172b93ad5e563f4932c70e1245034c35467ef2efd4d64ebf819683467e2bf", None, None),
-)  # fmt: skip
-"""Tests 1 to 3 of section 7.1: public key, message, signature; and what is no key."""
-
-
-def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-    check = (
-        "const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));"
-        "return arguments[0].map(([key, message, signature]) =>"
-        " fedboard.plainIsSigned(bytes(key), bytes(signature), bytes(message)))"
-    )
-    sound = [list(vector) for vector in RFC_8032[:3]]
-    order = 2**252 + 27742317777372353535851937790883648493
-    wrong = []
-    for key, message, signature in sound:
-        half, scalar = signature[:64], int.from_bytes(bytes.fromhex(signature[64:]), "little")
-        again = (
-            (scalar + order).to_bytes(32, "little").hex()
-        )  # the same modulo the order: a second form of it
-        wrong += [
-            [key, message + "00", signature],
-            [key, message, half + again],
-            [key, message, ("00" if half[:2] != "00" else "01") + signature[2:]],
-            [sound[0][0] if key != sound[0][0] else sound[1][0], message, signature],
-        ]
-    wrong.append(["ff" * 31 + "7f", "", sound[0][2]])  # y is not below the field's order
-
-    assert page.js(check, sound) == [True] * 3
-    assert page.js(check, wrong) == [False] * len(wrong)
-    # The board's own signature, and hashes of every padding.
-    data = page.awaited(
-        "const { evidence } = fedboard.held[0];"
-        "const message = new TextEncoder().encode(`fedboard-manifest-2\\0${evidence.signed.content}`);"
-        "const signature = Uint8Array.from(evidence.signed.signature.match(/../g), (pair) => parseInt(pair, 16));"
-        "return fedboard.plainIsSigned(evidence.key, signature, message)"
-    )
-    assert data is True
-    sizes = [0, 1, 55, 56, 63, 64, 65, 111, 112, 119, 127, 128, 129, 1000]
-    hashes = page.js(
-        "const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');"
-        "return arguments[0].map((size) => { const bytes = new Uint8Array(size).fill(size % 251);"
-        " return [hex(fedboard.plainSha256(bytes)), hex(fedboard.plainSha512(bytes))]; })",
-        sizes,
-    )
-    contents = [bytes([size % 251]) * size for size in sizes]
-    assert hashes == [[hashlib.sha256(c).hexdigest(), hashlib.sha512(c).hexdigest()] for c in contents]
-
-
 def test_titles_of_others_are_text_and_nothing_else(page: Page, folder: Path) -> None:
     hostile = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 2'>"
     board = titled(chain(1)[0], lambda item: f"{hostile} {{{{script}}}} <b>{item}</b>")
@@ -436,3 +227,189 @@ def test_its_policy_forbids_what_it_does_not_try(page: Page, signed: Signed) -> 
     assert any("connect-src" in line for line in told)
     assert any("script-src" in line for line in told)
     assert page.requests()[1:] == []
+
+
+class _Mirror(http.server.SimpleHTTPRequestHandler):
+    """A web server that lets pages of others read its files."""
+
+    def end_headers(self) -> None:
+        self.send_header("Access-Control-Allow-Origin", "*")
+        super().end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    handler = functools.partial(_Mirror, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_page_without_its_board_fetches_that_and_nothing_else(
+    page: Page, folder: Path, signed: Signed
+) -> None:
+    own = folder / "fetching.html"
+    with served(signed.mirror.folder) as address:
+        held = held_board(address, key=signed.key.public, fetch=True)
+        write_page(own, [held], key=signed.key.public)
+        page.requests()
+
+        page.open(own)
+
+        assert page.seal() == ("passed", PASSED)
+        assert page.requests() == [own.as_uri(), held.address]
+        page.js("fedboard.taste.rate(1, 5)")
+        assert page.requests() == []
+        assert f"connect-src {address};" in own.read_text(encoding="utf-8")
+        assert own.stat().st_size < signed.page.stat().st_size
+
+        file = signed.mirror.folder / "files" / Path(held.address).name
+        before = file.read_bytes()
+        file.write_bytes(before[:-9] + bytes([before[-9] ^ 1]) + before[-8:])
+        page.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        page.open(own)
+        file.write_bytes(before)
+        assert page.js("return document.documentElement.dataset.seal") == "failed"
+    page.console()
+
+
+def test_an_installed_page_works_when_its_server_is_gone(page: Page, folder: Path, signed: Signed) -> None:
+    place = folder / "installed"
+    place.mkdir()
+    held = held_board(str(signed.mirror.folder), key=signed.key.public)
+    write_page(place / "films.html", [held], key=signed.key.public, installable=True)
+    with served(place) as address:
+        page.visit(f"{address}/films.html")
+        page.awaited("await navigator.serviceWorker.ready")
+        found = page.driver.execute_cdp_cmd("Page.getAppManifest", {})
+        problems = page.driver.execute_cdp_cmd("Page.getInstallabilityErrors", {})["installabilityErrors"]
+
+    page.visit(f"{address}/films.html")
+
+    assert page.seal() == ("passed", PASSED)
+    assert found["url"] == f"{address}/films.webmanifest"
+    assert found["errors"] == []
+    assert [problem["errorId"] for problem in problems] in ([], ["in-incognito"])
+
+
+def test_titles_are_found_whatever_their_accents_and_the_order_of_words(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    titles = [
+        "Amélie (2001)",
+        "Le Fabuleux Destin",
+        "Heat (1995)",
+        "The Heat of Noon",
+        "Überfall",
+        "Straße",
+        "Sør",
+        "東京物語",
+    ]
+    asked = [
+        "amelie",
+        "2001 AME",
+        "destin fab",
+        "heat",
+        "uber",
+        "strasse",
+        "sor",
+        "東京",
+        "7",
+        "nothing of it",
+        " ",
+    ]
+
+    found = page.js(
+        "const ids = arguments[0].map((_, n) => `${n}`);"
+        "const search = fedboard.titleSearch(arguments[0], ids, [1, 1, 1, 9, 1, 1, 1, 1]);"
+        "return arguments[1].map((typed) => search(typed, 3))",
+        titles,
+        asked,
+    )
+
+    assert found == [[0], [0], [1], [2, 3], [4], [5], [6], [7], [7], [], []]
+
+
+def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
+    page: Page, signed: Signed, tmp_path: Path
+) -> None:
+    page.open(signed.page)
+    catalogue = signed.newest.catalogue
+    given = {3: 5.0, 7: 2.5, 11: 1.0}
+
+    written = page.js(
+        "const { ids, titles } = fedboard.held[0].board;"
+        "return fedboard.writtenRatings(new Map(arguments[0]), ids, titles)",
+        list(given.items()),
+    )
+
+    file = tmp_path / "my-ratings.csv"
+    file.write_text(written, encoding="utf-8")
+    own = read_own_ratings(file, catalogue, rating_range=(1.0, 5.0))
+    assert dict(zip(own.items.tolist(), own.ratings.tolist(), strict=True)) == given
+    text = StringIO()
+    board_ratings = [
+        OwnRating(item=catalogue.item_ids[item], rating=rating) for item, rating in given.items()
+    ]
+    write_ratings(text, board_ratings, board=signed.newest)
+    more = f'{text.getvalue()}"Title of item 20 (1920)",4\nnot there,3\n30,9\n'
+    found = page.js(
+        "const { ids, titles } = fedboard.held[0].board;"
+        "const { ratings, left } = fedboard.readRatings(arguments[0], ids, titles, [1, 5]);"
+        "return [[...ratings], left]",
+        more,
+    )
+    assert dict(found[0]) == given | {20: 4.0}
+    assert found[1] == ["Line 6: not on this board.", "Line 7: a rating must be a number from 1 to 5."]
+
+
+def test_ratings_are_kept_only_where_that_is_asked_for_and_erased_for_good(
+    page: Page, signed: Signed
+) -> None:
+    def kept() -> list[Any]:
+        page.awaited("await fedboard.own.written()")
+        page.open(signed.page)
+        return page.js("return [...fedboard.taste.ratings]")
+
+    page.open(signed.page)
+    page.js("fedboard.taste.rate(2, 4)")
+    assert kept() == []
+
+    page.js("document.querySelector('#keep').click(); fedboard.taste.rate(2, 4); fedboard.taste.hide(9)")
+    assert kept() == [[2, 4]]
+    assert page.js("return [...fedboard.taste.hidden]") == [9]
+
+    page.js("document.querySelector('#erase').click()")
+    assert kept() == []
+    assert page.js("return document.querySelector('#keep').checked") is False
+
+
+def test_everything_can_be_done_with_the_keyboard(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    field = page.driver.find_element("id", "find")
+
+    field.send_keys("item 7")
+    page.until("return document.querySelectorAll('#found li').length > 1")
+    field.send_keys(keys.ARROW_DOWN, keys.ENTER)
+    chosen = page.js("return document.activeElement.closest('li')?.dataset.item")
+    page.driver.switch_to.active_element.send_keys(keys.ARROW_RIGHT)
+
+    assert chosen is not None
+    assert page.js("return [...fedboard.taste.ratings.keys()].map(String)") == [chosen]
+    assert page.text("#list-told").startswith("From 1 rating of yours")
+    before = page.js("return document.querySelector('.entry').dataset.item")
+    button = page.driver.find_elements("css selector", ".entry .actions button")[1]
+    button.send_keys(keys.ENTER)
+    assert page.js("return document.querySelector('.entry').dataset.item") != before
+    assert page.js("return document.activeElement.closest('.entry') !== null"), "the focus stays in the list"
+    page.driver.find_element("css selector", "#toast button").send_keys(keys.ENTER)
+    assert page.js("return document.querySelector('.entry').dataset.item") == before

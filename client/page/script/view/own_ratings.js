@@ -62,17 +62,25 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
   }
 
   const keep = part("keep");
+  let written = Promise.resolve(); // one thing after the other: what is erased stays so
 
-  async function kept() {
-    try {
-      if (!keep.checked) return;
-      const ids = (items) => [...items].map((item) => board.ids[item]);
-      const ratings = [...taste.ratings].map(([item, rating]) => [board.ids[item], rating]);
-      await keepRatings(name, { ratings, hidden: ids(taste.hidden) });
-    } catch {
+  function afterwards(work) {
+    written = written.then(work).catch(() => {
       keep.checked = false;
       say("This browser keeps nothing for pages like this one. Export your ratings instead.");
-    }
+    });
+  }
+
+  function kept() {
+    if (!keep.checked) return;
+    const ratings = [...taste.ratings].map(([item, rating]) => [board.ids[item], rating]);
+    const hidden = [...taste.hidden].map((item) => board.ids[item]);
+    afterwards(() => keepRatings(name, { ratings, hidden }));
+  }
+
+  function forgotten() {
+    keep.checked = false;
+    afterwards(() => forgetRatings(name));
   }
 
   async function recalled() {
@@ -110,18 +118,17 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
 
   function erased() {
     const held = { ratings: [...taste.ratings], hidden: [...taste.hidden] };
+    forgotten();
     taste.replace({ ratings: [], hidden: [] });
-    keep.checked = false;
-    forgetRatings(name).catch(() => {});
     say("Everything of yours is erased, here and in this browser.", "Undo", () => taste.replace(held));
   }
 
   taste.onChange(show);
   taste.onChange(kept);
-  keep.addEventListener("change", () => (keep.checked ? kept() : forgetRatings(name).catch(() => {})));
+  keep.addEventListener("change", () => (keep.checked ? kept() : forgotten()));
   part("import").addEventListener("change", imported);
   part("export").addEventListener("click", exported);
   part("erase").addEventListener("click", erased);
   show();
-  return { pick, recalled };
+  return { pick, recalled, written: () => written };
 }

@@ -1,0 +1,262 @@
+"""The seal in a real browser: green for what holds, red for what somebody changed, and numbers like Python's."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.certificate import Certificate
+from fedboard.common.privacy.accounting.exact import delta_of, epsilon_of, mu_for
+from tests.client.page import certificates
+from tests.client.page.browser import Page
+from tests.client.page.pages import Signed, carrying, claiming, edited, unsigned_page
+from tests.common.board_service.boards import chain
+
+pytestmark = pytest.mark.slow
+
+PASSED = dict.fromkeys(("signature", "bytes", "chain", "promise", "noise"), "passed")
+
+
+def test_the_seal_of_a_signed_board_turns_green_and_a_changed_byte_turns_it_red(
+    page: Page, signed: Signed
+) -> None:
+    page.open(signed.page)
+    assert page.seal() == ("passed", PASSED)
+    assert page.text(".badge.verdict .verdict-words") == "Sealed and private"
+
+    page.awaited("await fedboard.seal.changeByte()")
+    state, steps = page.seal()
+    assert (state, steps["signature"], steps["bytes"], steps["chain"]) == (
+        "failed",
+        "passed",
+        "failed",
+        "failed",
+    )
+    assert "one bit of it" in page.text("#changed")
+    assert page.js("return document.querySelector('#odds').hidden")
+
+    page.awaited("await fedboard.seal.changeByte()")
+    assert page.seal() == ("passed", PASSED)
+
+
+def flipped(data: dict[str, Any], signed: Signed) -> None:
+    content = bytearray(signed.newest.to_bytes())
+    content[len(content) // 2] ^= 1
+    carrying(data["boards"][0], bytes(content))
+
+
+def other_key(data: dict[str, Any], _: Signed) -> None:
+    data["key"] = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+
+
+def other_signature(data: dict[str, Any], _: Signed) -> None:
+    held = data["boards"][0]["signed"]
+    held["signature"] = held["signature"][:-2] + format(int(held["signature"][-2:], 16) ^ 1, "02x")
+
+
+def other_manifest(data: dict[str, Any], _: Signed) -> None:
+    held = data["boards"][0]["signed"]
+    held["content"] = held["content"].replace('"version":4', '"version":5')
+
+
+def older_board(data: dict[str, Any], signed: Signed) -> None:
+    carrying(data["boards"][0], chain(3)[1].to_bytes())
+
+
+def broken_chain(data: dict[str, Any], signed: Signed) -> None:
+    """The holder of the key signed two stories."""
+    before = signed.key.public.open(signed.mirror.signed(3))
+    other = replace_manifest(before, board_digest="0" * 64)
+    content = other.to_bytes()
+    signature = signed.key._key.sign(b"fedboard-manifest-2\0" + content)
+    data["boards"][0]["earlier"][0] = {"content": content.decode(), "signature": signature.hex()}
+
+
+def less_claimed(data: dict[str, Any], signed: Signed) -> None:
+    """Whoever signs nothing and writes a smaller epsilon, digests and all."""
+    data["boards"][0] |= {"signed": None, "earlier": []}
+    carrying(data["boards"][0], claiming(signed.newest, 0.1).to_bytes())
+
+
+def replace_manifest(manifest: Any, **changes: Any) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(manifest, **changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        (flipped, "bytes"),
+        (other_key, "signature"),
+        (other_signature, "signature"),
+        (other_manifest, "signature"),
+        (older_board, "bytes"),
+        (broken_chain, "chain"),
+        (less_claimed, "promise"),
+    ],
+)
+def test_what_somebody_changed_in_the_file_turns_its_step_red(
+    page: Page, signed: Signed, change: Any, broken: str
+) -> None:
+    changed = edited(signed.page, lambda data: change(data, signed), change.__name__)
+
+    page.open(changed)
+
+    state, steps = page.seal()
+    assert state == "failed"
+    assert steps[broken] == "failed"
+    assert page.text("p.verdict .verdict-words") == "The seal is broken"
+    assert page.js("return document.querySelector('#odds').hidden"), "a broken seal promises nothing"
+
+
+def test_a_simulation_is_red_and_says_so(page: Page, folder: Path) -> None:
+    seeded = Signed(folder / "seeded", seeded=True)
+
+    page.open(seeded.page)
+
+    assert page.seal() == ("failed", PASSED | {"noise": "failed"})
+    assert page.text("p.verdict .verdict-words") == "Not private: a simulation"
+    assert "can be reproduced from its seed" in page.text("#seal-steps")
+    assert "would be right at most" in page.text("#odds-words")
+
+
+def test_what_nobody_signed_is_not_green(page: Page, folder: Path) -> None:
+    page.open(unsigned_page(folder / "unsigned", chain(1)[0]))
+
+    state, steps = page.seal()
+    assert state == "open"
+    assert steps == {
+        "signature": "open",
+        "bytes": "open",
+        "chain": "open",
+        "promise": "passed",
+        "noise": "passed",
+    }
+
+
+def test_accounting_is_that_of_python(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    grid = [(float(mu), delta) for mu in np.geomspace(0.01, 20, 40) for delta in (1e-3, 1e-5, 1e-7, 1e-9)]
+
+    found = page.js("return arguments[0].map(([mu, delta]) => fedboard.epsilonOf(delta, mu))", grid)
+    np.testing.assert_allclose(found, [epsilon_of(delta, mu=mu) for mu, delta in grid], rtol=1e-9)
+    points = [(epsilon_of(delta, mu=mu) * part, mu) for mu, delta in grid for part in (0.5, 1.0)]
+    found = page.js("return arguments[0].map(([epsilon, mu]) => fedboard.deltaOf(epsilon, mu))", points)
+    np.testing.assert_allclose(found, [delta_of(epsilon, mu=mu) for epsilon, mu in points], rtol=1e-9)
+    budgets = [(epsilon, delta) for epsilon in (0.1, 1.0, 8.0, 50.0) for delta in (1e-4, 1e-8)]
+    found = page.js("return arguments[0].map(([epsilon, delta]) => fedboard.muFor(epsilon, delta))", budgets)
+    np.testing.assert_allclose(found, [mu_for(epsilon, delta) for epsilon, delta in budgets], rtol=1e-9)
+
+
+def test_erfc_keeps_its_digits_from_one_tail_to_the_other(page: Page, signed: Signed) -> None:
+    from scipy.special import erfc
+
+    page.open(signed.page)
+    points = np.concatenate(
+        [np.linspace(-6, 6, 241), np.linspace(6, 26, 81), [0.5, 0.4999999, 6.2831, 6.2832]]
+    )
+
+    found = page.js("return arguments[0].map(fedboard.erfc)", points.tolist())
+
+    np.testing.assert_allclose(found, erfc(points), rtol=2e-13)
+
+
+RFC_8032 = (
+    ("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
+     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"),
+    ("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
+     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"),
+    ("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
+     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"),
+    ("ec172b93ad5e563f4932c70e1245034c35467ef2efd4d64ebf819683467e2bf", None, None),
+)  # fmt: skip
+"""Tests 1 to 3 of section 7.1: public key, message, signature; and what is no key."""
+
+
+def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    check = (
+        "const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));"
+        "return arguments[0].map(([key, message, signature]) =>"
+        " fedboard.plainIsSigned(bytes(key), bytes(signature), bytes(message)))"
+    )
+    sound = [list(vector) for vector in RFC_8032[:3]]
+    order = 2**252 + 27742317777372353535851937790883648493
+    wrong = []
+    for key, message, signature in sound:
+        half, scalar = signature[:64], int.from_bytes(bytes.fromhex(signature[64:]), "little")
+        again = (
+            (scalar + order).to_bytes(32, "little").hex()
+        )  # the same modulo the order: a second form of it
+        wrong += [
+            [key, message + "00", signature],
+            [key, message, half + again],
+            [key, message, ("00" if half[:2] != "00" else "01") + signature[2:]],
+            [sound[0][0] if key != sound[0][0] else sound[1][0], message, signature],
+        ]
+    wrong.append(["ff" * 31 + "7f", "", sound[0][2]])  # y is not below the field's order
+
+    assert page.js(check, sound) == [True] * 3
+    assert page.js(check, wrong) == [False] * len(wrong)
+    # The board's own signature, and hashes of every padding.
+    data = page.awaited(
+        "const { evidence } = fedboard.held[0];"
+        "const message = new TextEncoder().encode(`fedboard-manifest-2\\0${evidence.signed.content}`);"
+        "const signature = Uint8Array.from(evidence.signed.signature.match(/../g), (pair) => parseInt(pair, 16));"
+        "return fedboard.plainIsSigned(evidence.key, signature, message)"
+    )
+    assert data is True
+    sizes = [0, 1, 55, 56, 63, 64, 65, 111, 112, 119, 127, 128, 129, 1000]
+    hashes = page.js(
+        "const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');"
+        "return arguments[0].map((size) => { const bytes = new Uint8Array(size).fill(size % 251);"
+        " return [hex(fedboard.plainSha256(bytes)), hex(fedboard.plainSha512(bytes))]; })",
+        sizes,
+    )
+    contents = [bytes([size % 251]) * size for size in sizes]
+    assert hashes == [[hashlib.sha256(c).hexdigest(), hashlib.sha512(c).hexdigest()] for c in contents]
+
+
+CHECKED = """
+const found = [];
+for (const raw of given[0]) {
+  const refused = (error) => ({ failed: [String(error)] });
+  const one = await fedboard.checkedCertificate(JSON.parse(raw), raw).catch(refused);
+  found.push(one.beyond == null && one.failed.length === 0);
+}
+return found;
+"""
+
+
+def test_certificates_hold_here_where_they_hold_in_python(page: Page, signed: Signed) -> None:
+    """Each leaf of each of them changed, digests made to fit; only of its sentences the page reads nothing."""
+    page.open(signed.page)
+    for kind, plain in certificates.sound().items():
+        all_of_kind = [((), plain), *certificates.changed(plain)]
+
+        found = page.awaited(CHECKED, [certificates.on_a_board(made) for _, made in all_of_kind])
+
+        assert found[0], kind
+        assert sum(found) < len(found) / 2, "a change of a number is found"
+        for (path, made), here in zip(all_of_kind, found, strict=True):
+            if here != certificates.holds(made):
+                findings = Certificate.from_dict(made).verify()
+                failed = {finding.check for finding in findings if not finding.passed}
+                assert (here, failed) == (True, {"statements"}), (kind, path)
+
+
+def test_what_takes_loss_distributions_is_said_to_be_beyond_the_page(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    plain = certificates.sound()["plan"]
+    plain["releases"][0]["mechanism"] = "laplace"
+
+    found = page.awaited(
+        "return await fedboard.checkedCertificate(JSON.parse(given[0]), given[0])",
+        certificates.on_a_board(plain),
+    )
+
+    assert "loss distributions, which this page does not compute" in found["beyond"]
+    assert found["numbers"] is None
