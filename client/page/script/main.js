@@ -26,6 +26,7 @@ import { sealView } from "./view/seal_view.js";
 import { makeTaste } from "./view/taste.js";
 
 const SUGGESTED = 6;
+const COMPARED = 10;
 const TOAST_MILLISECONDS = 9000;
 
 /** The boards that the page carries, or names: `label`, `form`, `size`, `file` or `address`, and what was signed. */
@@ -76,7 +77,20 @@ async function start() {
   function show() {
     const made = ownList(current.board, current.model, current.range, taste.ratings);
     const entries = list.show({ ...current, list: made });
+    tellPrice(made);
     map.draw(Array.from(made.taste), entries.map(({ item }) => item), [...taste.ratings.keys()]);
+  }
+
+  /** How much of the list is there with the least noise too. */
+  function tellPrice(made) {
+    const least = held.at(-1);
+    if (held.length < 2) return;
+    const ranked = (list) => list.entries(COMPARED, taste.hidden).map(({ item }) => item);
+    const other = ranked(least === current ? made : ownList(least.board, least.model, least.range, taste.ratings));
+    const alike = ranked(made).filter((item) => other.includes(item)).length;
+    const name = epsilonWords(least);
+    part("compare-told").textContent = least === current ? "This is the board with the least noise here."
+      : `${alike} of the first ${other.length} are also among the first ${other.length} at ${name}.`;
   }
 
   function choose(n) {
@@ -108,11 +122,15 @@ function install() {
   navigator.serviceWorker?.register(beside.dataset.worker).catch(() => {});
 }
 
+function epsilonWords({ board }) {
+  return `epsilon ${shortNumber(board.description.certificate?.claim?.epsilon)}`;
+}
+
 /** A slider over boards of several epsilon. */
 function compared(held, chosen, choose) {
   part("compare").hidden = held.length < 2;
   const slider = part("epsilon");
-  const words = (n) => `epsilon ${shortNumber(held[n].board.description.certificate?.claim?.epsilon)}`;
+  const words = (n) => epsilonWords(held[n]);
   slider.max = String(held.length - 1);
   slider.value = String(chosen);
   const tell = () => {

@@ -42,6 +42,16 @@ class Page:
         self.driver.get(address)
         self.until("return 'ready' in document.documentElement.dataset")
 
+    def look(self, width: int, scheme: str) -> None:
+        """Give the page this width, and a light or dark scheme."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        wanted = [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": wanted})
+
     def js(self, script: str, *arguments: Any) -> Any:
         """The value of a function's body in the page."""
         return self.driver.execute_script(script, *arguments)

@@ -4,6 +4,7 @@ import base64
 import functools
 import http.server
 import math
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -413,3 +414,47 @@ def test_everything_can_be_done_with_the_keyboard(page: Page, signed: Signed) ->
     assert page.js("return document.activeElement.closest('.entry') !== null"), "the focus stays in the list"
     page.driver.find_element("css selector", "#toast button").send_keys(keys.ENTER)
     assert page.js("return document.querySelector('.entry').dataset.item") == before
+
+
+AXE = Path(os.environ.get("FEDBOARD_AXE", ""))
+"""``axe.min.js`` of axe-core, which checks for barriers; ``.ci/run`` fetches it where it may."""
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="FEDBOARD_AXE does not name axe.min.js (npm pack axe-core)")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_no_barrier_is_found_at_either_width(page: Page, signed: Signed, width: int, scheme: str) -> None:
+    page.open(signed.page)
+    page.js("fedboard.taste.rate(2, 4); fedboard.taste.wait(5); fedboard.taste.hide(9)")
+    page.js("document.querySelector('.entry .actions button:nth-child(3)').click()")
+    page.js(
+        "document.querySelector('details').open = true; document.querySelector('#compare').hidden = false"
+    )
+    page.look(width, scheme)
+
+    page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
+    found, passed = page.awaited(
+        "const { violations, passes } = await axe.run(document);"
+        "return [violations, passes.map(({ id }) => id)]"
+    )
+
+    page.look(1280, "light")
+    assert {"color-contrast", "label", "button-name"} <= set(passed), "it looked"
+    assert [(one["id"], one["impact"], [node["html"] for node in one["nodes"]][:3]) for one in found] == []
+    page.console()
+
+
+def test_nothing_is_wider_than_a_small_screen(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    page.js("fedboard.taste.rate(2, 4); fedboard.taste.wait(5); fedboard.taste.hide(9)")
+
+    page.look(375, "light")
+    wider = page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    small = page.js(
+        "return [...document.querySelectorAll('button:not(.link), .button, summary, .stars label, label.check')]"
+        ".map((one) => one.getBoundingClientRect()).filter((box) => box.height && box.height < 24).length"
+    )
+    page.look(1280, "light")
+
+    assert wider <= 0
+    assert small == 0, "a finger needs 24 pixels"

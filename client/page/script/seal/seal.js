@@ -133,5 +133,7 @@ async function noiseStep(seal, step) {
 
 /** Five digits, not sixteen. */
 export function shortNumber(value) {
-  return Number.isFinite(value) ? String(Number(value.toPrecision(5))) : "–";
+  if (!Number.isFinite(value)) return "–";
+  const short = Number(value.toPrecision(5));
+  return short !== 0 && Math.abs(short) < 1e-3 ? short.toExponential() : String(short);
 }

@@ -22,7 +22,8 @@ export function mapView({ titleOf, pick }) {
     const { values, shape: [nItems, rank] } = board.arrays.item_factors;
     const learnt = board.arrays.learnt?.values;
     const flat = new Float64Array(2 * nItems).fill(NaN);
-    let [reach, norms] = [0, 0];
+    const reach = [0, 0];
+    let norms = 0;
     for (let item = 0; item < nItems; item++) {
       if (learnt?.[item] === 0) continue;
       let square = 0;
@@ -30,13 +31,13 @@ export function mapView({ titleOf, pick }) {
         let sum = 0;
         for (let d = 0; d < rank; d++) sum += basis[side][d] * (values[item * rank + d] - centre[d]);
         flat[2 * item + side] = sum;
+        reach[side] = Math.max(reach[side], Math.abs(sum));
       }
       for (let d = 0; d < rank; d++) square += values[item * rank + d] ** 2;
       norms += square;
-      reach = Math.max(reach, Math.hypot(flat[2 * item], flat[2 * item + 1]));
     }
     const counts = board.arrays.item_counts?.values ?? new Float64Array(nItems).fill(1);
-    scene = { flat, reach: reach || 1, counts, basis, centre, length: 1.5 * Math.sqrt(norms / nItems) };
+    scene = { flat, reach: reach.map((most) => most || 1), counts, basis, centre, length: 1.5 * Math.sqrt(norms / nItems) };
     scene.known = [...counts.keys()].filter((item) => !Number.isNaN(flat[2 * item])).sort((a, b) => counts[b] - counts[a]);
   }
 
@@ -81,13 +82,14 @@ export function mapView({ titleOf, pick }) {
     return [scene.flat[2 * item], scene.flat[2 * item + 1]];
   }
 
-  /** From the plane to the picture; far items are drawn nearer, so that the middle has room. */
+  /** From the plane to the picture, each side in its own measure; far items are drawn nearer: the middle gets room. */
   function placing(width, height) {
     const [middleX, middleY] = [width / 2, height / 2];
-    return ([x, y]) => {
-      const distance = Math.hypot(x, y) / scene.reach;
-      const drawn = distance ? Math.min(distance, 1.2) ** 0.6 / distance / scene.reach : 0;
-      return [middleX + x * drawn * (middleX - 18), middleY - y * drawn * (middleY - 18)];
+    return (point) => {
+      const [x, y] = point.map((value, side) => value / scene.reach[side]);
+      const distance = Math.hypot(x, y);
+      const drawn = distance ? Math.min(distance, 1.05) ** 0.6 / distance : 0;
+      return [middleX + x * drawn * (middleX - 22), middleY - y * drawn * (middleY - 22)];
     };
   }
 
@@ -111,8 +113,9 @@ export function mapView({ titleOf, pick }) {
     const near = scene.known.filter((item) => !rated.includes(item))
       .map((item) => ({ item, away: Math.hypot(at(item)[0] - x, at(item)[1] - y) }))
       .sort((one, other) => one.away - other.away).slice(0, NEAREST);
-    part("map-told").replaceChildren(rated.length ? "Nearest to your point: " : "Your point is in the middle until you rate. Near it: ",
-      ...near.flatMap(({ item }, n) => [n ? ", " : "", el("button", { type: "button", class: "link", onclick: () => pick(item) }, titleOf(item))]), ".");
+    part("map-told").textContent = rated.length ? "Nearest to your point:" : "Your point is in the middle until you rate. Near it:";
+    part("map-near").replaceChildren(...near.map(({ item }) =>
+      el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item)))));
   }
 
   canvas.addEventListener("pointermove", (event) => {
@@ -161,7 +164,8 @@ function ring(pen, [x, y], colour) {
 }
 
 function label(pen, [x, y], text, ink, taken, width, colour) {
-  const short = text.length > 26 ? `${text.slice(0, 25)}…` : text;
+  const plain = text.replace(/ \([^()]*\)$/, ""); // without the year
+  const short = plain.length > 26 ? `${plain.slice(0, 25)}…` : plain;
   const length = pen.measureText(short).width;
   const left = x + 8 + length > width - 4 ? x - 8 - length : x + 8;
   const box = [left - 3, y - 9, left + length + 3, y + 9];

@@ -5,7 +5,7 @@ import { FAILED, shortNumber } from "../seal/seal.js";
 import { part, svgEl } from "./dom.js";
 
 const BETS = {
-  "add-remove": "that you took part, or that you did not",
+  "add-remove": "whether you took part",
   replace: "which of two lists of ratings was yours",
   "replace-values": "which of two lists of values was yours (how many you have is not protected)",
   "replace-labels": "which of two lists of labels was yours (all else about you is not protected)",
@@ -25,7 +25,7 @@ export function showOdds(seal) {
   if (claim === null) return;
   const bets = betsInHundred(seal);
   const would = seal.simulation ? "would be" : "is";
-  part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that was published and bets `
+  part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that was published and bets on `
     + `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
   part("odds-more").textContent = seal.simulation
     ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out and is always right."

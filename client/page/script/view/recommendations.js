@@ -18,7 +18,7 @@ export function recommendationList({ titleOf, taste, pick, say }) {
   function show(given) {
     current = given;
     const { list, range } = given;
-    const entries = list.entries(shown, taste.hidden);
+    const entries = list.entries(shown, new Set([...taste.hidden, ...taste.waiting]));
     part("list").replaceChildren(...entries.map((entry) => row(entry, range)));
     part("more").hidden = entries.length < shown;
     part("list-told").textContent = taste.ratings.size
