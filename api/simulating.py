@@ -132,7 +132,8 @@ class Sweep:
 
 def sweep(
     *,
-    algorithms: Sequence[str] = Grid().algorithms,
+    algorithms: Sequence[str] | None = None,
+    floors: bool | None = None,
     epsilons: Sequence[float] = Grid().epsilons,
     seeds: Sequence[int] = Grid().seeds,
     data: str | Path | Mapping[str, Any] | InMemory | None = None,
@@ -145,7 +146,9 @@ def sweep(
     """Run every combination of algorithm, epsilon and seed, and draw the privacy-utility frontier.
 
     Args:
-        algorithms: private ones, and models without privacy, which run once.
+        algorithms: private ones, and models without privacy, which run once; None for the default one and ``als``.
+        floors: whether the simplest private algorithms are run too, as lines to beat; None: where ``algorithms``
+            is.
         epsilons: budgets.
         seeds: of noise and first factors.
         data: as for ``simulate``; in memory only with ``jobs=1``.
@@ -163,7 +166,12 @@ def sweep(
     asked, problem = configuration_of(config, data, keys)
     if problem is not None and jobs > 1:
         raise InputError("ratings in memory go with jobs=1; write them to a file for more processes")
-    grid = Grid(algorithms=tuple(algorithms), epsilons=tuple(map(float, epsilons)), seeds=tuple(seeds))
+    grid = Grid(
+        algorithms=Grid().algorithms if algorithms is None else tuple(algorithms),
+        floors=algorithms is None if floors is None else floors,
+        epsilons=tuple(map(float, epsilons)),
+        seeds=tuple(seeds),
+    )
     found = run_sweep(SweepRecord(grid=grid, config=asked), place, jobs=jobs, resume=resume, problem=problem)
     return Sweep(
         path=place,

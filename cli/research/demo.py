@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _EXAMPLE_PERSON, _EXAMPLE_ITEMS = 1, 5
 _EXAMPLE_FILE = "example-ratings.csv"
 _BESIDE = "adadpals"
-"""Shown beside the default algorithm, at the same epsilon."""
+"""Shown beside the default algorithm, at the same epsilon, with the floors that both must beat."""
 
 
 @click.command(epilog="Example: fedboard demo --epsilon 2")
@@ -31,6 +31,7 @@ def demo(out: Path | None, workers: int | None, epsilon: float) -> None:
     """
     from fedboard.cli.research.simulate import run
     from fedboard.client.boards.open_board import open_board
+    from fedboard.common.tasks.registry import floor_names
     from fedboard.simulations.problem import load_problem
     from fedboard.simulations.runs.folders import RUNS, fresh
 
@@ -42,7 +43,8 @@ def demo(out: Path | None, workers: int | None, epsilon: float) -> None:
         err=True,
     )
     problem = load_problem(config)
-    _, text = run(config, place, resume=False, problem=problem, beside=_BESIDE)
+    beside = (_BESIDE, *floor_names(config.feedback))
+    _, text = run(config, place, resume=False, problem=problem, beside=beside)
     own = problem.train.rows(_EXAMPLE_PERSON, _EXAMPLE_PERSON + 1)
     board = open_board(place)
     _write_ratings(own, board.catalogue, place / _EXAMPLE_FILE)

@@ -3,7 +3,7 @@
 import errno
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ def run(
     *,
     resume: bool,
     problem: "Problem | None" = None,
-    beside: str | None = None,
+    beside: Sequence[str] = (),
 ) -> tuple[dict[str, Any], str]:
     """Run to the end; what there is to say about it, as a JSON-able record and as text.
 
@@ -125,7 +125,7 @@ def run(
         place: the run's directory.
         resume: whether it goes on there.
         problem: the data, if they are loaded already. Private.
-        beside: another private algorithm, run by itself at the same epsilon for a line in the table.
+        beside: other private algorithms, each run by itself at the same epsilon for a line in the table.
 
     Raises:
         InputError: an unknown algorithm, or one that cannot run there.
@@ -144,7 +144,7 @@ def run(
                 final = run_reference(config, place, resume=resume, problem=problem)
                 return reference_summary(config, place, final)
             result = run_private(config, place, resume=resume, listener=listener, problem=problem)
-            others = {} if beside is None else {beside: _metrics_of(beside, config, place, problem)}
+            others = {name: _metrics_of(name, config, place, problem) for name in beside}
         return private_summary(config, result, others)
     except KeyboardInterrupt:
         raise InterruptedRunError(_how_to_go_on(place)) from None
@@ -158,13 +158,18 @@ def run(
 def _metrics_of(
     algorithm: str, config: "SimulationConfig", place: Path, problem: "Problem | None"
 ) -> Mapping[str, float]:
-    """Held-out metrics of another algorithm at the same epsilon; its run is in a directory within."""
+    """Held-out metrics of another algorithm at the same epsilon; its run is in a directory within.
+
+    A floor runs as it is shipped, whatever settings the others have.
+    """
     import msgspec
 
+    from fedboard.common.tasks.registry import floor_names
     from fedboard.simulations.simulate import simulate as run_private
 
     quiet = msgspec.structs.replace(config.run, baselines=False, evaluate_rounds=False)
-    other = msgspec.structs.replace(config, algorithm=algorithm, run=quiet)
+    settings = {} if algorithm in floor_names(config.feedback) else config.settings
+    other = msgspec.structs.replace(config, algorithm=algorithm, run=quiet, settings=settings)
     metrics: Mapping[str, float] = run_private(other, place / algorithm, problem=problem, report=False).final[
         "metrics"
     ]

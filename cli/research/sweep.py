@@ -41,6 +41,11 @@ def _default_axis() -> str:
 @click.option(
     "--algorithms", cls=NamedOption, metavar="A,B", help="With or without privacy.", names=_default_axis
 )
+@click.option(
+    "--floors/--no-floors",
+    default=None,
+    help="Also the simplest private algorithms, as lines to beat.  [default: where --algorithms is not given]",
+)
 @click.option("--epsilon", metavar="E,F", help="Privacy budgets.  [default: 1,5,20]")
 @click.option("--seeds", metavar="S,T", help="Seeds of noise and first factors.  [default: 0]")
 @model_options
@@ -51,6 +56,7 @@ def _default_axis() -> str:
 def sweep(
     config_file: Path | None,
     algorithms: str | None,
+    floors: bool | None,
     epsilon: str | None,
     seeds: str | None,
     out: Path | None,
@@ -72,6 +78,8 @@ def sweep(
     place = out or fresh(RUNS / "sweep")
     axes = {"algorithms": algorithms, "epsilons": epsilon, "seeds": seeds}
     record = _assembled(place, config_file, axes, flags, assignments, resume=resume)
+    if floors is not None or not (resume or algorithms):
+        record = _with_floors(record, chosen=floors is not False)
     result = _run(record, place, jobs=jobs, resume=resume)
     click.echo(json.dumps(_summary(result)) if as_json else _text(result, place))
     if result.failed:
@@ -99,6 +107,12 @@ def _assembled(
     config = configure(base, flags, assignments, source=str(config_file or "the flags"))
     given = {axis: listed(text, *_AXES[axis]) for axis, text in axes.items() if text is not None}
     return SweepRecord(grid=msgspec.structs.replace(earlier.grid, **given), config=config)
+
+
+def _with_floors(record: "SweepRecord", *, chosen: bool) -> "SweepRecord":
+    import msgspec
+
+    return msgspec.structs.replace(record, grid=msgspec.structs.replace(record.grid, floors=chosen))
 
 
 def _run(record: "SweepRecord", place: Path, *, jobs: int, resume: bool) -> "SweepResult":

@@ -74,6 +74,13 @@ def algorithm_names(feedback: Feedback | None = None) -> tuple[str, ...]:
     )
 
 
+def floor_names(feedback: Feedback) -> tuple[str, ...]:
+    """The simplest private algorithms for this feedback, which every comparison shows."""
+    return tuple(
+        name for algorithm in installed() if feedback in algorithm.feedback for name in algorithm.floors
+    )
+
+
 def installed() -> Iterator[Algorithm]:
     """All algorithms: those of this package, then those of others as far as they can be loaded."""
     taken = set[str]()

@@ -11,7 +11,7 @@ import msgspec
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import USUAL, algorithm_names
+from fedboard.common.tasks.registry import USUAL, algorithm_names, floor_names
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.problem import Problem
@@ -30,6 +30,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     algorithms: tuple[str, ...] = (USUAL, ALS)
     """Private ones, and references without privacy."""
+    floors: bool = False
+    """Whether the simplest private algorithms are run too, as shipped, whatever settings the others have."""
     epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
     seeds: tuple[int, ...] = (0,)
     """Of noise and first factors; the split stays the same."""
@@ -86,7 +88,14 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     # Baselines are cells of their own, and cells run side by side with one worker each.
     alone = msgspec.structs.replace(config.run, workers=1, baselines=False)
     shared = msgspec.structs.replace(config, run=alone)
-    return tuple(cell for name in grid.algorithms for cell in _cells_of(name, shared, grid))
+    cells = [cell for name in grid.algorithms for cell in _cells_of(name, shared, grid)]
+    if grid.floors:
+        as_shipped = msgspec.structs.replace(
+            shared, settings={}, privacy=msgspec.structs.replace(shared.privacy, shares={}), tuned=None
+        )
+        missing = [name for name in floor_names(config.feedback) if name not in grid.algorithms]
+        cells += [cell for name in missing for cell in _cells_of(name, as_shipped, grid)]
+    return tuple(cells)
 
 
 def sweep(

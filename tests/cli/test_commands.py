@@ -204,6 +204,8 @@ def test_the_demo_shows_guarantee_metrics_and_recommendations(
         "item-mean",
         "\nresidual ",
         "\nadadpals ",
+        "\nitem-mean-private ",
+        "\nbias-private ",
         "recommends (predicted rating)",
         "report.html",
         "Try next",

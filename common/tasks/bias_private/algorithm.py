@@ -57,5 +57,6 @@ ALGORITHM = Algorithm(
     regression=_regression,
     round_size=_round_size,
     complete=complete,
+    floors=("item-mean-private", "bias-private"),
 )
 """One task with two, one or no rounds over items."""

@@ -149,5 +149,6 @@ ALGORITHM = Algorithm(
     task=_task,
     array_rules=_array_rules,
     regression=_regression,
+    floors=("popularity-private",),
 )
 """What commands, servers and devices know of it."""

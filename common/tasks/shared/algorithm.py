@@ -103,6 +103,8 @@ class Algorithm:
     """(settings, one person's ratings, board) -> her own model, if it is a ridge regression; for ``explain``."""
     round_size: Callable[[int], RoundSize] | None = None
     """rank -> size of an item round with explicit feedback; for ``size``."""
+    floors: tuple[str, ...] = ()
+    """Those of its names that are the simplest private answer, which every comparison shows."""
     complete: Completion | None = None
     """What follows from the budget before it is shared out; None: nothing."""
 
@@ -118,6 +120,10 @@ class Algorithm:
         if self.name not in self.names:
             raise InputError(
                 f"the variants of algorithm {self.name!r} must name it, got {', '.join(self.names)}"
+            )
+        if not set(self.floors) <= set(self.names):
+            raise InputError(
+                f"the floors of algorithm {self.name!r} must be among its names, got {self.floors}"
             )
         if not has_part(self.settings):
             raise InputError(

@@ -10,6 +10,8 @@ from click.testing import Result
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.sweeps import cells as sweep_cells
+from fedboard.simulations.sweeps import sweep as sweeps
+from fedboard.simulations.sweeps.sweep import SweepRecord, SweepResult
 
 Command = Callable[..., Result]
 
@@ -44,6 +46,30 @@ def test_a_sweep_prints_the_frontier_and_names_what_failed(
         ("item-mean", None),
     ]
     assert "was finished" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "floors"),
+    [
+        ((), True),
+        (("--no-floors",), False),
+        (("--algorithms", "adadpals"), False),
+        (("--algorithms", "adadpals", "--floors"), True),
+    ],
+)
+def test_floors_stand_in_the_grid_where_none_is_named(
+    fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], floors: bool
+) -> None:
+    asked = list[bool]()
+
+    def planned(record: SweepRecord, *_: object, **__: object) -> SweepResult:
+        asked.append(record.grid.floors)
+        return SweepResult(outcomes=(), frontier=())
+
+    monkeypatch.setattr(sweeps, "sweep", planned)
+
+    assert fedboard("sweep", *flags, "--out", tmp_path / "sweep").exit_code == 0
+    assert asked == [floors]
 
 
 @pytest.mark.parametrize(

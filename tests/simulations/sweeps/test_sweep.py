@@ -62,6 +62,25 @@ def test_every_combination_is_a_cell_and_models_without_privacy_are_one_each() -
     assert len({msgspec.json.encode(cell.config.split) for cell in cells}) == 1
 
 
+def test_floors_run_as_shipped_at_every_epsilon_and_never_twice() -> None:
+    swept = record(algorithms=("bias-private",), epsilons=(1.0, 5.0), floors=True)
+    swept = msgspec.structs.replace(
+        swept, config=msgspec.structs.replace(swept.config, settings={"user_ridge": 3.0})
+    )
+
+    cells = {cell.name: cell.config for cell in plan_cells(swept)}
+
+    assert list(cells) == [
+        *("bias-private-eps1-seed0", "bias-private-eps5-seed0"),
+        *("item-mean-private-eps1-seed0", "item-mean-private-eps5-seed0"),
+    ]
+    assert cells["bias-private-eps1-seed0"].settings == {"user_ridge": 3.0}
+    assert cells["item-mean-private-eps5-seed0"].settings == {}
+    implicit = parse_config({**TINY, "feedback": "implicit"})
+    lists = SweepRecord(grid=Grid(algorithms=("popularity",), epsilons=(2.0,), floors=True), config=implicit)
+    assert names(lists) == ["popularity", "popularity-private-eps2-seed0"]
+
+
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
