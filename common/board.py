@@ -206,7 +206,8 @@ def _stored_arrays(board: Board) -> dict[str, AnyArray]:
     stored["catalogue/item_ids"] = _text(board.catalogue.item_ids)
     if board.catalogue.titles is not None:
         stored["catalogue/titles"] = _text(board.catalogue.titles)
-    return {**stored, **stored_features(board.catalogue.features)}
+    stored |= stored_features(board.catalogue.features)
+    return dict(sorted(stored.items()))  # the digest is over them in this order
 
 
 def _text(strings: tuple[str, ...]) -> AnyArray:

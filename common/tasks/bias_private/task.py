@@ -83,7 +83,7 @@ class BiasPrivate:
                 "item_weights": np.ones(n_items),
                 "learnt": np.ones(n_items, dtype=np.uint8),
             },
-            catalogue=catalogue,
+            catalogue=catalogue.without_features,
         )
 
     def requests(self, board: Board) -> tuple[Request, ...]:

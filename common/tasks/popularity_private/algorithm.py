@@ -75,7 +75,9 @@ class PopularityPrivate:
             "item_weights": np.ones(n_items),
             "learnt": np.ones(n_items, dtype=np.uint8),
         }
-        return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
+        return Board(
+            version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue.without_features
+        )
 
     def requests(self, board: Board) -> tuple[Request, ...]:
         """The counts, once."""

@@ -33,6 +33,7 @@ from fedboard.common.tasks.langevin.config import LangevinConfig
 from fedboard.common.tasks.residual.config import ResidualConfig
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.written import as_written
+from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.common.board_service.boards import certified, chain, first_board
@@ -45,6 +46,7 @@ IMPLICIT = RatingsConfig(feedback=Feedback.IMPLICIT)
 SETTINGS: dict[str, tuple[str, Any]] = {
     "residual": ("residual", ResidualConfig(rank=4, user_ridge=2.0, user_bias_ridge=3.0)),
     "residual-last": ("residual", ResidualConfig(rank=4, rounds=2, final_user_ridge=7.0)),
+    "residual-content": ("residual", ResidualConfig(rank=4, user_ridge=2.0, user_bias_ridge=3.0)),
     "residual-presence": ("residual", ResidualConfig(rank=4, shared=IMPLICIT, unobserved_weight=0.1)),
     "adadpals": ("adadpals", AdaDpalsConfig(rank=4, user_ridge=0.5)),
     "adadpals-presence": ("adadpals", AdaDpalsConfig(rank=4, shared=IMPLICIT, unobserved_weight=0.2)),
@@ -64,15 +66,31 @@ def board_of(case: str) -> Board:
     if settings.shared.feedback is Feedback.IMPLICIT:
         biases[:] = 0
     arrays = {**board.arrays, "learnt": learnt, "item_biases": biases}
-    return replace(board, task=task, config=as_written(settings), arrays=arrays, _digest=[])
+    catalogue = replace(board.catalogue, features=features(learnt.size) if case.endswith("content") else None)
+    config = as_written(settings)
+    return replace(board, task=task, config=config, arrays=arrays, catalogue=catalogue, _digest=[])
+
+
+def features(n_items: int) -> CatalogueFeatures:
+    """Two numbers and a few labels, some unknown."""
+    rng = np.random.default_rng(9)
+    numbers = np.column_stack([rng.integers(1920, 2020, n_items), rng.normal(size=n_items)]).astype(
+        np.float32
+    )
+    numbers[rng.random(numbers.shape) < 0.1] = np.nan
+    labels = (rng.random((n_items, 5)) < 0.3).astype(np.uint8)
+    return CatalogueFeatures(
+        number_names=("year", "mood"), numbers=numbers, label_names=tuple("abcde"), labels=labels
+    )
 
 
 def people(board: Board) -> list[Cohort]:
-    """Made-up people with 1 to 25 ratings."""
+    """Made-up people with 1 to 25 ratings, and a few with many more."""
     rng, allowed = np.random.default_rng(3), rating_range_of(board)
     made = []
-    for _ in range(N_USERS):
-        items = np.sort(rng.choice(board.catalogue.n_items, size=rng.integers(1, 26), replace=False))
+    for number in range(N_USERS):
+        size = rng.integers(1, 26) if number % 20 else board.catalogue.n_items // 2
+        items = np.sort(rng.choice(board.catalogue.n_items, size=size, replace=False))
         ratings = rng.integers(2, 11, size=items.size) / 2 if allowed else np.ones(items.size)
         made.append(
             Cohort(
@@ -126,7 +144,7 @@ def test_lists_are_those_of_the_device_for_random_people(page: Page, signed: Sig
             assert entry["item"] not in own.items
 
 
-@pytest.mark.parametrize("case", ["residual", "adadpals", "adadpals-presence"])
+@pytest.mark.parametrize("case", ["residual", "residual-content", "adadpals", "adadpals-presence"])
 def test_reasons_are_those_of_the_device(page: Page, signed: Signed, case: str) -> None:
     page.open(signed.page)
     board = board_of(case)
@@ -144,6 +162,20 @@ def test_reasons_are_those_of_the_device(page: Page, signed: Signed, case: str) 
             strongest = max(added, key=lambda item: added[item])
             assert entry["reason"]["item"] == strongest
             assert math.isclose(entry["reason"]["share"], added[strongest] / raising, rel_tol=1e-4)
+
+
+def test_the_digest_of_a_board_with_features_is_the_servers(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    board = board_of("residual-content")
+    content = base64.b64encode(board.to_bytes()).decode()
+
+    found = page.awaited(
+        "const bytes = Uint8Array.from(atob(given[0]), (sign) => sign.charCodeAt(0));"
+        "return await fedboard.boardDigest(fedboard.readBoard(bytes))",
+        content,
+    )
+
+    assert found == board.digest
 
 
 def test_neighbours_are_those_of_the_command(page: Page, signed: Signed) -> None:

@@ -11,8 +11,8 @@ const ARRAY_TYPES = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64
  * Read a board.
  *
  * Gives `description` (version, task, config, previous_digest, certificate), `raw` (its members as they were
- * written), `arrays` (name to `{ values, shape }`), `ids`, `titles` (null where there are none), `approximates` and
- * `sections` (what the digest is taken of). Throws where the bytes are no complete board.
+ * written), `arrays` (name to `{ values, shape }`), `ids`, `titles` and `features` (null where there are none),
+ * `approximates` and `sections` (what the digest is taken of). Throws where the bytes are no complete board.
  */
 export function readBoard(bytes) {
   const length = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
@@ -31,7 +31,8 @@ export function readBoard(bytes) {
     if (section.name.startsWith("array/")) arrays[section.name.slice(6)] = typed(section);
   }
   const approximates = header.__metadata__.approximates ?? null;
-  return { description, raw, arrays, ids, titles, approximates, sections };
+  const features = featuresOf(named, ids.length);
+  return { description, raw, arrays, ids, titles, features, approximates, sections };
 }
 
 /** The board's digest: over its description without the certificate, and every array, as they stand in the file. */
@@ -58,6 +59,20 @@ function readSections(header, body) {
     if (later.start < places[n].start + places[n].content.length) throw new Error("its arrays overlap");
   });
   return found.sort((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+/** Public features of the items (see common/wire/item_features.py): numbers, NaN where unknown, and labels. */
+function featuresOf(named, nItems) {
+  const places = ["catalogue/features", "catalogue/numbers", "catalogue/labels"];
+  if (!places.some((name) => named.has(name))) return null;
+  if (!places.every((name) => named.has(name))) throw new Error("its item features are incomplete");
+  const [numbers, labels] = places.slice(1).map((name) => typed(named.get(name)));
+  const fits = [numbers, labels].every(({ shape }) => shape.length === 2 && shape[0] === nItems);
+  const sound = fits && numbers.shape[1] + labels.shape[1] <= 256 && numbers.values instanceof Float32Array &&
+    labels.values instanceof Uint8Array && labels.values.every((value) => value <= 1) &&
+    numbers.values.every((value) => Math.abs(value) !== Infinity);
+  if (!sound) throw new Error("its item features are not those of its catalogue");
+  return { numbers, labels };
 }
 
 function typed({ dtype, shape, content }) {

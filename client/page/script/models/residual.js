@@ -2,6 +2,7 @@
 // biases on a constant, her own bias, and the item factors. That of Langevin is the same.
 
 import { adadpalsModel } from "./adadpals.js";
+import { contentOf, contentRidge } from "./content.js";
 import { ridgeModel } from "./ridge.js";
 import { arrayOf, isExplicit, setting } from "./settings.js";
 
@@ -20,7 +21,7 @@ export function residualModel(board) {
   // One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
   const scale = Math.fround(Math.sqrt(strength / setting(config, "user_bias_ridge", 0)));
   const exponent = setting(config, "user_ridge_exponent");
-  return ridgeModel({
+  const regression = {
     vectors: withConstant(factors, nItems, rank, scale),
     width: rank + 1,
     targets: (items, ratings) => Float32Array.from(items, (item, k) =>
@@ -33,7 +34,44 @@ export function residualModel(board) {
       return solution;
     },
     scoring: (local) => ({ constant: local[0], offset: 1, weights: local.subarray(1) }),
-  });
+  };
+  const content = board.description.task === "residual" ? contentOf(board) : null;
+  return content === null ? ridgeModel(regression) : withContent(regression, content);
+}
+
+/**
+ * The same with content beside the factors. How far a person's ratings believe it is her own, so she has a regression
+ * of her own: content is scaled so that one ridge serves for all coordinates.
+ */
+function withContent(regression, content) {
+  const { width, base } = regression;
+
+  function fit(items, ratings) {
+    const targets = regression.targets(items, ratings);
+    const ridge = Math.fround(regression.ridge(items.length));
+    const rows = Array.from(items, (item) => joinedRow(regression, content, item, 1, new Float64Array(width + content.width)));
+    const chosen = items.length ? contentRidge(rows, targets, width, ridge) : 1;
+    const scale = Math.sqrt(ridge / chosen);
+    const vectors = new Float64Array(base.length * (width + content.width));
+    for (let item = 0, row = 0; item < base.length; item++, row += width + content.width) {
+      joinedRow(regression, content, item, scale, vectors.subarray(row, row + width + content.width));
+    }
+    const model = ridgeModel({ ...regression, vectors, width: width + content.width });
+    return { model, own: model.fit(items, ratings) };
+  }
+
+  return {
+    fit,
+    scores: ({ model, own }) => model.scores(own),
+    influences: ({ model, own }, item) => model.influences(own, item),
+    taste: ({ model, own }) => model.taste(own).subarray(0, width - 1),
+  };
+}
+
+function joinedRow({ vectors, width }, content, item, scale, row) {
+  row.set(vectors.subarray(item * width, (item + 1) * width));
+  for (let d = 0; d < content.width; d++) row[width + d] = scale * content.vectors[item * content.width + d];
+  return row;
 }
 
 /** lambda_v, which may be another one with the last board of a run. */

@@ -82,7 +82,7 @@ export function gramOf(factors, rank, weight) {
 }
 
 /** Lower triangle L of a positive definite matrix L L^T, of which only the lower triangle is read. */
-function cholesky(matrix, width) {
+export function cholesky(matrix, width) {
   const lower = new Float64Array(width * width);
   for (let row = 0; row < width; row++) {
     for (let column = 0; column <= row; column++) {
@@ -95,7 +95,7 @@ function cholesky(matrix, width) {
 }
 
 /** x with L L^T x = right. */
-function solved(lower, right, width) {
+export function solved(lower, right, width) {
   const found = Float64Array.from(right);
   for (let row = 0; row < width; row++) {
     for (let k = 0; k < row; k++) found[row] -= lower[row * width + k] * found[k];
