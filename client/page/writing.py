@@ -27,8 +27,8 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _HOST = re.compile(r"[\w.-]+(?::\d+)?|\[[0-9a-fA-F:.]+\](?::\d+)?", re.ASCII)
 _NOWHERE = "'none'"
 _NOTHING_LEAVES = (
-    "The page's own policy forbids it every connection, and your browser keeps to it: it works with the network "
-    "off. Save the file, and it is yours."
+    "The page's own policy lets it load nothing and connect to nowhere, and your browser keeps to it: it works "
+    "with the network off. Save the file, and it is yours."
 )
 _FETCHES = (
     "Before it was ready the page fetched its board from {origin}, the only place that its policy allows. What it "

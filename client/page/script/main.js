@@ -23,6 +23,7 @@ import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
 import { countRequests } from "./view/requests.js";
 import { sealView } from "./view/seal_view.js";
+import { ratingSteps } from "./view/stars.js";
 import { makeTaste } from "./view/taste.js";
 
 const SUGGESTED = 6;
@@ -185,7 +186,7 @@ function unproven() {
 /** For the console, and for tests: what the page computes with. */
 const INSIDE = {
   MODELS, boardDigest, checkedCertificate, deltaOf, epsilonOf, erfc, evidenceOf, modelOf, muFor, neighbours, ownList, plainIsSigned, plainSha256, plainSha512,
-  readBoard, readRatings, sealOf, sha256, textOf, titleSearch, writtenRatings,
+  ratingSteps, readBoard, readRatings, sealOf, sha256, textOf, titleSearch, writtenRatings,
 };
 
 start().catch((error) => {

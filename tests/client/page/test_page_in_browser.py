@@ -490,3 +490,28 @@ def test_nothing_is_wider_than_a_small_screen(page: Page, signed: Signed) -> Non
 
     assert wider <= 0
     assert small == 0, "a finger needs 24 pixels"
+
+
+def test_stars_are_on_the_range_of_the_set(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    steps = {
+        (1, 5): [1, 2, 3, 4, 5],
+        (0.5, 5): [0.5 * n for n in range(1, 11)],
+        (1, 10): list(range(1, 11)),
+        (0, 100): list(range(0, 101, 10)),
+        (-10, 10): list(range(-10, 11, 2)),
+    }
+
+    assert page.js("return arguments[0].map(fedboard.ratingSteps)", list(steps)) == list(steps.values())
+
+
+def test_presence_is_told_and_not_rated(page: Page, folder: Path) -> None:
+    page.open(unsigned_page(folder / "presence", board_of("adadpals-presence")))
+
+    page.js("document.querySelector('#known button').click()")
+
+    assert page.text("#list-told").startswith("From 1 title of yours")
+    assert page.js("return document.querySelectorAll('.stars, .bar').length") == 0
+    assert page.js("return document.querySelectorAll('#own li').length") == 1
+    assert page.text(".entry .why").startswith("because you liked Title of item ")
+    assert page.console() == []

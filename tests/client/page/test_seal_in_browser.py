@@ -1,14 +1,18 @@
 """The seal in a real browser: green for what holds, red for what somebody changed, and numbers like Python's."""
 
 import hashlib
+import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.exact import delta_of, epsilon_of, mu_for
+from fedboard.common.privacy.events import digest
 from tests.client.page import certificates
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, claiming, edited, unsigned_page
@@ -260,3 +264,32 @@ def test_what_takes_loss_distributions_is_said_to_be_beyond_the_page(page: Page,
 
     assert "loss distributions, which this page does not compute" in found["beyond"]
     assert found["numbers"] is None
+
+
+def test_no_odds_are_told_of_what_nobody_signed_and_the_page_cannot_recompute(
+    page: Page, folder: Path
+) -> None:
+    """One release of another mechanism must not be a way to be believed."""
+    board = chain(1)[0]
+    certificate = json.loads(json.dumps(board.certificate))
+    certificate["releases"][0]["mechanism"] = "laplace"
+    certificate["claim"]["epsilon"] = 0.001
+    certificate["digest"] = digest({key: value for key, value in certificate.items() if key != "digest"})
+
+    page.open(unsigned_page(folder / "beyond", board.with_certificate(certificate)))
+
+    state, steps = page.seal()
+    assert (state, steps["promise"]) == ("open", "open")
+    assert page.js("return document.querySelector('#odds').hidden")
+    assert "it tells no odds" in page.text("#odds-none")
+
+
+def test_odds_are_those_of_the_exact_curve(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    mu = signed.newest.certificate["composition"]["mu"]
+
+    at_most = math.ceil(100 * ndtr(mu / 2))
+
+    assert f"right at most {at_most} times in 100" in page.text("#odds-words")
+    assert page.js("return document.querySelectorAll('#odds-icons .more').length") == at_most - 50
+    assert page.js("return document.querySelectorAll('#odds-icons .wrong').length") == 100 - at_most

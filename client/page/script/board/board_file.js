@@ -26,7 +26,7 @@ export function readBoard(bytes) {
   const ids = strings(named.get("catalogue/item_ids"));
   const titles = named.has("catalogue/titles") ? strings(named.get("catalogue/titles")) : null;
   if (titles !== null && titles.length !== ids.length) throw new Error("its titles are not one for each item");
-  const arrays = {};
+  const arrays = Object.create(null); // names come from others
   for (const section of sections) {
     if (section.name.startsWith("array/")) arrays[section.name.slice(6)] = typed(section);
   }

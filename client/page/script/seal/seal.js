@@ -11,6 +11,8 @@ export const PASSED = "passed";
 export const FAILED = "failed";
 export const OPEN = "open";
 
+const MOST_OF_A_NAME = 40;
+
 /** What the steps are called, in their order. */
 export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
 
@@ -55,7 +57,7 @@ async function signatureStep({ signed, key }, seal, step) {
     return step("signature", OPEN, "Nobody signed this board: the page was made from a run's own folder.");
   }
   seal.manifest = await openedManifest(signed, key);
-  return step("signature", PASSED, `Signed as version ${seal.manifest.version} of ${seal.manifest.run} with the key `
+  return step("signature", PASSED, `Signed as version ${Number(seal.manifest.version)} of “${shortName(seal.manifest.run)}” with the key `
     + `${seal.manifest.key_id} (Ed25519). Whose key that is this page cannot know: compare it with what the publisher `
     + "says elsewhere.");
 }
@@ -129,6 +131,12 @@ async function noiseStep(seal, step) {
     throw new Error("NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody");
   }
   return step("noise", PASSED, "No seed reproduces the noise of any of its releases, so the certificate says.");
+}
+
+/** A name that somebody else chose, so that it cannot pass for a sentence of ours. */
+function shortName(name) {
+  const plain = String(name).replace(/[\p{C}“”]/gu, "");
+  return plain.length > MOST_OF_A_NAME ? `${plain.slice(0, MOST_OF_A_NAME - 1)}…` : plain;
 }
 
 /** Five digits, not sixteen. */

@@ -1,7 +1,7 @@
 // The promise in odds: how often somebody is right at most who bets on one person, in a hundred little figures.
 
 import { rightBetsOfEpsilon, rightBetsOfMu } from "../seal/gaussian.js";
-import { FAILED, shortNumber } from "../seal/seal.js";
+import { FAILED, PASSED, shortNumber } from "../seal/seal.js";
 import { part, svgEl } from "./dom.js";
 
 const BETS = {
@@ -20,9 +20,11 @@ export function betsInHundred({ claim, numbers }) {
 /** Show the promise of a seal. */
 export function showOdds(seal) {
   const { claim } = seal;
-  part("odds").hidden = claim === null;
-  part("odds-none").hidden = claim !== null;
-  if (claim === null) return;
+  const why = whyNone(seal);
+  part("odds").hidden = why !== null;
+  part("odds-none").hidden = why === null;
+  part("odds-none").textContent = why ?? "";
+  if (why !== null) return;
   const bets = betsInHundred(seal);
   const would = seal.simulation ? "would be" : "is";
   part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that was published and bets on `
@@ -31,11 +33,24 @@ export function showOdds(seal) {
     ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out and is always right."
     : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta `
       + `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}`
-      + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.`;
+      + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal)}`;
   const icons = part("odds-icons");
   icons.replaceChildren(...Array.from({ length: 100 }, (_, n) => figure(n, kindOf(n, bets))));
   icons.setAttribute("aria-label", `${bets} of 100 bets right, at most; 50 by tossing a coin`);
   icons.classList.toggle("void", seal.state === FAILED);
+}
+
+/** Why no odds are told; null where they are. */
+function whyNone({ claim, numbers, steps }) {
+  if (claim === null) return "The seal does not hold, so nothing is promised here.";
+  if (numbers !== null || steps.signature.state === PASSED) return null;
+  return "This page could not recompute what the certificate claims, and nobody signed it: it tells no odds.";
+}
+
+/** On whose word the promise rests, where it is not all recomputed from something signed. */
+function hedge({ numbers, steps }) {
+  if (numbers === null) return " Not recomputed here: who signed the board vouches for it.";
+  return steps.signature.state === PASSED ? "" : " Nobody signed this board: it is what its own certificate says.";
 }
 
 function kindOf(n, bets) {

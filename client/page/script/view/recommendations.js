@@ -22,7 +22,7 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     part("list").replaceChildren(...entries.map((entry) => row(entry, range)));
     part("more").hidden = entries.length < shown;
     part("list-told").textContent = taste.ratings.size
-      ? `From ${counted(taste.ratings.size, "rating")} of yours and this board, on this page.`
+      ? `From ${counted(taste.ratings.size, range === null ? "title" : "rating")} of yours and this board, on this page.`
       : "Nothing of yours yet: this is what the board says to anybody. Rate a few titles.";
     return entries;
   }
