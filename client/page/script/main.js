@@ -34,7 +34,9 @@ const TOAST_MILLISECONDS = 9000;
 async function evidenceOf(entry, key) {
   const transported = entry.address === null ? fromBase64(entry.file) : await fetched(entry.address);
   const bytes = entry.form === "packed" ? await unpacked(transported, entry.size) : transported;
-  return { bytes, transported: entry.signed === null ? null : transported, signed: entry.signed, earlier: entry.earlier, key };
+  // What the page itself holds it packed anew: its bytes on the way are the publisher's only where they were fetched.
+  const came = entry.signed !== null && entry.address !== null ? transported : null;
+  return { bytes, transported: came, signed: entry.signed, earlier: entry.earlier, key };
 }
 
 async function fetched(address) {

@@ -69,11 +69,11 @@ def claiming(board: Board, epsilon: float) -> Board:
     return board.with_certificate(certificate)
 
 
-def unsigned_page(folder: Path, board: Board) -> Path:
+def unsigned_page(folder: Path, board: Board, *, label: str = "unsigned") -> Path:
     """The page of a board that nobody signed."""
     path = write_boards(folder, [board]) / f"board-{board.version:04d}.board"
     page = folder / "unsigned.html"
-    write_page(page, [HeldBoard(board=board, label="unsigned", file=path.read_bytes())])
+    write_page(page, [HeldBoard(board=board, label=label, file=path.read_bytes())])
     return page
 
 

@@ -212,7 +212,7 @@ def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Sig
 def test_titles_of_others_are_text_and_nothing_else(page: Page, folder: Path) -> None:
     hostile = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 2'>"
     board = titled(chain(1)[0], lambda item: f"{hostile} {{{{script}}}} <b>{item}</b>")
-    page.open(unsigned_page(folder / "hostile", board))
+    page.open(unsigned_page(folder / "hostile", board, label=hostile))
     page.js(
         "fedboard.taste.rate(3, 5); fedboard.taste.hide(4);"
         "document.querySelector('.entry .actions button:nth-child(3)').click()"
@@ -222,6 +222,7 @@ def test_titles_of_others_are_text_and_nothing_else(page: Page, folder: Path) ->
     assert page.js("return document.querySelectorAll('img, b').length") == 0
     assert page.js("return document.scripts.length") == 2
     assert hostile in page.text("#list .entry-title")
+    assert page.text(".eyebrow") == hostile
     assert page.console() == []
 
 

@@ -1,5 +1,6 @@
 """The seal in a real browser: green for what holds, red for what somebody changed, and numbers like Python's."""
 
+import base64
 import hashlib
 import json
 import math
@@ -293,3 +294,14 @@ def test_odds_are_those_of_the_exact_curve(page: Page, signed: Signed) -> None:
     assert f"right at most {at_most} times in 100" in page.text("#odds-words")
     assert page.js("return document.querySelectorAll('#odds-icons .more').length") == at_most - 50
     assert page.js("return document.querySelectorAll('#odds-icons .wrong').length") == 100 - at_most
+
+
+def test_how_the_page_holds_the_board_is_its_own_affair(page: Page, signed: Signed) -> None:
+    """Signed are the board's bytes; another zlib packs them into others."""
+
+    def unpacked(data: dict[str, Any]) -> None:
+        data["boards"][0] |= {"form": "exact", "file": base64.b64encode(signed.newest.to_bytes()).decode()}
+
+    page.open(edited(signed.page, unpacked, "unpacked"))
+
+    assert page.seal() == ("passed", PASSED)
