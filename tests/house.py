@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fedboard.common import kernels
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -32,7 +34,7 @@ class House:
         assert found, f"{registry} has no line {after!r}"
         own = {f"{beside}/{path}": text for path, text in folder.items()}
         extended(self.package, {**own, registry: before + after + line + rest})
-        self.environment = {"PYTHONPATH": str(root)}
+        self.environment = environment_of(root)
 
     def run(self, *asked: Sequence[object]) -> list[tuple[int, str]]:
         """These commands of this product, one after the other in a process of its own: exit codes and outputs."""
@@ -50,6 +52,30 @@ class House:
             (place / self.registry).read_text(encoding="utf-8").splitlines() for place in (ROOT, self.package)
         )
         return [line for line in difflib.ndiff(old, new) if line[0] in "+-"]
+
+
+CACHE = """
+from pathlib import Path
+from numba.core import config
+from numba.core.caching import UserProvidedCacheLocator
+
+class OfTheProduct(UserProvidedCacheLocator):
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file):
+        kernels = Path(config.CACHE_DIR).parents[1]  # kernels/__pycache__/kernels-DIGEST
+        return super().get_suitable_cache_subpath(kernels / Path(py_file).parent.name / Path(py_file).name)
+"""
+"""Kernels that are compiled for the product are for its copies: numba goes by the folder, and theirs is another."""
+
+
+def environment_of(root: Path) -> dict[str, str]:
+    """For processes that take ``fedboard`` from this folder."""
+    (root / "compiled_kernels.py").write_text(CACHE, encoding="utf-8")
+    return {
+        "PYTHONPATH": str(root),
+        "NUMBA_CACHE_DIR": str(Path(kernels.__path__[0]) / "__pycache__"),
+        "NUMBA_CACHE_LOCATOR_CLASSES": "compiled_kernels.OfTheProduct",
+    }
 
 
 def touched(package: Path) -> list[str]:

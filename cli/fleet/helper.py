@@ -9,6 +9,7 @@ import click
 from fedboard.cli.counts import PEOPLE
 
 _PATH = click.Path(path_type=Path)
+_LOOK_SECONDS = 1.0
 _EXAMPLE = """\b
 Example (fedboard keys server makes the certificate):
   openssl rand -hex 32 > leader.token; chmod 600 leader.token
@@ -85,4 +86,5 @@ def helper(
         click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
         if token is None:
             click.echo("without --token whoever reaches this port can use up rounds", err=True)
-        stop.wait()
+        while not stop.wait(_LOOK_SECONDS):  # a signal that another thread is given does not wake this one
+            pass

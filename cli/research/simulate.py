@@ -80,6 +80,7 @@ def _algorithms() -> str:
 @click.option("--name", help="Short for --out runs/NAME.")
 @click.option("--resume", is_flag=True, help="Go on with the run that is there.")
 @click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
+@click.option("--no-report", is_flag=True, help="Draw no report.html.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
 def simulate(
     config_file: Path | None,
@@ -87,6 +88,7 @@ def simulate(
     name: str | None,
     resume: bool,
     no_baselines: bool,
+    no_report: bool,
     as_json: bool,
     assignments: tuple[str, ...],
     **flags: Any,
@@ -106,7 +108,7 @@ def simulate(
     )
     if place is None:
         place = run_place(None, None, default=name_of(config), resume=resume)
-    record, text = run(config, place, resume=resume)
+    record, text = run(config, place, resume=resume, report=not no_report)
     click.echo(json.dumps(record) if as_json else text)
 
 
@@ -117,6 +119,7 @@ def run(
     resume: bool,
     problem: "Problem | None" = None,
     beside: Sequence[str] = (),
+    report: bool = True,
 ) -> tuple[dict[str, Any], str]:
     """Run to the end; what there is to say about it, as a JSON-able record and as text.
 
@@ -126,6 +129,7 @@ def run(
         resume: whether it goes on there.
         problem: the data, if they are loaded already. Private.
         beside: other private algorithms, each run by itself at the same epsilon for a line in the table.
+        report: whether to draw report.html.
 
     Raises:
         InputError: an unknown algorithm, or one that cannot run there.
@@ -143,7 +147,9 @@ def run(
             if is_reference(config.algorithm):
                 final = run_reference(config, place, resume=resume, problem=problem)
                 return reference_summary(config, place, final)
-            result = run_private(config, place, resume=resume, listener=listener, problem=problem)
+            result = run_private(
+                config, place, resume=resume, listener=listener, problem=problem, report=report
+            )
             others = {name: _metrics_of(name, config, place, problem) for name in beside}
         return private_summary(config, result, others)
     except KeyboardInterrupt:

@@ -26,6 +26,7 @@ def private_summary(
     from fedboard.simulations.runs.algorithm_choice import label_of
 
     claim, final = result.certificate.claim, result.final
+    made = {"Board": newest_board(result), "Report": result.report}
     record = {
         "run": str(result.path),
         "algorithm": config.algorithm,
@@ -39,7 +40,7 @@ def private_summary(
         "board": str(newest_board(result)),
         "board_digest": result.board.digest,
         "certificate": str(result.path / "certificate.json"),
-        "report": str(result.report),
+        "report": None if result.report is None else str(result.report),
         "metrics": dict(final["metrics"]),
         "baselines": dict(final.get("baselines", {})),
         "seconds": final["seconds_total"],
@@ -48,7 +49,7 @@ def private_summary(
         (
             f"{guarantee_text(result)}\n{_added_up(config.run)}",
             metrics_text(label_of(config.algorithm), f"epsilon {claim.epsilon:.4g}", final, others),
-            f"Board   {record['board']}\nReport  {result.report}",
+            "\n".join(f"{name:7} {path}" for name, path in made.items() if path is not None),
         )
     )
     return record, text

@@ -62,6 +62,23 @@ def test_a_run_with_json_prints_one_object_and_nothing_else(
     ]
 
 
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_a_run_draws_no_report_where_none_is_wanted(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, as_json: tuple[str, ...]
+) -> None:
+    out = tmp_path / "run"
+
+    result = fedboard("simulate", *tiny, "--no-baselines", "--no-report", *as_json, "--out", out)
+
+    assert result.exit_code == 0, result.stderr
+    assert not (out / "report.html").exists()
+    assert "report.html" not in result.stdout
+    if as_json:
+        assert json.loads(result.stdout)["report"] is None
+    else:
+        assert result.stdout.splitlines()[-1] == f"Board   {out / 'boards' / 'board-0004.board'}"
+
+
 @pytest.mark.usefixtures("without_pictures")
 def test_the_same_run_with_baselines_says_what_they_reach(fedboard: Command, finished: Path) -> None:
     result = fedboard("simulate", "--out", finished, "--resume")

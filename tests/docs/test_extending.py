@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import ROOT, extended, touched
+from tests.house import ROOT, environment_of, extended, touched
 
 PAGE = (ROOT / "docs" / "guide" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "command")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 DATA = ("--set", "data.synthetic.n_users=200", "--set", "data.synthetic.n_items=40", "--kernels", "numpy")
-SMALL = {"simulate": (*DATA, "--no-baselines"), "sweep": DATA}
+SMALL = {"simulate": (*DATA, "--no-baselines", "--no-report"), "sweep": DATA}
 SHIM = f"""#!{sys.executable}
 import sys
 sys.argv += {SMALL!r}.get(sys.argv[1], ())
 from fedboard.cli.main import main
 main()
 """
-"""The command, on fewer people where it makes a run; everything else is as printed."""
+"""The command, on fewer people and without pictures where it makes a run; everything else is as printed."""
 TELLS = {
     "algorithm": ("damped-means",),
     "weighting": ("adadpals-logarithmic",),
@@ -107,7 +107,7 @@ def run(commands: str, folder: Path, python_path: Path | None) -> tuple[int, str
     (folder / "bin" / "fedboard").chmod(0o755)
     environment = {
         **os.environ,
-        **({} if python_path is None else {"PYTHONPATH": str(python_path)}),
+        **({} if python_path is None else environment_of(python_path)),
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "OPENBLAS_NUM_THREADS": "1",
         "COLUMNS": "200",

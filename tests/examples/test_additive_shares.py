@@ -14,7 +14,18 @@ from fedboard.common.board import Board
 
 ROOT = Path(__file__).parents[2]
 TINY = (
-    *("--data", "synthetic", "--kernels", "numpy", "--rank", "3", "--rounds", "1", "--no-baselines"),
+    *(
+        "--data",
+        "synthetic",
+        "--kernels",
+        "numpy",
+        "--rank",
+        "3",
+        "--rounds",
+        "1",
+        "--no-baselines",
+        "--no-report",
+    ),
     *("--set", "data.synthetic.n_users=300", "--set", "data.synthetic.n_items=60"),
 )
 

@@ -17,7 +17,18 @@ from tests.toys import PROTOCOL_LINE, PROTOCOL_REGISTRY, SAYS, assert_verified, 
 pytestmark = pytest.mark.slow
 
 TINY = (
-    *("--data", "synthetic", "--kernels", "numpy", "--rank", "2", "--rounds", "1", "--no-baselines"),
+    *(
+        "--data",
+        "synthetic",
+        "--kernels",
+        "numpy",
+        "--rank",
+        "2",
+        "--rounds",
+        "1",
+        "--no-baselines",
+        "--no-report",
+    ),
     *("--set", "data.synthetic.n_users=40", "--set", "data.synthetic.n_items=20", "--noise", "seeded"),
 )
 

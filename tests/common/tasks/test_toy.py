@@ -29,7 +29,7 @@ from tests.toys import (
 pytestmark = pytest.mark.slow
 
 TINY = (
-    *("--data", "synthetic", "--kernels", "numpy", "--no-baselines", "--noise", "seeded"),
+    *("--data", "synthetic", "--kernels", "numpy", "--no-baselines", "--no-report", "--noise", "seeded"),
     *("--set", "data.synthetic.n_users=60", "--set", "data.synthetic.n_items=20"),
 )
 

@@ -14,8 +14,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
 from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit
 from fedboard.simulations.problem import Problem, load_data, load_problem
+from fedboard.simulations.problem import problem_of as split_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.simulate import simulate
@@ -70,13 +72,20 @@ def configured(data: Mapping[str, Any], feedback: str, algorithm: str, **changes
 
 def problem_of(config: SimulationConfig) -> tuple[Problem, list[str]]:
     """From the file to the split, and the ids of the rows."""
-    return load_problem(config), [str(user) for user in load_data(config.data).user_ids.tolist()]
+    problem, ratings = _read(config)
+    return problem, [str(user) for user in ratings.user_ids.tolist()]
+
+
+def _read(config: SimulationConfig) -> tuple[Problem, Ratings]:
+    """As ``load_problem`` reads, and what it split."""
+    ratings = load_data(config.data)
+    return split_problem(ratings, config), ratings
 
 
 def problem_of_control(config: SimulationConfig) -> tuple[Problem, list[str]]:
     """The same with the split of before."""
-    problem, ids = problem_of(config)
-    control, ratings = one_generator(), load_data(config.data)
+    problem, ratings = _read(config)
+    control, ids = one_generator(), [str(user) for user in ratings.user_ids.tolist()]
     explicit = isinstance(problem.split, RatingSplit)
     split: RatingSplit | UserSplit = (control.split_ratings if explicit else control.split_users)(
         ratings, seed=config.split.seed
