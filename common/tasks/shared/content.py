@@ -7,7 +7,8 @@ Beside what a board predicts, a person has a taste of her own in genres and year
 with phi_i made here from the catalogue's features. h is solved on her device from her own ratings and never
 leaves it, so it costs no privacy. phi_i has a part for the labels, one for the numbers, and one for labels in a
 neighbourhood of numbers (comedies of the fifties), each of a fixed length, so that the same ridges fit any
-table and any scale of ratings. ``kernels.solve_own_models`` finds h.
+table and any scale of ratings; and two coordinates of what the board says of an item. ``kernels.solve_own_models``
+finds h.
 """
 
 from functools import lru_cache
@@ -20,6 +21,9 @@ from fedboard.common.wire.item_features import CatalogueFeatures
 
 _OF_LABELS, _OF_NUMBERS, _OF_BOTH = 0.75, 0.4, 0.55
 """Lengths of the three parts of phi: square roots of the shares of taste that they hold."""
+_OF_KNOWN, _OF_LIKED = 0.35, 0.3
+"""Lengths, per deviation, of the logarithm of an item's released count and of its released bias."""
+_FARTHEST = 3.0
 _BUMPS = 9
 """Gaussian bumps along a number, centred on quantiles of the catalogue."""
 _BUMP_WIDTH = 1 / 3
@@ -33,9 +37,24 @@ _MOST_CROSSED = 192
 
 
 def content_of(board: Board) -> Float32Array | None:
-    """Phi of every item as the features on a board give it, or None where its catalogue has none. Public."""
+    """What own models multiply h with, from what is public on a board; None where its features say nothing.
+
+    Args:
+        board: its features, and two facts of its own: how known an item is and how liked, since people differ in
+            what they make of both.
+
+    Returns:
+        float32, shape (n_items, width). Public.
+    """
     features = board.catalogue.features
-    return None if features is None else content_vectors(features)
+    if features is None or content_vectors(features).shape[1] == 0:
+        return None
+    none = np.zeros(features.n_items)
+    known = np.log(np.maximum(board.arrays.get("item_counts", none), 1.0))
+    liked = np.asarray(board.arrays.get("item_biases", none), dtype=np.float64)
+    facts = np.stack([known, liked], axis=1)
+    of_board = np.clip(_standardised(facts), -_FARTHEST, _FARTHEST) * (_OF_KNOWN, _OF_LIKED)
+    return np.concatenate([content_vectors(features), of_board], axis=1, dtype=np.float32)
 
 
 @lru_cache(maxsize=4)

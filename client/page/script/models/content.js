@@ -4,12 +4,16 @@
 import { cholesky, solved } from "./ridge.js";
 
 const [OF_LABELS, OF_NUMBERS, OF_BOTH] = [0.75, 0.4, 0.55];
+const [OF_KNOWN, OF_LIKED, FARTHEST] = [0.35, 0.3, 3];
 const [BUMPS, BUMP_WIDTH, EVERY, MOST_CURVED, MOST_CROSSED] = [9, 1 / 3, 3, 3, 192];
 const RIDGES = [4, 16];
 const LEAST = 1e-12;
 
-/** Phi of every item: `{ vectors (Float32Array), width }`, or null where the board's catalogue has no features. */
-export function contentOf({ features, ids }) {
+/**
+ * Phi of every item, and how known and how liked it is: `{ vectors (Float32Array), width }`, or null where the board's
+ * catalogue has no features.
+ */
+export function contentOf({ features, ids, arrays }) {
   if (!features) return null;
   const n = ids.length;
   const labels = unitRows(Array.from({ length: n }, (_, item) => rowOf(features.labels, item)));
@@ -18,6 +22,12 @@ export function contentOf({ features, ids }) {
   const parts = numbers.length > MOST_CURVED
     ? [scaled(OF_LABELS, labels), scaled(OF_LABELS, coordinates(numbers, n))]
     : curved(labels, numbers, n);
+  if (!parts.some((part) => part[0].length)) return null;
+  const known = Array.from({ length: n }, (_, item) => Math.log(Math.max(arrays.item_counts?.values[item] ?? 0, 1)));
+  const liked = Array.from({ length: n }, (_, item) => arrays.item_biases?.values[item] ?? 0);
+  const held = (length, values) => values.map((value) => length * Math.max(-FARTHEST, Math.min(FARTHEST, value)));
+  const facts = [held(OF_KNOWN, standardised(known)), held(OF_LIKED, standardised(liked))];
+  parts.push(Array.from({ length: n }, (_, item) => facts.map((fact) => fact[item])));
   const width = parts.reduce((sum, part) => sum + part[0].length, 0);
   const vectors = new Float32Array(n * width);
   for (let item = 0; item < n; item++) vectors.set(parts.flatMap((part) => part[item]), item * width);
@@ -120,17 +130,19 @@ function crossed(labels, sparse) {
 }
 
 function coordinates(numbers, n) {
-  const columns = numbers.map((number) => {
-    const known = number.filter(Number.isFinite);
-    const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(known.length, 1);
-    const spread = Math.sqrt(known.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(known.length, 1));
-    return number.map((value) => (Number.isFinite(value) ? (value - mean) / (spread > 0 ? spread : 1) : 0));
-  });
+  const columns = numbers.map(standardised);
   return Array.from({ length: n }, (_, item) => {
     const row = columns.map((column) => column[item] / Math.sqrt(columns.length));
     const norm = Math.max(Math.sqrt(inner(row, row)), 1);
     return row.map((value) => value / norm);
   });
+}
+
+function standardised(number) {
+  const known = number.filter(Number.isFinite);
+  const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(known.length, 1);
+  const spread = Math.sqrt(known.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(known.length, 1));
+  return number.map((value) => (Number.isFinite(value) ? (value - mean) / (spread > 0 ? spread : 1) : 0));
 }
 
 function rowOf({ values, shape: [, width] }, item) {

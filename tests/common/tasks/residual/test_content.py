@@ -12,7 +12,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.kernels.ridge import CONTENT_RIDGES
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.content import content_vectors
+from fedboard.common.tasks.shared.content import content_of, content_vectors
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.common.tasks.conftest import (
     N_ITEMS,
@@ -47,7 +47,9 @@ def test_predictions_are_those_of_a_dense_gaussian_process(cohort: Cohort) -> No
     board = finished(task)
     factors = board.arrays["item_factors"].astype(np.float64)
     base = 3.4 + board.arrays["item_biases"].astype(np.float64)
-    phi = content_vectors(features()).astype(np.float64)
+    phi = content_of(board)
+    assert phi is not None
+    phi = phi.astype(np.float64)
     everything = np.arange(N_ITEMS, dtype=np.int32)
     settings = task.settings
     for user in (1, 3, 5, int(np.argmin(np.where(cohort.counts > 0, cohort.counts, 99)))):
