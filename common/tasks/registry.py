@@ -21,6 +21,7 @@ ALGORITHMS = (
     "langevin",
     "popularity_private",
     "residual",
+    "topk",
 )
 """Folders of this package, imported when they are asked for. ``ALGORITHM`` of each one's ``algorithm.py`` has the
 folder's name, with hyphens for underscores."""

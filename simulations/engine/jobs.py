@@ -15,6 +15,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
+from fedboard.common.kernels.shared.packed import packed_rank
 from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
@@ -192,6 +193,8 @@ def shapes_of_rows(requests: Sequence[Request], population: SharedCohort) -> Sha
         elif request.source is SumSource.ITEM_LINEAR:
             shapes["weights"] = shapes["responses"] = ((n_entries,), short)
             shapes["vectors"] = ((n_users, request.release.width), short)
+        elif request.source is SumSource.QUADRATIC:
+            shapes["vectors"] = ((n_users, packed_rank(request.release.width)), short)
     return shapes
 
 

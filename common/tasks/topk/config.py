@@ -1,0 +1,112 @@
+"""Public configuration of top-k lists, and how their privacy budget is shared."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fedboard.common.checks import require
+from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, RatingsConfig
+
+FEWEST_HEAD = 100
+"""Items that are learnt at least, where the catalogue has so many."""
+
+
+class Stage(StrEnum):
+    """The rounds of a run, in their order, and the releases that carry their names."""
+
+    COUNTS = "counts"
+    START = "start"
+    DIRECTIONS = "directions"
+    ENERGIES = "energies"
+
+
+STAGES = tuple(Stage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKConfig:
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    shared: RatingsConfig = field(default_factory=lambda: RatingsConfig(count_cap=1))
+    """What every algorithm on ratings has. ``count_cap = 1``: each user's row of counts has norm 1."""
+    rank: int = 24
+    """Directions beside popularity, d."""
+    head_fraction: float = 0.2
+    """Share of the items, by private count, that are learnt: at least ``FEWEST_HEAD`` of them."""
+    start_width: int = 256
+    """Public columns that the start is measured along, at most."""
+    start_items: int = 128
+    """The most popular items, each a column of its own, that fill up what features leave of ``start_width``."""
+    feature_exponent: float = 0.6
+    """Feature columns are weighed by the items' counts to this power."""
+    gauge_exponent: float = 0.4
+    """Directions enter the third round scaled by their eigenvalue to minus this power."""
+    kernel_rank: int = 96
+    """Columns by which the public kernels between items are represented."""
+    energy_bound: float = 0.4
+    """Bound on the norm of a user's energies; larger ones are scaled down."""
+    diagonal: float = 1.0
+    """Added to the diagonal of the items' second moments, in users."""
+
+    def __post_init__(self) -> None:
+        """Check every public range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        for name in ("rank", "start_width", "kernel_rank"):
+            value = getattr(self, name)
+            require(1 <= value < LARGEST_RANK, name, f"a whole number in [1, {LARGEST_RANK})", value)
+        require(self.start_items >= 1, "start_items", "a whole number >= 1", self.start_items)
+        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
+        for name in ("feature_exponent", "gauge_exponent"):
+            require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
+        for name in ("energy_bound", "diagonal"):
+            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+
+    @property
+    def width(self) -> int:
+        """Columns of the directions: popularity, then ``rank`` others."""
+        return self.rank + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKShares:
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    users: float = 0.0005
+    """The private number of users."""
+    counts: float = 0.05
+    """The private item counts."""
+    start: float = 0.285
+    """The second moments along public columns."""
+    energies: float = 0.04
+    """The energies along what was found; the directions get the rest."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a share is outside (0, 1), or nothing is left for the directions.
+        """
+        names = ("users", "counts", "start", "energies")
+        for name in names:
+            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        before = sum(getattr(self, name) for name in names)
+        require(before < 1.0, "shares.users + shares.counts + shares.start + shares.energies", "< 1", before)
+
+
+def shares_by_release(config: TopKConfig, shares: TopKShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
+    rest = 1.0 - shares.users - shares.counts - shares.start - shares.energies
+    return {
+        "users": shares.users,
+        str(Stage.COUNTS): shares.counts,
+        str(Stage.START): shares.start,
+        str(Stage.DIRECTIONS): rest,
+        str(Stage.ENERGIES): shares.energies,
+    }
+
+
+def head_size(config: TopKConfig, n_items: int) -> int:
+    """m': how many items are learnt."""
+    return min(n_items, max(int(config.head_fraction * n_items), FEWEST_HEAD))

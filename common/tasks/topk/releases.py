@@ -1,0 +1,103 @@
+"""The releases of top-k lists: what each sum covers, its grid, its sensitivity. Data-free.
+
+Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
+clipping norm to choose. Where the counts say that there is too little to learn more than popularity, the rounds
+that are left count again, each with the noise that its release was calibrated to.
+"""
+
+from dataclasses import replace
+
+from fedboard.common.contribution import Request, SumSource
+from fedboard.common.kernels.shared.packed import packed_size
+from fedboard.common.per_user.clipping import LINEAR_BOUND, VECTOR_BOUND
+from fedboard.common.tasks.shared.releases import (
+    calibrated_request,
+    counts_request,
+    noise_multiplier,
+    users_request,
+)
+from fedboard.common.tasks.topk.config import Stage, TopKConfig
+
+ENERGY_UNITS = 1 << 20
+"""``energy_bound``, grid units."""
+KERNELS = 6
+"""Public kernels between items, see ``kernels.py``."""
+
+
+def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int, personal: bool) -> tuple[Request, ...]:
+    """What a round asks for.
+
+    Args:
+        stage: which round.
+        settings: public.
+        n_items: size of the catalogue.
+        personal: whether more than popularity is learnt.
+    """
+    if stage is Stage.COUNTS:
+        return (counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
+    if not personal:
+        return (_recount(stage, settings, n_items),)
+    match stage:
+        case Stage.START:
+            return (_start(settings, n_items),)
+        case Stage.DIRECTIONS:
+            return (_directions(settings, n_items),)
+        case Stage.ENERGIES:
+            return (_energies(settings),)
+
+
+def start_columns(settings: TopKConfig, n_items: int) -> int:
+    """Columns of the start, without the constant one."""
+    return min(settings.start_width, n_items)
+
+
+def real_stddev(request: Request) -> float:
+    """Noise deviation of a release in real units, on one isometric coordinate."""
+    return request.release.noise_stddev * request.release.grid_step
+
+
+def _recount(stage: Stage, settings: TopKConfig, n_items: int) -> Request:
+    again = counts_request(settings.shared, n_items=n_items)
+    z = noise_multiplier(settings.shared, str(stage))
+    return replace(again, release=replace(again.release, name=str(stage), noise_multiplier=z))
+
+
+def _start(settings: TopKConfig, n_items: int) -> Request:
+    return calibrated_request(
+        settings.shared,
+        SumSource.QUADRATIC,
+        str(Stage.START),
+        width=packed_size(start_columns(settings, n_items) + 1),
+        layout="symmetric",
+        grid_step=1.0 / VECTOR_BOUND**2,
+        l2_bound=VECTOR_BOUND**2,
+        same_sign=True,
+        covers="sum of v v^T, v each user's items along public columns, scaled to norm 1",
+    )
+
+
+def _directions(settings: TopKConfig, n_items: int) -> Request:
+    return calibrated_request(
+        settings.shared,
+        SumSource.ITEM_LINEAR,
+        str(Stage.DIRECTIONS),
+        rows=n_items,
+        width=settings.width + 1,
+        grid_step=1.0 / LINEAR_BOUND,
+        l2_bound=LINEAR_BOUND,
+        same_sign=False,
+        covers="sum of z v^T per item, z each user's items and v their part along the board, both of norm 1",
+    )
+
+
+def _energies(settings: TopKConfig) -> Request:
+    return calibrated_request(
+        settings.shared,
+        SumSource.TOTAL,
+        str(Stage.ENERGIES),
+        width=settings.width + KERNELS,
+        grid_step=settings.energy_bound / ENERGY_UNITS,
+        l2_bound=ENERGY_UNITS,
+        same_sign=False,
+        covers="energy of each user's items along the board's directions and public kernels, scaled to the bound",
+    )
