@@ -5,12 +5,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from fedboard.common.checks import require
+from fedboard.common.tasks.shared.levels.rating_level import moments_share
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
-_ENOUGH = 0.0012
-"""The three numbers about all ratings get this much of mu^2 in absolute terms: the mean of 1 000 users is then
-known to 1/20 of the range's half width, whatever the budget of the run."""
-_LEAST_MOMENTS, _MOST_MOMENTS = 0.005, 0.5
+_LEAST_MOMENTS = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +69,7 @@ def complete(settings: BiasConfig, *, given: Collection[str], mu: float) -> Bias
     """The settings with the share of the moments that the budget of the run asks for."""
     if "moments_share" in given:
         return settings
-    share = min(max(_ENOUGH / mu**2, _LEAST_MOMENTS), _MOST_MOMENTS)
-    return replace(settings, moments_share=share)
+    return replace(settings, moments_share=moments_share(mu))
 
 
 def shares_by_release(settings: BiasConfig, shares: BiasShares) -> dict[str, float]:

@@ -22,21 +22,16 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.bias_private.config import BiasConfig
-from fedboard.common.tasks.bias_private.releases import (
+from fedboard.common.tasks.bias_private.releases import residual_bound, sums_request
+from fedboard.common.tasks.bias_private.update import after_first, after_moments, after_second
+from fedboard.common.tasks.shared.levels.even_counts import even_counts_request, even_weights
+from fedboard.common.tasks.shared.levels.rating_level import (
+    USUAL_SPREAD,
     in_range,
     moments_of,
     moments_request,
-    residual_bound,
-    sums_request,
-)
-from fedboard.common.tasks.bias_private.update import (
-    USUAL_SPREAD,
-    after_first,
-    after_moments,
-    after_second,
     spread_of,
 )
-from fedboard.common.tasks.shared.even_counts import even_counts_request, even_weights
 from fedboard.common.tasks.shared.written import as_written
 
 _INSIDE = 1.0 - 1e-6  # keeps a bounded row inside its bound whatever floating point does

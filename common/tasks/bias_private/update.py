@@ -9,34 +9,17 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.bias_private.config import BiasConfig
-from fedboard.common.tasks.shared.noisy_counts import LikelyCounts, likely_counts
-from fedboard.common.tasks.shared.noisy_effects import NoisySums, confounding, posterior_effects
-
-USUAL_SPREAD = math.sqrt(0.2)
-"""Deviation of a rating, in half widths of the range, where none was released yet; so it is on most scales."""
-_DOUBT = 0.1
-"""How far its square may be from the usual, before anything was released."""
-_MEAN_DOUBT = 0.5
-"""Likewise of the mean from the centre of the range."""
-_LEAST_SPREAD = 0.1
+from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts, likely_counts
+from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, confounding, posterior_effects
+from fedboard.common.tasks.shared.levels.rating_level import released_level, spread_of
+from fedboard.common.tasks.shared.releases import real_stddev
 
 
 def after_moments(board: Board, released: ReleasedSums, request: Request, settings: BiasConfig) -> Board:
-    """Mean and deviation of ratings, each pulled to the usual as far as its noise demands, and the users."""
-    users, means, squares = released.array(request.name)[0]
-    noise = real_stddev(request) * released.noise_ratio
-    number = max(float(users), noise, 1.0)
-    doubt = (noise / number) ** 2
-    mean = float(np.clip(means / number, -1.0, 1.0)) * _MEAN_DOUBT**2 / (_MEAN_DOUBT**2 + doubt)
-    usual = USUAL_SPREAD**2
-    variance = float(np.clip(squares / number, 0.0, 1.0)) - mean**2
-    variance = usual + (variance - usual) * _DOUBT**2 / (_DOUBT**2 + 2.0 * doubt)
-    spread = min(max(math.sqrt(max(variance, 0.0)), _LEAST_SPREAD), 1.0)
-    shared = settings.shared
+    """Mean and deviation of ratings, and the users."""
+    level = released_level(released, request, settings.shared)
     return board.successor(
-        mean=np.array([shared.centre + shared.half_range * mean]),
-        spread=np.array([shared.half_range * spread]),
-        population=np.array([number]),
+        mean=np.array([level.mean]), spread=np.array([level.spread]), population=np.array([level.users])
     )
 
 
@@ -88,16 +71,6 @@ def after_second(board: Board, released: ReleasedSums, request: Request, first: 
     )
     doubtful = LikelyCounts(mean=counts.mean, variance=counts.variance * share)
     return board.successor(item_biases=_effects(board, both, doubtful).astype(np.float32))
-
-
-def real_stddev(request: Request) -> float:
-    """Noise deviation of a release in real units."""
-    return request.release.noise_stddev * request.release.grid_step
-
-
-def spread_of(board: Board) -> float:
-    """Deviation of a rating in stars: released, or the usual where that round is to come or was lost."""
-    return float(board.arrays["spread"][0])
 
 
 def _effects(board: Board, sums: NoisySums, counts: LikelyCounts) -> FloatArray:

@@ -8,8 +8,8 @@ from fedboard.common.contribution import Request
 from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.langevin.config import LangevinConfig
-from fedboard.common.tasks.residual.releases import real_stddev
 from fedboard.common.tasks.shared.preparation import released_mean
+from fedboard.common.tasks.shared.releases import real_stddev
 
 _SHARE_OF_BOUND = 1.0 - 1e-9
 

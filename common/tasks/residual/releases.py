@@ -173,8 +173,3 @@ def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
         same_sign=True,
         covers="H_i = sum of w f x x^T per item",
     )
-
-
-def real_stddev(request: Request) -> float:
-    """Noise deviation of a release in real units."""
-    return request.release.noise_stddev * request.release.grid_step

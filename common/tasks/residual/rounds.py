@@ -16,7 +16,6 @@ from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, stage_of
 from fedboard.common.tasks.residual.curvature import credible_curvature
-from fedboard.common.tasks.residual.releases import real_stddev
 from fedboard.common.tasks.residual.start import leading_factors
 from fedboard.common.tasks.residual.update import (
     ReleasedRound,
@@ -27,7 +26,7 @@ from fedboard.common.tasks.residual.update import (
 )
 from fedboard.common.tasks.shared.adaptive_clipping import next_clip_norm
 from fedboard.common.tasks.shared.preparation import head_of, released_mean
-from fedboard.common.tasks.shared.releases import counts_request
+from fedboard.common.tasks.shared.releases import counts_request, real_stddev
 
 Requests = Mapping[SumSource, Request]
 

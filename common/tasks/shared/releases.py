@@ -88,6 +88,11 @@ def calibrated_request(shared: RatingsConfig, source: SumSource, name: str, **re
     )
 
 
+def real_stddev(request: Request) -> float:
+    """Noise deviation of a release in real units."""
+    return request.release.noise_stddev * request.release.grid_step
+
+
 def noise_multiplier(shared: RatingsConfig, name: str) -> float:
     """The noise that calibration gave to a release.
 

@@ -22,8 +22,8 @@ from fedboard.common.tasks.langevin.task import Langevin
 from fedboard.common.tasks.langevin.update import step_length
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
-from fedboard.common.tasks.residual.releases import real_stddev
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.releases import real_stddev
 from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared.noisy_counts import LikelyCounts
-from fedboard.common.tasks.shared.noisy_effects import NoisySums, confounding, posterior_effects
+from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
+from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, confounding, posterior_effects
 
 N_ITEMS, SCATTER = 1500, 0.3
 

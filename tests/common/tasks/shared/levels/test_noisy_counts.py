@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared.noisy_counts import likely_counts
+from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
 
 SHAPES = {
     "few popular": lambda rng: rng.pareto(1.0, 4000),

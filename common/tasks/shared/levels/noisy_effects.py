@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.tasks.shared.noisy_counts import LikelyCounts
+from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
 
 _TAU = np.concatenate([[0.0], np.geomspace(0.02, 1.2, 24)])
 """Deviation of the effects around their prior mean, in units of ``spread``."""
