@@ -44,7 +44,7 @@ from anywhere_summary import FLOORS, summary, table, verdict
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.registry import USUAL, algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.runs.without_privacy import is_reference, reference_names
+from fedboard.simulations.runs.without_privacy import ceiling_names, is_reference, reference_names
 
 BEST_OF_FEW = "adadpals-best"
 _FEW: tuple[dict[str, Any], ...] = (
@@ -116,7 +116,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
 def _named(options: argparse.Namespace, data: DataSet) -> list[str]:
     """What is run on a set; of the names that were given those that learn from what it has."""
     feedback = Feedback(data.feedback)
-    references = reference_names(feedback)
+    references = (*reference_names(feedback), *ceiling_names(feedback))
     fit = (*algorithm_names(feedback), *references, BEST_OF_FEW)
     usual = (options.method or USUAL, *FLOORS[data.feedback], *_RIVALS[data.feedback])
     chosen = options.algorithms or usual

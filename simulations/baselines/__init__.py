@@ -1,8 +1,9 @@
-"""Models without privacy, to compare with: two floors (local only, item mean or popularity) and a ceiling (ALS)."""
+"""Models without privacy to compare with: floors (local only, item mean or popularity), ceilings (ALS, EASE)."""
 
 from fedboard.simulations.baselines.als import AlsModel, fit_als
 from fedboard.simulations.baselines.als_config import AlsConfig, default_als
 from fedboard.simulations.baselines.bias import BiasConfig, BiasModel, fit_bias
+from fedboard.simulations.baselines.ease import EaseModel, fit_ease
 from fedboard.simulations.baselines.item_mean import ItemMeanModel, fit_item_mean
 from fedboard.simulations.baselines.local import LocalModel
 from fedboard.simulations.baselines.popularity import PopularityModel, fit_popularity
@@ -13,6 +14,7 @@ __all__ = [
     "AlsModel",
     "BiasConfig",
     "BiasModel",
+    "EaseModel",
     "ItemMeanModel",
     "LocalModel",
     "PopularityModel",
@@ -20,6 +22,7 @@ __all__ = [
     "default_als",
     "fit_als",
     "fit_bias",
+    "fit_ease",
     "fit_item_mean",
     "fit_popularity",
 ]

@@ -64,7 +64,7 @@ class AlsModel:
         return _solve_side(
             history.indptr,
             history.items,
-            history.ratings - np.float32(self.mean),
+            (history.ratings - np.float32(self.mean)) / np.float32(config.unit),
             self.item_coordinates,
             ridge=_ridge(
                 history.counts, history.n_items, config.user_ridge, config.user_ridge_exponent, config
@@ -79,10 +79,11 @@ class AlsModel:
         score: FloatArray = np.einsum(
             "pd,pd->p", self.item_coordinates[items, first:], local[users, first:], dtype=np.float64
         )
-        score += self.mean
         if self.config.biases:
             score += self.item_coordinates[items, 0]
             score += local[users, 0]
+        score *= self.config.unit
+        score += self.mean
         return score if self.config.rating_range is None else np.clip(score, *self.config.rating_range)
 
     def recommend(self, history: Cohort, *, k: int) -> IndexArray:
@@ -116,7 +117,7 @@ def fit_als(
     """
     index = index_by_item(train.indptr, train.items, train.n_items)
     model = _first_model(train, config)
-    labels = (train.ratings - np.float32(model.mean))[index.entries]
+    labels = ((train.ratings - np.float32(model.mean)) / np.float32(config.unit))[index.entries]
     n_active = int(np.count_nonzero(train.counts))
     counts = np.diff(index.indptr)
     ridge = _ridge(counts, n_active, config.item_ridge, config.item_ridge_exponent, config)

@@ -29,6 +29,8 @@ class AlsConfig:
     """alpha0: weight of all (user, item) pairs as zeros; > 0 for implicit and 0 for explicit feedback."""
     rating_range: tuple[float, float] | None = None
     """Lowest and highest possible rating, for explicit feedback: predictions are clipped to it."""
+    unit: float = 1.0
+    """Ratings are fitted in this many stars, so that ridges mean the same on every scale; > 0."""
     seed: int = 0
     """Seed of the random first item vectors; >= 0."""
     backend: str = "numpy"
@@ -44,7 +46,7 @@ class AlsConfig:
         """
         for name in ("rank", "sweeps", "threads"):
             _require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
-        for name in ("user_ridge", "item_ridge"):
+        for name in ("user_ridge", "item_ridge", "unit"):
             _require(0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
         for name in ("user_ridge_exponent", "item_ridge_exponent"):
             _require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))

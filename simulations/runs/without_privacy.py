@@ -17,6 +17,7 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.engine.own_code import is_own
+from fedboard.simulations.judging import ceilings
 from fedboard.simulations.judging.evaluation import judge
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
@@ -30,6 +31,12 @@ _BY_FEEDBACK: Mapping[Feedback, tuple[str, ...]] = {
     Feedback.EXPLICIT: ("item-mean", "user-item-bias", "local-only", ALS),
     Feedback.IMPLICIT: ("popularity", ALS),
 }
+_TUNED_WIDTH = 4.0
+"""Of the range of the ratings that explicit ALS was tuned on."""
+_TUNED_UNOBSERVED = 10.9
+"""Weight of all unobserved items of a user over that of those she has, where implicit ALS was tuned: 0.3 x 3 449
+items over 95."""
+_LEAST_UNOBSERVED = 1e-4
 _ALS_SETTINGS = (
     "item_ridge",
     "item_ridge_exponent",
@@ -46,9 +53,15 @@ def reference_names(feedback: Feedback) -> tuple[str, ...]:
     return _BY_FEEDBACK[feedback]
 
 
+def ceiling_names(feedback: Feedback) -> tuple[str, ...]:
+    """Names of those that are fitted at the best of a small grid, chosen on validation data: slow, and honest."""
+    return ceilings.BY_FEEDBACK[feedback]
+
+
 def every_reference() -> tuple[str, ...]:
     """Names of the models without privacy, whatever the feedback."""
-    return tuple(dict.fromkeys(name for names in _BY_FEEDBACK.values() for name in names))
+    names = [name for feedback in Feedback for name in (*_BY_FEEDBACK[feedback], *ceiling_names(feedback))]
+    return tuple(dict.fromkeys(names))
 
 
 def require_runnable(config: SimulationConfig) -> None:
@@ -79,7 +92,7 @@ def require_runnable(config: SimulationConfig) -> None:
 
 def is_reference(algorithm: str) -> bool:
     """Whether this is the name of a model without privacy."""
-    return any(algorithm in names for names in _BY_FEEDBACK.values())
+    return algorithm in every_reference()
 
 
 def fit_reference(
@@ -95,7 +108,7 @@ def fit_reference(
     """Fit a model to the raw training ratings.
 
     Args:
-        name: one of ``reference_names``.
+        name: one of ``reference_names`` or ``ceiling_names``.
         problem: the data. Private.
         feedback: what a rating says.
         backend: which kernels compute.
@@ -109,10 +122,10 @@ def fit_reference(
     Raises:
         InputError: the model does not fit the feedback, or an unknown setting.
     """
-    if name not in _BY_FEEDBACK[feedback]:
+    known_names = (*reference_names(feedback), *ceiling_names(feedback))
+    if name not in known_names:
         raise InputError(
-            f"{name!r} is not for {feedback} feedback; models without privacy there are "
-            f"{', '.join(_BY_FEEDBACK[feedback])}"
+            f"{name!r} is not for {feedback} feedback; models without privacy there are {', '.join(known_names)}"
         )
     chosen = dict(settings or {})
     unknown = sorted(set(chosen) - set(_ALS_SETTINGS if name == ALS else ()))
@@ -122,6 +135,14 @@ def fit_reference(
     if name == ALS:
         config = _als_config(chosen, problem, feedback)
         return baselines.fit_als(problem.train, replace(config, seed=seed, backend=backend, threads=threads))
+    if name in ceiling_names(feedback):
+        usual = _als_config({}, problem, feedback)
+        return ceilings.fit_ceiling(
+            name,
+            problem,
+            feedback=feedback,
+            usual=replace(usual, seed=seed, backend=backend, threads=threads),
+        )[0]
     return _fit_simple(name, problem)
 
 
@@ -177,11 +198,26 @@ def run_reference(
 def _als_config(settings: Mapping[str, Any], problem: Problem, feedback: Feedback) -> baselines.AlsConfig:
     explicit = feedback is Feedback.EXPLICIT
     tuned = baselines.default_als(feedback, rating_range=problem.rating_range if explicit else None)
+    tuned = _scaled(tuned, problem)
     renamed = {"sweeps" if name == "rounds" else name: value for name, value in settings.items()}
     try:
         return msgspec.convert({**msgspec.to_builtins(tuned), **renamed}, baselines.AlsConfig)
     except msgspec.ValidationError as error:
         raise InputError(f"settings of als: {error}") from error
+
+
+def _scaled(tuned: baselines.AlsConfig, problem: Problem) -> baselines.AlsConfig:
+    """Tuned settings on other data: ratings in the unit they were tuned in, unobserved items in the catalogue's.
+
+    A user's unobserved items together keep their weight relative to those that she has: otherwise the same number
+    crushes models of large catalogues where people have few items.
+    """
+    if tuned.feedback is Feedback.EXPLICIT:
+        low, high = problem.rating_range
+        return replace(tuned, unit=(high - low) / _TUNED_WIDTH)
+    users = max(int((problem.train.counts > 0).sum()), 1)
+    weight = _TUNED_UNOBSERVED * problem.train.n_ratings / users / problem.train.n_items
+    return replace(tuned, unobserved_weight=min(max(weight, _LEAST_UNOBSERVED), 1.0))
 
 
 def _fit_simple(name: str, problem: Problem) -> Predictor:

@@ -16,7 +16,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
-from fedboard.simulations.runs.without_privacy import ALS, is_reference, reference_names
+from fedboard.simulations.runs.without_privacy import ALS, ceiling_names, is_reference, reference_names
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
 
@@ -68,7 +68,11 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
         InputError: an unknown algorithm, an epsilon that is not > 0, or an empty grid.
     """
     grid, config = record.grid, record.config
-    known = (*algorithm_names(config.feedback), *reference_names(config.feedback))
+    known = (
+        *algorithm_names(config.feedback),
+        *reference_names(config.feedback),
+        *ceiling_names(config.feedback),
+    )
     own = [choice for choice in grid.algorithms if is_own(choice)]
     unknown = [name for name in grid.algorithms if name not in (*known, *own)]
     if unknown:

@@ -1,0 +1,108 @@
+"""Ceilings: the best of a grid on validation data; settings of references in the units of the data."""
+
+import numpy as np
+import pytest
+
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.simulations.baselines import AlsModel, BiasConfig, fit_bias
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.judging.ceilings import search
+from fedboard.simulations.judging.evaluation import judge
+from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.runs.without_privacy import ceiling_names, fit_reference
+
+SMALL = {"synthetic": {"n_users": 400, "n_items": 60, "mean_ratings_per_user": 15.0}}
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Problem:
+    return load_problem(parse_config({"data": SMALL}))
+
+
+@pytest.fixture(scope="module")
+def lists() -> Problem:
+    return load_problem(parse_config({"data": SMALL, "feedback": "implicit"}))
+
+
+def test_the_best_on_validation_data_is_kept(ratings: Problem) -> None:
+    grid = {"item_ridge": (500.0, 5.0, 0.01)}
+
+    def fit(choice: dict[str, float]):  # type: ignore[no-untyped-def]
+        return fit_bias(
+            ratings.train, BiasConfig(rating_range=ratings.rating_range, item_ridge=choice["item_ridge"])
+        )
+
+    model, choice = search(fit, grid, ratings, Feedback.EXPLICIT)
+
+    with WorkerPool(1) as pool:
+        losses = {
+            value: judge(fit({"item_ridge": value}), ratings, part="validation", pool=pool).metrics[
+                "validation_rmse"
+            ]
+            for value in grid["item_ridge"]
+        }
+        kept = judge(model, ratings, part="validation", pool=pool).metrics["validation_rmse"]
+    assert choice == {"item_ridge": min(losses, key=lambda value: losses[value])}
+    assert kept == min(losses.values()) < losses[500.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_every_ceiling_is_fitted_and_judged(feedback: Feedback, ratings: Problem, lists: Problem) -> None:
+    problem = ratings if feedback is Feedback.EXPLICIT else lists
+    name = "test_rmse" if feedback is Feedback.EXPLICIT else "recall@20"
+    plain = "user-item-bias" if feedback is Feedback.EXPLICIT else "popularity"
+    with WorkerPool(1) as pool:
+
+        def judged(model: str) -> float:
+            fitted = fit_reference(model, problem, feedback=feedback, backend="numpy")
+            return judge(fitted, problem, part="test", pool=pool).metrics[name]
+
+        values = {model: judged(model) for model in (*ceiling_names(feedback), plain)}
+
+    best = min(values.values()) if feedback is Feedback.EXPLICIT else max(values.values())
+    assert values[ceiling_names(feedback)[0]] == pytest.approx(best, rel=0.1)
+
+
+def test_als_in_another_unit_of_ratings_is_the_same_model(ratings: Problem) -> None:
+    """Ratings from -10 to 10 instead of 1 to 5: predictions in the new unit, as good as before."""
+    from dataclasses import replace
+
+    stretched = replace(
+        ratings,
+        rating_range=(-10.0, 10.0),
+        train=replace(ratings.train, ratings=(ratings.train.ratings - 3.0) * np.float32(5.0)),
+    )
+    users = np.zeros(30, dtype=np.int32)
+    items = np.arange(30, dtype=np.int32)
+    before, after = (
+        fit_reference(
+            "als", one, feedback=Feedback.EXPLICIT, backend="numpy", settings={"rank": 3, "rounds": 30}
+        )
+        for one in (ratings, stretched)
+    )
+
+    assert isinstance(after, AlsModel)
+    assert after.config.unit == 5.0
+    np.testing.assert_allclose(
+        after.predict(stretched.train, users, items),
+        5.0 * (before.predict(ratings.train, users, items) - 3.0),
+        atol=1e-3,
+    )
+
+
+def test_unobserved_items_weigh_by_catalogue_and_by_what_people_have(lists: Problem) -> None:
+    def weight(**synthetic: float) -> float:
+        made = {"synthetic": {**SMALL["synthetic"], **synthetic}}
+        problem = load_problem(parse_config({"data": made, "feedback": "implicit"}))
+        model = fit_reference(
+            "als", problem, feedback=Feedback.IMPLICIT, backend="numpy", settings={"rank": 2}
+        )
+        assert isinstance(model, AlsModel)
+        users = np.count_nonzero(problem.train.counts)
+        each = problem.train.n_ratings / users
+        assert model.config.unobserved_weight == pytest.approx(10.9 * each / problem.train.n_items)
+        return model.config.unobserved_weight
+
+    assert weight(n_items=2000) < 0.2 * weight(n_items=300)
