@@ -26,9 +26,16 @@ from fedboard.client.page.writing import write_page  # noqa: E402
 from fedboard.common.board import Board, Catalogue  # noqa: E402
 from fedboard.common.tasks.residual.config import ResidualConfig  # noqa: E402
 from fedboard.common.tasks.residual.task import Residual  # noqa: E402
+from fedboard.common.wire.item_features import CatalogueFeatures  # noqa: E402
 from tests.client.page.browser import Page, opened  # noqa: E402
 
-SIZES = {"m3706_d8": (3706, 8), "m20000_d64": (20_000, 64)}
+SIZES = {
+    "m3706_d8": (3706, 8, False),
+    "m3706_d8_features": (3706, 8, True),
+    "m20000_d64": (20_000, 64, False),
+}
+LABELS = 18
+"""As many as MovieLens has genres; the number is a year."""
 WORDS = (
     "River",
     "Winter",
@@ -56,8 +63,8 @@ return taken;
 """
 
 
-def made_up(n_items: int, rank: int) -> Board:
-    """A board of the default algorithm with random numbers."""
+def made_up(n_items: int, rank: int, with_features: bool) -> Board:
+    """A board of the default algorithm with random numbers, and with features of the items or without."""
     rng = np.random.default_rng(0)
     task = Residual(ResidualConfig(rank=rank))
     words = rng.choice(WORDS, size=(n_items, 3))
@@ -75,7 +82,21 @@ def made_up(n_items: int, rank: int) -> Board:
             "learnt": np.ones(n_items, dtype=np.uint8),
             "mean": np.array([3.6]),
         },
-        catalogue=Catalogue(item_ids=tuple(map(str, range(n_items))), titles=titles),
+        catalogue=Catalogue(
+            item_ids=tuple(map(str, range(n_items))),
+            titles=titles,
+            features=features(n_items, rng) if with_features else None,
+        ),
+    )
+
+
+def features(n_items: int, rng: np.random.Generator) -> CatalogueFeatures:
+    """A year and some labels of each item."""
+    return CatalogueFeatures(
+        number_names=("year",),
+        numbers=rng.integers(1920, 2001, size=(n_items, 1)).astype(np.float32),
+        label_names=tuple(f"label {n}" for n in range(LABELS)),
+        labels=(rng.random((n_items, LABELS)) < 0.12).astype(np.uint8),
     )
 
 
