@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from fedboard.cli.device.board_mark import mark
+from fedboard.common.errors import InputError
 
 _PATH = click.Path(path_type=Path)
 
@@ -56,6 +57,8 @@ def page(
     from fedboard.client.page.writing import write_page
     from fedboard.common.board_service.board_signature import PinnedKey
 
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"{out}: there is no such folder; make it first")
     pinned = None if key is None else PinnedKey.read(key)
     boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
     shown = boards[0]

@@ -108,10 +108,10 @@ async function start() {
   taste.onChange(show);
   await own.recalled();
   countRequests();
-  performance.mark("first-recommendation");
   part("app").hidden = false;
   part("wait").hidden = true;
-  const checked = choose(held.indexOf(current));
+  const checked = choose(held.indexOf(current)); // the list is there when this returns, the seal follows
+  performance.mark("first-recommendation");
   globalThis.fedboard = Object.freeze({ ...INSIDE, held, own, taste, seals, choose, seal, show });
   await checked;
   document.documentElement.dataset.ready = "";

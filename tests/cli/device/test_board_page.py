@@ -102,6 +102,8 @@ def test_what_cannot_be_a_page_is_refused_and_nothing_is_written(
         (own,): "the page does not know the own model of boards that the task 'somebodys-own' made",
         (tmp_path / "nowhere",): "no board can be read there",
     }
+    result = fedboard("board", "page", run, "--out", tmp_path / "nowhere" / "page.html")
+    assert (result.exit_code, "there is no such folder" in result.output) == (2, True)
 
     for arguments, sentence in refused.items():
         result = fedboard("board", "page", *arguments, "--out", page)

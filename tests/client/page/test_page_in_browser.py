@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from fedboard.client.page.boards import held_board
+from fedboard.client.page.contents import HeldBoard
 from fedboard.client.page.joining import known_tasks
 from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.importing import write_ratings
@@ -516,3 +517,32 @@ def test_presence_is_told_and_not_rated(page: Page, folder: Path) -> None:
     assert page.js("return document.querySelectorAll('#own li').length") == 1
     assert page.text(".entry .why").startswith("because you liked Title of item ")
     assert page.console() == []
+
+
+def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder: Path) -> None:
+    less, more = chain(1)[0], certified(first_board(version=3))
+    held = [HeldBoard(board=board, label="one", file=board.to_bytes()) for board in (less, more)]
+    own = folder / "compared.html"
+    write_page(own, held, chosen=1)
+    page.open(own)
+    page.js("fedboard.taste.rate(3, 5)")
+    shown = "return [...document.querySelectorAll('.entry')].map((entry) => Number(entry.dataset.item))"
+    lists, told = [], []
+
+    for place in (1, 0):
+        page.js(
+            "const slider = document.querySelector('#epsilon'); slider.value = arguments[0];"
+            "slider.dispatchEvent(new Event('input'))",
+            place,
+        )
+        page.until("return document.documentElement.dataset.seal === 'open'")
+        lists.append(page.js(shown))
+        told.append(page.text("#epsilon-now"))
+
+    alike = len(set(lists[0]) & set(lists[1]))
+    assert lists[0] != lists[1]
+    claimed = [board.certificate["claim"]["epsilon"] for board in (more, less)]
+    assert told == [f"epsilon {epsilon:.5g}" for epsilon in claimed]
+    assert page.text("#compare-told").startswith(
+        f"{alike} of the first 10 are also among the first 10 at epsilon "
+    )

@@ -305,3 +305,14 @@ def test_how_the_page_holds_the_board_is_its_own_affair(page: Page, signed: Sign
     page.open(edited(signed.page, unpacked, "unpacked"))
 
     assert page.seal() == ("passed", PASSED)
+
+
+def test_without_the_browsers_cryptography_the_seal_is_the_same(page: Page, signed: Signed) -> None:
+    """As over plain HTTP."""
+    page.open(signed.page)
+    page.js("Object.defineProperty(crypto, 'subtle', { value: undefined, configurable: true })")
+
+    page.awaited("await fedboard.seal.check()")
+    assert page.seal() == ("passed", PASSED)
+    page.awaited("await fedboard.seal.changeByte()")
+    assert page.seal()[0] == "failed"

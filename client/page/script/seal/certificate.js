@@ -23,11 +23,11 @@ const CURVE_DELTAS = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
 /**
  * Recompute a certificate.
  *
- * Gives `failed` (sentences), `checks` (how many were made), `beyond` (why it cannot be recomputed here, or null) and
- * `numbers` (what was recomputed, or null). `raw` is the certificate as it stands on the board.
+ * Gives `failed` (sentences), `checks` (how many were made), `beyond` (why it cannot be recomputed here, or null),
+ * `claim` (what it claims, if that means anything, or null) and `numbers` (what was recomputed, or null). `raw` is the certificate as it stands on the board.
  */
 export async function checkedCertificate(certificate, raw) {
-  const found = { failed: [], checks: 0, beyond: null, numbers: null };
+  const found = { failed: [], checks: 0, beyond: null, claim: null, numbers: null };
   const check = (passed, sentence) => {
     found.checks++;
     if (!passed) found.failed.push(sentence);
@@ -40,6 +40,7 @@ export async function checkedCertificate(certificate, raw) {
   const content = asciiOnly(without(rawMembers(raw), ["digest"]));
   check(toHex(await sha256(utf8(content))) === certificate.digest, "its digest is not that of what it says");
   checkClaim(certificate, check);
+  if (!found.failed.length) found.claim = certificate.claim;
   const planned = plannedReleases(certificate.commitment, certificate.claim.adjacency);
   const reason = [...certificate.releases, ...(planned ?? [])].map(beyondThisPage).find((one) => one !== null);
   if (reason !== undefined) {

@@ -54,7 +54,7 @@ function overall(states) {
 
 async function signatureStep({ signed, key }, seal, step) {
   if (signed === null || key === null) {
-    return step("signature", OPEN, "Nobody signed this board: the page was made from a run's own folder.");
+    return step("signature", OPEN, "No signature is in this page: it was made from a folder of boards, not from a mirror.");
   }
   seal.manifest = await openedManifest(signed, key);
   return step("signature", PASSED, `Signed as version ${Number(seal.manifest.version)} of “${shortName(seal.manifest.run)}” with the key `
@@ -106,14 +106,14 @@ async function promiseStep(seal, step) {
   const certificate = board?.description.certificate;
   if (!certificate) throw new Error("The board carries no certificate, so nothing is promised");
   const raw = board.raw.get("certificate").value;
-  const { failed, checks, beyond, numbers } = await checkedCertificate(certificate, raw);
+  const { failed, checks, beyond, claim, numbers } = await checkedCertificate(certificate, raw);
   if (failed.length) throw new Error(`The certificate does not hold: ${failed[0]}`);
-  seal.claim = certificate.claim;
+  seal.claim = claim;
   seal.numbers = numbers;
   if (beyond !== null) {
     return step("promise", OPEN, `Not recomputed here: ${beyond}. \`fedboard certificate verify\` does.`);
   }
-  const { epsilon, delta } = certificate.claim;
+  const { epsilon, delta } = claim;
   return step("promise", PASSED, `${checks} checks passed: the noise of ${certificate.releases.length} releases was composed `
     + `anew, and covers epsilon ${shortNumber(epsilon)} at delta ${shortNumber(delta)}.`);
 }
