@@ -20,7 +20,7 @@ from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import is_address
 
-MOST_EARLIER = 64
+MOST_EARLIER = 16
 """How many earlier boards' manifests the page carries."""
 _WEB = ("http://", "https://")
 
