@@ -546,3 +546,18 @@ def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder
     assert page.text("#compare-told").startswith(
         f"{alike} of the first 10 are also among the first 10 at epsilon "
     )
+
+
+def test_the_own_point_moves_on_the_map_as_one_rates(page: Page, signed: Signed) -> None:
+    page.open(signed.page)
+    drawn = "return document.querySelector('#map').toDataURL()"
+    before, told = page.js(drawn), page.text("#map-told")
+
+    page.js("fedboard.taste.rate(3, 5); fedboard.taste.rate(8, 1)")
+    first, near = page.js(drawn), page.text("#map-near")
+    page.js("fedboard.taste.rate(3, 1); fedboard.taste.rate(8, 5)")
+
+    assert told.startswith("Your point is in the middle")
+    assert page.text("#map-told") == "Nearest to your point:"
+    assert len({before, first, page.js(drawn)}) == 3
+    assert page.text("#map-near") != near

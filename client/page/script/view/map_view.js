@@ -3,6 +3,7 @@
 import { el, part } from "./dom.js";
 
 const REACH = 14;
+const MARGIN = 22;
 const LABELS = { wide: 16, narrow: 7 };
 const NEAREST = 5;
 
@@ -38,6 +39,7 @@ export function mapView({ titleOf, pick }) {
     }
     const counts = board.arrays.item_counts?.values ?? new Float64Array(nItems).fill(1);
     scene = { flat, reach: reach.map((most) => most || 1), counts, basis, centre, length: 1.5 * Math.sqrt(norms / nItems) };
+    scene.box = boxOf(flat, scene.reach);
     scene.known = [...counts.keys()].filter((item) => !Number.isNaN(flat[2 * item])).sort((a, b) => counts[b] - counts[a]);
   }
 
@@ -82,14 +84,14 @@ export function mapView({ titleOf, pick }) {
     return [scene.flat[2 * item], scene.flat[2 * item + 1]];
   }
 
-  /** From the plane to the picture, each side in its own measure; far items are drawn nearer: the middle gets room. */
+  /** From the plane to the picture, which the items fill. */
   function placing(width, height) {
-    const [middleX, middleY] = [width / 2, height / 2];
+    const [[left, right], [bottom, top]] = scene.box;
+    const between = (value, low, high) => Math.min(Math.max((value - low) / (high - low || 1), 0), 1);
     return (point) => {
-      const [x, y] = point.map((value, side) => value / scene.reach[side]);
-      const distance = Math.hypot(x, y);
-      const drawn = distance ? Math.min(distance, 1.05) ** 0.6 / distance : 0;
-      return [middleX + x * drawn * (middleX - 22), middleY - y * drawn * (middleY - 22)];
+      const [x, y] = drawnNearer(point, scene.reach);
+      const [along, up] = [between(x, left, right), between(y, bottom, top)];
+      return [MARGIN + along * (width - 2 * MARGIN), height - MARGIN - up * (height - 2 * MARGIN)];
     };
   }
 
@@ -140,6 +142,26 @@ export function mapView({ titleOf, pick }) {
   new ResizeObserver(again).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   return { useBoard, draw };
+}
+
+/** Each side in its own measure, and what is far drawn nearer: the middle gets room. */
+function drawnNearer(point, reach) {
+  const [x, y] = point.map((value, side) => value / reach[side]);
+  const distance = Math.hypot(x, y);
+  const nearer = distance ? distance ** 0.6 / distance : 0;
+  return [x * nearer, y * nearer];
+}
+
+/** Lowest and highest of all items, on each side. */
+function boxOf(flat, reach) {
+  const box = [[0, 0], [0, 0]];
+  for (let place = 0; place < flat.length; place += 2) {
+    if (Number.isNaN(flat[place])) continue;
+    drawnNearer([flat[place], flat[place + 1]], reach).forEach((value, side) => {
+      box[side] = [Math.min(box[side][0], value), Math.max(box[side][1], value)];
+    });
+  }
+  return box;
 }
 
 function coloursOf(canvas) {

@@ -30,7 +30,7 @@ export function showOdds(seal) {
   part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that was published and bets on `
     + `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
   part("odds-more").textContent = seal.simulation
-    ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out and is always right."
+    ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out, and no odds hold."
     : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta `
       + `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}`
       + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal)}`;
