@@ -94,6 +94,33 @@ def test_a_board_is_the_same_whether_or_not_others_carry_features(
     assert first[0].digest == first[1].digest
 
 
+def test_features_do_not_depend_on_who_rated_what(movielens: Path, tmp_path: Path) -> None:
+    """With a list of items of its own, a catalogue and its features are the same whoever is in the file."""
+    fewer = tmp_path / "ml-small.zip"
+    with ZipFile(movielens) as whole, ZipFile(fewer, "w") as archive:
+        archive.writestr("ml/movies.dat", whole.read("ml/movies.dat"))
+        lines = whole.read("ml/ratings.dat").decode().splitlines()
+        kept = [line for line in lines if not line.startswith(("1::", "2::")) and line.split("::")[1] != "5"]
+        archive.writestr("ml/ratings.dat", "\n".join(kept))
+
+    one, other = (load_problem(config(place, catalogue="listed")) for place in (movielens, fewer))
+
+    assert one.catalogue.features is not None
+    assert one.catalogue == other.catalogue
+
+
+def test_what_is_published_is_the_same_whatever_devices_make_of_features(
+    runs: dict[str, RunResult], movielens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content is for the person herself: with none of it the same board comes out, to the bit."""
+    monkeypatch.setattr("fedboard.common.tasks.residual.task.content_of", lambda board: None)
+
+    without = simulate(config(movielens), tmp_path / "without", report=False)
+
+    assert without.board.digest == runs["brought"].board.digest
+    assert without.final["metrics"]["test_rmse"] != runs["brought"].final["metrics"]["test_rmse"]
+
+
 def test_titles_without_genres_bring_nothing_and_are_no_fault(tmp_path: Path) -> None:
     lines = "".join(f"{u}::{i}::{1 + (u * i) % 5}::1\n" for u in range(1, 12) for i in range(1, 12))
     (tmp_path / "ratings.dat").write_text(lines)
