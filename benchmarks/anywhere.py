@@ -24,9 +24,10 @@ certificate at the stated epsilon and the set's delta, all on the same split.
 - ``against``: wins and losses of the method against every other algorithm; ``sets``: their shapes; ``failed``: runs
   that ended with an error, with the sentence.
 
-``adadpals-best`` is AdaDPALS at the best of a few settings on the *test* data of each set and epsilon: more than
-anybody could have without spending budget, in the rival's favour. FILE.jsonl keeps every run: a stopped benchmark
-goes on where it was, and runs whose code has changed since are run again.
+``adadpals-biases`` is AdaDPALS with ``biases = true``. ``adadpals-best`` is AdaDPALS at the best of a few settings
+on the *test* data of each set and epsilon: more than anybody could have without spending budget, in the rival's
+favour. FILE.jsonl keeps every run: a stopped benchmark goes on where it was, and runs whose code has changed since
+are run again.
 """
 
 import argparse
@@ -52,7 +53,12 @@ _FEW: tuple[dict[str, Any], ...] = (
     {"rank": 4, "user_ridge": 8.0},
     {"rank": 8, "rounds": 4},
 )
-_RIVALS = {"explicit": ("adadpals", BEST_OF_FEW, "adadpsgd"), "implicit": ("adadpals", BEST_OF_FEW)}
+BIASED = "adadpals-biases"
+"""AdaDPALS with the bias floor under it; not in the paper."""
+_RIVALS = {
+    "explicit": ("adadpals", BEST_OF_FEW, BIASED, "adadpsgd"),
+    "implicit": ("topk", "adadpals", BEST_OF_FEW),
+}
 
 
 def arguments() -> argparse.Namespace:
@@ -101,7 +107,7 @@ def _wholes(text: str) -> tuple[int, ...]:
 
 def cells_of(options: argparse.Namespace) -> list[Cell]:
     """All cells, those on the same ratings one after the other."""
-    known = (*algorithm_names(), BEST_OF_FEW)
+    known = (*algorithm_names(), BEST_OF_FEW, BIASED)
     for name in options.algorithms:
         if name not in known and not is_reference(name):
             raise InputError(f"--algorithms: unknown {name!r}; private are {', '.join(known)}")
@@ -117,7 +123,8 @@ def _named(options: argparse.Namespace, data: DataSet) -> list[str]:
     """What is run on a set; of the names that were given those that learn from what it has."""
     feedback = Feedback(data.feedback)
     references = (*reference_names(feedback), *ceiling_names(feedback))
-    fit = (*algorithm_names(feedback), *references, BEST_OF_FEW)
+    biased = (BIASED,) if feedback is Feedback.EXPLICIT else ()
+    fit = (*algorithm_names(feedback), *references, BEST_OF_FEW, *biased)
     usual = (options.method or USUAL, *FLOORS[data.feedback], *_RIVALS[data.feedback])
     chosen = options.algorithms or usual
     shown = () if options.no_references else references
@@ -129,6 +136,8 @@ def _cells(data: DataSet, name: str, options: argparse.Namespace) -> list[Cell]:
         return [Cell(data=data, label=name, algorithm=name, epsilon=None, seed=0)]
     tries: Sequence[tuple[str, dict[str, Any]]] = [(name, {})]
     algorithm = name
+    if name == BIASED:
+        algorithm, tries = "adadpals", [(name, {"biases": True})]
     if name == BEST_OF_FEW:
         algorithm = "adadpals"
         tries = [(f"{name}/{number}", settings) for number, settings in enumerate(_FEW)]

@@ -39,7 +39,12 @@ class AdaDpalsConfig:
     clip_rate: float = 1.0
     """How far log Gamma moves in a round, per unit of that share that is missing."""
     label_bound: float = 2.0
-    """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code."""
+    """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code. With ``biases`` in
+    units of the released deviation of ratings."""
+    biases: bool = False
+    """Explicit feedback only: item biases from a round of their own, and each user's own; not in the paper."""
+    user_bias_ridge: float = 2.0
+    """Strength of the device's ridge on her own bias, with ``biases``; grows with her ratings as ``user_ridge``."""
     user_ridge: float = 3.0
     """Strength of the device's ridge, lambda_v."""
     user_ridge_exponent: float = 0.25
@@ -71,7 +76,9 @@ class AdaDpalsConfig:
         require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
         quantile = self.clip_quantile
         require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
-        for name in ("mean_budget", "clip_norm", "clip_rate", "label_bound", "user_ridge", "item_ridge"):
+        explicit = self.shared.feedback is Feedback.EXPLICIT
+        require(explicit or not self.biases, "biases", "false for implicit feedback", self.biases)
+        for name in _POSITIVE:
             require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
         for name in ("unobserved_weight", "item_unobserved_weight"):
             require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
@@ -87,6 +94,17 @@ class AdaDpalsConfig:
         return self.rank * (self.rank + 1) // 2
 
 
+_POSITIVE = (
+    "mean_budget",
+    "clip_norm",
+    "clip_rate",
+    "label_bound",
+    "user_ridge",
+    "user_bias_ridge",
+    "item_ridge",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
@@ -97,6 +115,10 @@ class BudgetShares:
     """The private item counts."""
     users: float = 0.001
     """The private number of users; used by the clipped weightings only."""
+    bias_counts: float = 0.05
+    """The counts of the round of item biases; unused without ``biases``."""
+    bias_sums: float = 0.12
+    """The sums of that round."""
     clip: float = 0.002
     """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
     gram: float = 0.05
@@ -112,10 +134,14 @@ class BudgetShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        for name in ("mean", "counts", "users", "clip", "gram", "quadratic"):
+        for name in ("mean", "counts", "users", "bias_counts", "bias_sums", "clip", "gram", "quadratic"):
             require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
-        apart = self.mean + self.counts + self.users + self.clip
-        require(apart < 1.0, "shares.mean + shares.counts + shares.users + shares.clip", "< 1", apart)
+        apart = self.mean + self.counts + self.users + self.clip + self.bias_counts + self.bias_sums
+        require(apart < 1.0, "shares before the first round together", "< 1", apart)
+
+
+MOMENTS_WITH_BIASES = 0.01
+"""Share of mu^2 of the users, their mean rating and mean square, which stand for the mean with ``biases``."""
 
 
 def needs_population(config: AdaDpalsConfig) -> bool:
@@ -130,12 +156,16 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
     """
     explicit = config.shared.feedback is Feedback.EXPLICIT
     result = {}
-    if explicit:
+    if config.biases:
+        result["moments"] = MOMENTS_WITH_BIASES
+    elif explicit:
         result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
         result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
     result["counts"] = shares.counts
     if needs_population(config):
         result["users"] = shares.users
+    if config.biases:
+        result |= {"bias/counts": shares.bias_counts, "bias/sums": shares.bias_sums}
     adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
     left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
     growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]

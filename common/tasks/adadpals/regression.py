@@ -4,6 +4,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.tasks.adadpals.biases import BiasedModel
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
@@ -17,6 +18,16 @@ def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regressio
         own: her ratings. Private.
         board: public; of version 1 or later.
     """
+    if settings.biases:
+        model = BiasedModel.of(board)
+        return Regression(
+            vectors=model.spread * model.columns(settings).astype(np.float64),
+            base=model.base,
+            ridge=model.spread**2
+            * settings.user_ridge
+            * max(own.n_ratings, 1) ** settings.user_ridge_exponent,
+            gram=0.0,
+        )
     factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
     explicit = settings.shared.feedback is Feedback.EXPLICIT
     return Regression(

@@ -4,6 +4,7 @@ from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.tasks.shared.adaptive_clipping import clip_requests
+from fedboard.common.tasks.shared.levels.rating_level import moments_request
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import (
     calibrated_request,
@@ -14,8 +15,12 @@ from fedboard.common.tasks.shared.releases import (
 
 
 def preparation(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, ...]:
-    """Private mean (explicit feedback only) and private counts, asked in one visit."""
-    mean = mean_requests(settings.shared) if settings.shared.feedback is Feedback.EXPLICIT else ()
+    """Private mean (explicit feedback only; with biases the deviation too) and private counts, in one visit."""
+    mean: tuple[Request, ...] = ()
+    if settings.biases:
+        mean = (moments_request(settings.shared),)
+    elif settings.shared.feedback is Feedback.EXPLICIT:
+        mean = mean_requests(settings.shared)
     users = (users_request(settings.shared),) if needs_population(settings) else ()
     return (*mean, counts_request(settings.shared, n_items=n_items), *users)
 

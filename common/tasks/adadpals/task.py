@@ -18,7 +18,7 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
-from fedboard.common.board import Board, Catalogue
+from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.kernels.shared.packed import unpack_symmetric
@@ -26,8 +26,16 @@ from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quan
 from fedboard.common.per_user.weights import entry_weights, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals import releases as adadpals_requests
+from fedboard.common.tasks.adadpals.biases import (
+    BiasedModel,
+    after_biases,
+    bias_requests,
+    contribute_biases,
+)
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
+from fedboard.common.tasks.adadpals.item_solve import ItemSolver, item_ridge_of, unit_gauge
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
+from fedboard.common.tasks.shared.levels.rating_level import moments_of, released_level, spread_of
 from fedboard.common.tasks.shared.preparation import (
     capped_counts,
     capped_mean,
@@ -62,9 +70,10 @@ class AdaDpals:
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
         settings, rounds = self.settings, range(1, self.settings.rounds + 1)
-        clip_norm = settings.clip_norm
+        clip_norm, half_range = settings.clip_norm, settings.shared.half_range
         return (
             adadpals_requests.preparation(settings, n_items=1),
+            *((bias_requests(settings, n_items=1, spread=half_range),) if settings.biases else ()),
             *(adadpals_requests.alternation(settings, t, n_items=1, clip_norm=clip_norm) for t in rounds),
         )
 
@@ -85,14 +94,25 @@ class AdaDpals:
         n_items = board.catalogue.n_items
         if board.version == 0:
             return adadpals_requests.preparation(self.settings, n_items=n_items)
-        if board.version > self.settings.rounds:
+        t, clip_norm = self._alternation(board), clip_norm_of(board, self.settings)
+        if t == 0:
+            return bias_requests(self.settings, n_items=n_items, spread=spread_of(board))
+        if t > self.settings.rounds:
             return ()
-        t, clip_norm = board.version, clip_norm_of(board, self.settings)
         return adadpals_requests.alternation(self.settings, t, n_items=n_items, clip_norm=clip_norm)
 
+    def _alternation(self, board: Board) -> int:
+        """Number of the round after this board, from 1; 0 for that of the item biases."""
+        return board.version - int(self.settings.biases)
+
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
-        """Solve each user's ridge regression exactly; float32, shape (n_users, rank). Private, unclipped."""
+        """Solve each user's ridge regression exactly; float32, shape (n_users, rank). Private, unclipped.
+
+        With biases the user's own comes first: shape (n_users, 1 + rank).
+        """
         settings = self.settings
+        if settings.biases:
+            return BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
         factors = np.ascontiguousarray(board.arrays["item_factors"], dtype=np.float32)
         own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
         ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
@@ -111,9 +131,14 @@ class AdaDpals:
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
-        if requests[0].source in (SumSource.TOTAL, SumSource.ITEM_COUNT):
+        if board.version == 0:
             return self._contribute_preparation(cohort, requests)
+        if self._alternation(board) == 0:
+            return contribute_biases(cohort, board, self.settings)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
+        labels = self._labels(cohort, board)
+        if self.settings.biases:
+            labels, vectors = labels - vectors[cohort.user_of_entry(), 0], vectors[:, 1:]
 
         def norms() -> FloatArray:
             found: FloatArray = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
@@ -125,8 +150,8 @@ class AdaDpals:
             items=cohort.items,
             weights=quantise_weights(self.weigh(cohort, board)),
             vectors=clip_vectors(vectors, clip_norm),
-            responses=clip_responses(self._labels(cohort, board), self.settings.label_bound),
-            totals=clip_rows(self.settings, board.version, cohort, norms, clip_norm),
+            responses=clip_responses(labels, self.settings.label_bound),
+            totals=clip_rows(self.settings, self._alternation(board), cohort, norms, clip_norm),
         )
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
@@ -150,9 +175,13 @@ class AdaDpals:
         """The next board; post-processing of the noised sums and of what is already public."""
         if board.version == 0:
             return self._update_preparation(board, released)
-        names = {request.source: request.name for request in self.requests(board)}
+        requests = self.requests(board)
+        t = self._alternation(board)
+        if t == 0:
+            return after_biases(board, released, requests)
+        names = {request.source: request.name for request in requests}
         clip_norm = clip_norm_of(board, self.settings)
-        solver = _ItemSolver(
+        solver = ItemSolver(
             quadratic=names[SumSource.ITEM_QUADRATIC],
             linear=names[SumSource.ITEM_LINEAR],
             ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
@@ -163,31 +192,46 @@ class AdaDpals:
         per_item = (solver.quadratic, solver.linear)
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
-        arrays = {"item_factors": _unit_gauge(factors, board.arrays["item_counts"])}
-        return board.successor(**arrays, **next_clip_norm(board, released, self.settings, board.version))
+        arrays = {"item_factors": unit_gauge(factors, board.arrays["item_counts"])}
+        return board.successor(**arrays, **next_clip_norm(board, released, self.settings, t))
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
-        """The users' and the items' factors as they are."""
+        """The users' and the items' factors as they are; with biases (1, v_j) and (b_i, u_i)."""
+        if self.settings.biases:
+            model, users = BiasedModel.of(board), local.copy()
+            users[:, 0] = 1.0
+            biases = board.arrays["item_biases"] / np.float32(model.spread)
+            return users, np.column_stack([biases, model.factors])
         return local, np.ascontiguousarray(board.arrays["item_factors"])
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
-        factors = board.arrays["item_factors"]
+        factors, shared = board.arrays["item_factors"], self.settings.shared
+        if self.settings.biases:
+            model, own = BiasedModel.of(board), local[users]
+            found = own[:, 0] + np.einsum("pd,pd->p", factors[items], own[:, 1:], dtype=np.float64)
+            found = model.base[items] + model.spread * found
+            biased: FloatArray = np.clip(found, shared.rating_low, shared.rating_high)
+            return biased
         scores: FloatArray = np.einsum("pd,pd->p", factors[items], local[users], dtype=np.float64)
         if self.settings.shared.feedback is Feedback.IMPLICIT:
             return scores
-        mean, shared = float(board.arrays["mean"][0]), self.settings.shared
+        mean = float(board.arrays["mean"][0])
         ratings: FloatArray = np.clip(scores + mean, shared.rating_low, shared.rating_high)
         return ratings
 
     def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
         if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
+        if self.settings.biases:
+            return BiasedModel.of(board).labels(cohort)
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
         totals = {"users": np.full((cohort.n_users, 1), ONE_USER, dtype=np.int64)}
-        if self.settings.shared.feedback is Feedback.EXPLICIT:
+        if self.settings.biases:
+            totals["moments"] = moments_of(cohort, self.settings.shared)
+        elif self.settings.shared.feedback is Feedback.EXPLICIT:
             totals |= capped_mean(cohort, self.settings.shared)
         return Contribution(
             n_items=cohort.n_items,
@@ -199,7 +243,14 @@ class AdaDpals:
 
     def _update_preparation(self, board: Board, released: ReleasedSums) -> Board:
         settings, shared = self.settings, self.settings.shared
-        mean = released_mean(released, shared) if shared.feedback is Feedback.EXPLICIT else 0.0
+        mean, levels = 0.0, dict[str, AnyArray]()
+        if settings.biases:
+            level = released_level(released, self.requests(board)[0], shared)
+            mean = level.mean
+            levels["spread"], levels["population"] = np.array([level.spread]), np.array([level.users])
+            levels["item_biases"] = np.zeros(board.catalogue.n_items, dtype=np.float32)
+        elif shared.feedback is Feedback.EXPLICIT:
+            mean = released_mean(released, shared)
         counts = np.maximum(released.array("counts")[:, 0], 1.0)
         omega = item_weights(
             settings.weights,
@@ -215,8 +266,9 @@ class AdaDpals:
             item_weights=omega,
             item_scale=omega * np.sum(counts) / np.sum(omega * counts),
             learnt=head_of(counts, settings.head_fraction),
-            item_ridge=_item_ridge(counts, settings),
-            item_factors=_unit_gauge(board.arrays["item_factors"], counts),
+            item_ridge=item_ridge_of(counts, settings),
+            item_factors=unit_gauge(board.arrays["item_factors"], counts),
+            **levels,
         )
 
     def _population(self, released: ReleasedSums) -> float | None:
@@ -233,41 +285,3 @@ class AdaDpals:
         weight = self.settings.item_unobserved_weight
         projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
         return projected
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ItemSolver:
-    """u_i = (PSD(A_i) + reg_i I + scale_i G)^-1 b_i for a block of items."""
-
-    quadratic: str
-    linear: str
-    ridge: FloatArray
-    scale: FloatArray
-    gram: FloatArray | None
-    backend: str
-
-    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
-        quadratic, linear = blocks[self.quadratic], blocks[self.linear]
-        stop = start + linear.shape[0]
-        ridge, scale = self.ridge[start:stop], self.scale[start:stop, None]
-        if self.gram is not None:  # dividing by scale_i > 0 leaves one Gram matrix for all items
-            quadratic, linear, ridge = quadratic / scale, linear / scale, ridge / scale[:, 0]
-        solved = kernels.solve_psd(quadratic, linear, ridge=ridge, gram=self.gram, backend=self.backend)
-        return solved.astype(np.float32)
-
-
-def _item_ridge(counts: FloatArray, settings: AdaDpalsConfig) -> FloatArray:
-    """reg_i proportional to count^exponent with average ``item_ridge`` clip_norm^2 over ratings."""
-    shape = (counts + 1.0) ** settings.item_ridge_exponent
-    shape *= np.sum(counts + 1.0) / np.sum((counts + 1.0) * shape)
-    return settings.item_ridge * settings.clip_norm**2 * shape
-
-
-def _unit_gauge(factors: Float32Array, counts: FloatArray) -> Float32Array:
-    """Scale all factors so that their count-weighted RMS norm is 1: (cU, V/c) predicts the same.
-
-    Without it a fixed clip_norm would mean another thing in each round. Public quantities only.
-    """
-    squares = np.einsum("id,id->i", factors, factors, dtype=np.float64)
-    norm = float(np.sqrt(np.sum(squares * counts) / np.sum(counts)))
-    return factors if norm == 0.0 else (factors / norm).astype(np.float32)

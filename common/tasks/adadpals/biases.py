@@ -1,0 +1,147 @@
+"""The bias floor under AdaDPALS (``biases``): item biases first, as in ``bias-private``, and own ones beside v_j.
+
+The paper's model has one mean for all. With biases the rounds learn only what these leave of a rating, in units of
+the released deviation of ratings, so that settings mean the same on every scale:
+
+    (y_ij - mean - b_i) / spread  ~  c_j + <u_i, v_j>
+
+b_i comes from one round of normalised sums (``fedboard.common.tasks.shared.levels``); c_j never leaves the device.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedboard.common import kernels
+from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.per_user.clipping import (
+    RESPONSE_BOUND,
+    VECTOR_BOUND,
+    WEIGHT_ONE,
+    clip_responses,
+    clip_vectors,
+    quantise_weights,
+)
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
+from fedboard.common.tasks.shared.levels.even_counts import even_weights
+from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
+from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
+from fedboard.common.tasks.shared.levels.rating_level import in_range, spread_of
+from fedboard.common.tasks.shared.releases import calibrated_request, real_stddev
+
+COUNTS, SUMS = "bias/counts", "bias/sums"
+_CLIP = 0.8  # bound on a user's whole part, in released deviations of a rating; as in ``bias-private``
+_INSIDE = 1.0 - 1e-6
+
+
+def bias_requests(settings: AdaDpalsConfig, *, n_items: int, spread: float) -> tuple[Request, Request]:
+    """Weighted counts, and weighted ratings around the mean, each user's part bounded as a whole."""
+    shared = settings.shared
+    counts = calibrated_request(
+        shared,
+        SumSource.ITEM_COUNT,
+        COUNTS,
+        rows=n_items,
+        grid_step=1.0 / WEIGHT_ONE,
+        l2_bound=WEIGHT_ONE,
+        same_sign=True,
+        covers="sum of w per item, w at most 1 / sqrt(ratings of the user)",
+    )
+    step = (shared.rating_high - shared.rating_low) / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
+    sums = calibrated_request(
+        shared,
+        SumSource.ITEM_LINEAR,
+        SUMS,
+        rows=n_items,
+        grid_step=step,
+        l2_bound=math.floor(_CLIP * spread / step),
+        same_sign=False,
+        covers="sum of w r per item, r around the mean, each user's part bounded as a whole",
+    )
+    return (counts, sums)
+
+
+def contribute_biases(cohort: Cohort, board: Board, settings: AdaDpalsConfig) -> Contribution:
+    """Integers within both bounds; each row depends on that user's row and the board alone."""
+    shared, rows = settings.shared, cohort.user_of_entry()
+    left = in_range(cohort, shared) - float(board.arrays["mean"][0])
+    weights = even_weights(cohort)
+    squares = np.bincount(rows, weights=np.square(weights * left), minlength=cohort.n_users)
+    limit = _CLIP * spread_of(board) * _INSIDE
+    factors = np.minimum(1.0, limit / np.sqrt(np.maximum(squares, 1e-300)))
+    return Contribution(
+        n_items=cohort.n_items,
+        indptr=cohort.indptr,
+        items=cohort.items,
+        weights=quantise_weights(weights * factors[rows]),
+        vectors=clip_vectors(np.ones((cohort.n_users, 1), dtype=np.float32), 1.0),
+        responses=clip_responses(left, shared.rating_high - shared.rating_low),
+    )
+
+
+def after_biases(board: Board, released: ReleasedSums, requests: tuple[Request, ...]) -> Board:
+    """The item biases; post-processing."""
+    asked, summed = requests
+    counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
+    values = released.array(summed.name)[:, 0]
+    noise = (real_stddev(summed) * released.noise_ratio) ** 2
+    users = float(board.arrays["population"][0])
+    biases = posterior_effects(
+        NoisySums(values=values, variances=np.full(values.size, noise)),
+        counts,
+        spread=spread_of(board),
+        mean_weight=min(users / max(float(counts.mean.sum()), 1.0), 1.0),
+    )
+    return board.successor(item_biases=biases.astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiasedModel:
+    """What a device reads off a board with biases. Public."""
+
+    base: FloatArray
+    """mean + b_i: float64, shape (n_items,)."""
+    spread: float
+    """Stars in a unit of the factors' predictions."""
+    factors: Float32Array
+
+    @staticmethod
+    def of(board: Board) -> "BiasedModel":
+        """Of a board after the preparation round."""
+        return BiasedModel(
+            base=float(board.arrays["mean"][0]) + board.arrays["item_biases"].astype(np.float64),
+            spread=spread_of(board),
+            factors=np.asarray(board.arrays["item_factors"], dtype=np.float32),
+        )
+
+    def labels(self, cohort: Cohort) -> Float32Array:
+        """What mean and item biases leave of each rating, in units of the spread. Private."""
+        left: Float32Array = ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
+        return left
+
+    def columns(self, settings: AdaDpalsConfig) -> Float32Array:
+        """A constant that stands for the own bias under its own ridge, then the factors."""
+        found = np.empty((self.factors.shape[0], 1 + self.factors.shape[1]), dtype=np.float32)
+        found[:, 0] = math.sqrt(settings.user_ridge / settings.user_bias_ridge)
+        found[:, 1:] = self.factors
+        return found
+
+    def fit(self, cohort: Cohort, settings: AdaDpalsConfig, *, backend: str) -> Float32Array:
+        """(c_j, v_j) by one ridge regression; float32, shape (n_users, 1 + rank). Private, unclipped."""
+        columns = self.columns(settings)
+        own = np.maximum(cohort.counts, 1).astype(np.float64)
+        solved = kernels.solve_ridge(
+            cohort.indptr,
+            cohort.items,
+            self.labels(cohort),
+            columns,
+            ridge=(settings.user_ridge * own**settings.user_ridge_exponent).astype(np.float32),
+            backend=backend,
+        )
+        solved[:, 0] *= columns[0, 0]
+        return solved
