@@ -64,8 +64,12 @@ class AdaDpals:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
+        """The public configuration, JSON-able; without biases as it was written before there were any."""
+        written = as_written(self.settings)
+        if not self.settings.biases:
+            for key in ("biases", "user_bias_ridge"):
+                del written[key]
+        return written
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
