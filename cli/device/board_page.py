@@ -21,7 +21,8 @@ _PATH = click.Path(path_type=Path)
     "others",
     metavar="RUN|MIRROR",
     multiple=True,
-    help="A board of another epsilon, for a slider between them; may be given several times.",
+    help="A board of another epsilon, for a slider between them; may be given several times. Boards of the same "
+    "people add up: publish several of simulations alone.",
 )
 @click.option(
     "--fetch",

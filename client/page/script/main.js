@@ -74,7 +74,7 @@ async function start() {
   suggestions(counts, titleOf, taste, own.pick);
   const seal = sealView(() => current.evidence, (found) => {
     seals.set(current, found);
-    showOdds(found);
+    showOdds(found, held.length);
   });
 
   function show() {

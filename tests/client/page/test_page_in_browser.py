@@ -543,6 +543,7 @@ def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder
     assert lists[0] != lists[1]
     claimed = [board.certificate["claim"]["epsilon"] for board in (more, less)]
     assert told == [f"epsilon {epsilon:.5g}" for epsilon in claimed]
+    assert "who sees several boards of the same people knows more" in page.text("#odds-more")
     assert page.text("#compare-told").startswith(
         f"{alike} of the first 10 are also among the first 10 at epsilon "
     )

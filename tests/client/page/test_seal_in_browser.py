@@ -30,6 +30,7 @@ def test_the_seal_of_a_signed_board_turns_green_and_a_changed_byte_turns_it_red(
     page.open(signed.page)
     assert page.seal() == ("passed", PASSED)
     assert page.text(".badge.verdict .verdict-words") == "Sealed and private"
+    assert "and it continues the 2 signed before it" in page.text("#seal-steps")
 
     page.awaited("await fedboard.seal.changeByte()")
     state, steps = page.seal()

@@ -21,18 +21,23 @@ export async function keyId(key) {
   return toHex(await sha256(key)).slice(0, 16);
 }
 
-/** What is wrong with the chain of boards that ends with this manifest; null where nothing is. */
-export async function chainProblem(manifest, earlier, key) {
-  let later = manifest;
+/**
+ * The chain of boards that ends with this manifest: `problem` (null where nothing is wrong) and `continued`, how many
+ * signed ones it continues without a gap.
+ */
+export async function chainOf(manifest, earlier, key) {
+  let [later, continued] = [manifest, 0];
+  const wrong = (problem) => ({ problem, continued });
   for (const signed of earlier) {
     const found = await openedManifest(signed, key).catch((error) => error);
-    if (found instanceof Error) return `a manifest before version ${later.version}: ${found.message}`;
-    if (found.run !== manifest.run) return `version ${found.version} is of another run`;
-    if (found.version >= later.version) return "its manifests are not in their order";
+    if (found instanceof Error) return wrong(`a manifest before version ${later.version}: ${found.message}`);
+    if (found.run !== manifest.run) return wrong(`version ${found.version} is of another run`);
+    if (found.version >= later.version) return wrong("its manifests are not in their order");
     if (found.version === later.version - 1 && later.previous_digest !== found.board_digest) {
-      return `version ${later.version} does not continue version ${found.version}`;
+      return wrong(`version ${later.version} does not continue version ${found.version}`);
     }
+    if (found.version === manifest.version - continued - 1) continued++;
     later = found;
   }
-  return null;
+  return wrong(null);
 }

@@ -3,7 +3,7 @@
 import { toHex } from "../board/bytes.js";
 import { boardDigest, readBoard } from "../board/board_file.js";
 import { checkedCertificate } from "./certificate.js";
-import { chainProblem, openedManifest } from "./manifests.js";
+import { chainOf, openedManifest } from "./manifests.js";
 import { isPrivateNoise } from "./releases.js";
 import { sha256 } from "./sha2.js";
 
@@ -25,7 +25,7 @@ export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
  * `steps`, and of the certificate `claim` and `numbers` where they hold.
  */
 export async function sealOf(evidence, told = () => {}) {
-  const seal = { steps: {}, claim: null, numbers: null, manifest: null, board: null, simulation: false };
+  const seal = { steps: {}, claim: null, numbers: null, population: null, manifest: null, board: null, simulation: false };
   const step = (name, state, sentence) => {
     seal.steps[name] = { state, sentence };
     return told(name, state, sentence);
@@ -95,10 +95,10 @@ async function chainStep({ earlier, key }, seal, step) {
   const same = manifest.board_digest === digest && manifest.version === version
     && manifest.previous_digest === previous && manifest.certificate_digest === certificate.digest;
   if (!same) throw new Error("The signature is for another board or certificate than this");
-  const problem = await chainProblem(manifest, earlier, key);
+  const { problem, continued } = await chainOf(manifest, earlier, key);
   if (problem !== null) throw new Error(`The chain of boards is broken: ${problem}`);
-  return step("chain", PASSED, `The certificate is for this very board, and it continues the ${earlier.length} signed ones `
-    + "that are listed before it.");
+  const before = continued ? `continues the ${continued} signed before it` : "no earlier one is here to compare";
+  return step("chain", PASSED, `The certificate is for this very board, and it ${continued ? before : `is signed; ${before}`}.`);
 }
 
 async function promiseStep(seal, step) {
@@ -109,6 +109,7 @@ async function promiseStep(seal, step) {
   const { failed, checks, beyond, claim, numbers } = await checkedCertificate(certificate, raw);
   if (failed.length) throw new Error(`The certificate does not hold: ${failed[0]}`);
   seal.claim = claim;
+  seal.population = beyond === null ? certificate.population : null;
   seal.numbers = numbers;
   if (beyond !== null) {
     return step("promise", OPEN, `Not recomputed here: ${beyond}. \`fedboard certificate verify\` does.`);

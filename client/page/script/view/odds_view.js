@@ -17,8 +17,8 @@ export function betsInHundred({ claim, numbers }) {
   return Math.ceil(100 * share - 1e-9);
 }
 
-/** Show the promise of a seal. */
-export function showOdds(seal) {
+/** Show the promise of a seal; `boards` is how many the page has. */
+export function showOdds(seal, boards) {
   const { claim } = seal;
   const why = whyNone(seal);
   part("odds").hidden = why !== null;
@@ -27,13 +27,13 @@ export function showOdds(seal) {
   if (why !== null) return;
   const bets = betsInHundred(seal);
   const would = seal.simulation ? "would be" : "is";
-  part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that was published and bets on `
+  part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that this run published and bets on `
     + `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
   part("odds-more").textContent = seal.simulation
     ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out, and no odds hold."
     : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta `
       + `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}`
-      + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal)}`;
+      + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal, boards)}`;
   const icons = part("odds-icons");
   icons.replaceChildren(...Array.from({ length: 100 }, (_, n) => figure(n, kindOf(n, bets))));
   icons.setAttribute("aria-label", `${bets} of 100 bets right, at most; 50 by tossing a coin`);
@@ -51,9 +51,16 @@ function whyNone({ claim, numbers, steps }) {
 }
 
 /** On whose word the promise rests, where it is not all recomputed from something signed. */
-function hedge({ numbers, steps }) {
-  if (numbers === null) return " Not recomputed here: who signed the board vouches for it.";
-  return steps.signature.state === PASSED ? "" : " Nobody signed this board: it is what its own certificate says.";
+function hedge({ numbers, population, steps }, boards) {
+  const sentences = [];
+  if (numbers === null) sentences.push("Not recomputed here: who signed the board vouches for it.");
+  else if (steps.signature.state !== PASSED) sentences.push("Nobody signed this board: it is what its own certificate says.");
+  if (population !== null) {
+    sentences.push(`All runs on these people together are promised epsilon ${shortNumber(population.budget)} at delta `
+      + `${shortNumber(population.delta)}.`);
+  }
+  if (boards > 1) sentences.push("That is for this board alone: who sees several boards of the same people knows more than from one.");
+  return sentences.map((sentence) => ` ${sentence}`).join("");
 }
 
 function kindOf(n, bets) {
