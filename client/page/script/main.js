@@ -72,16 +72,23 @@ async function start() {
   const map = mapView({ titleOf, pick: own.pick });
   finder(titleSearch(titles ?? ids, ids, counts), titleOf, own.pick);
   suggestions(counts, titleOf, taste, own.pick);
-  const seal = sealView(() => current.evidence, (found) => {
-    seals.set(current, found);
-    showOdds(found, held.length);
-  });
+  const seal = sealView(
+    () => current.evidence,
+    (found) => {
+      seals.set(current, found);
+      showOdds(found, held.length);
+    },
+  );
 
   function show() {
     const made = ownList(current.board, current.model, current.range, taste.ratings);
     const entries = list.show({ ...current, list: made });
     tellPrice(made);
-    map.draw(Array.from(made.taste), entries.map(({ item }) => item), [...taste.ratings.keys()]);
+    map.draw(
+      Array.from(made.taste),
+      entries.map(({ item }) => item),
+      [...taste.ratings.keys()],
+    );
   }
 
   /** How much of the list is there with the least noise too. */
@@ -92,8 +99,10 @@ async function start() {
     const other = ranked(least === current ? made : ownList(least.board, least.model, least.range, taste.ratings));
     const alike = ranked(made).filter((item) => other.includes(item)).length;
     const name = epsilonWords(least);
-    part("compare-told").textContent = least === current ? "This is the board with the least noise here."
-      : `${alike} of the first ${other.length} are also among the first ${other.length} at ${name}.`;
+    part("compare-told").textContent =
+      least === current
+        ? "This is the board with the least noise here."
+        : `${alike} of the first ${other.length} are also among the first ${other.length} at ${name}.`;
   }
 
   function choose(n) {
@@ -153,7 +162,11 @@ function suggestions(counts, titleOf, taste, pick) {
   const known = [...counts.keys()].sort((one, other) => counts[other] - counts[one]);
   const show = () => {
     const left = known.filter((item) => !taste.ratings.has(item) && !taste.waiting.has(item)).slice(0, SUGGESTED);
-    part("known").replaceChildren(...left.map((item) => el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item)))));
+    part("known").replaceChildren(
+      ...left.map((item) =>
+        el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item))),
+      ),
+    );
   };
   taste.onChange(show);
   show();
@@ -165,13 +178,26 @@ function toasts() {
   return (sentence, word = null, back = null) => {
     const close = () => part("toast").replaceChildren();
     clearTimeout(timer);
-    part("toast").replaceChildren(el("p", {}, sentence, back === null ? null : el("button", {
-      type: "button",
-      onclick: () => {
-        close();
-        back();
-      },
-    }, word)));
+    part("toast").replaceChildren(
+      el(
+        "p",
+        {},
+        sentence,
+        back === null
+          ? null
+          : el(
+              "button",
+              {
+                type: "button",
+                onclick: () => {
+                  close();
+                  back();
+                },
+              },
+              word,
+            ),
+      ),
+    );
     timer = setTimeout(close, TOAST_MILLISECONDS);
   };
 }
@@ -187,8 +213,28 @@ function unproven() {
 
 /** For the console, and for tests: what the page computes with. */
 const INSIDE = {
-  MODELS, boardDigest, checkedCertificate, deltaOf, epsilonOf, erfc, evidenceOf, modelOf, muFor, neighbours, ownList, plainIsSigned, plainSha256, plainSha512,
-  ratingSteps, readBoard, readRatings, sealOf, sha256, textOf, titleSearch, writtenRatings,
+  MODELS,
+  boardDigest,
+  checkedCertificate,
+  deltaOf,
+  epsilonOf,
+  erfc,
+  evidenceOf,
+  modelOf,
+  muFor,
+  neighbours,
+  ownList,
+  plainIsSigned,
+  plainSha256,
+  plainSha512,
+  ratingSteps,
+  readBoard,
+  readRatings,
+  sealOf,
+  sha256,
+  textOf,
+  titleSearch,
+  writtenRatings,
 };
 
 start().catch((error) => {

@@ -46,8 +46,14 @@ export async function boardDigest(board) {
 
 function readSections(header, body) {
   const found = [];
-  for (const [name, { dtype, shape, data_offsets: [start, stop] }] of Object.entries(header)
-    .filter(([name]) => name !== "__metadata__")) {
+  for (const [
+    name,
+    {
+      dtype,
+      shape,
+      data_offsets: [start, stop],
+    },
+  ] of Object.entries(header).filter(([name]) => name !== "__metadata__")) {
     const kind = ARRAY_TYPES[dtype];
     const size = shape.reduce((product, side) => product * side, kind?.BYTES_PER_ELEMENT ?? NaN);
     const inside = Number.isInteger(start) && start >= 0 && stop <= body.length && stop - start === size;
@@ -68,8 +74,12 @@ function featuresOf(named, nItems) {
   if (!places.every((name) => named.has(name))) throw new Error("its item features are incomplete");
   const [numbers, labels] = places.slice(1).map((name) => typed(named.get(name)));
   const fits = [numbers, labels].every(({ shape }) => shape.length === 2 && shape[0] === nItems);
-  const sound = fits && numbers.shape[1] + labels.shape[1] <= 256 && numbers.values instanceof Float32Array &&
-    labels.values instanceof Uint8Array && labels.values.every((value) => value <= 1) &&
+  const sound =
+    fits &&
+    numbers.shape[1] + labels.shape[1] <= 256 &&
+    numbers.values instanceof Float32Array &&
+    labels.values instanceof Uint8Array &&
+    labels.values.every((value) => value <= 1) &&
     numbers.values.every((value) => Math.abs(value) !== Infinity);
   if (!sound) throw new Error("its item features are not those of its catalogue");
   return { numbers, labels };

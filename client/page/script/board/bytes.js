@@ -47,7 +47,7 @@ export async function inflated(bytes, most) {
   }
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();
   const pieces = [];
-  for (let total = 0; ; ) {
+  for (let total = 0; ;) {
     const { done, value } = await reader.read();
     if (done) return joined(pieces);
     total += value.length;

@@ -52,7 +52,7 @@ function afterValue(text, place) {
     while (!",}] \t\n\r".includes(text[place] ?? ",")) place++;
     return place;
   }
-  for (let depth = 0; ; ) {
+  for (let depth = 0; ;) {
     const sign = text[place];
     if (sign === '"') {
       place = afterString(text, place);

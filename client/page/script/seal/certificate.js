@@ -24,7 +24,8 @@ const CURVE_DELTAS = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
  * Recompute a certificate.
  *
  * Gives `failed` (sentences), `checks` (how many were made), `beyond` (why it cannot be recomputed here, or null),
- * `claim` (what it claims, if that means anything, or null) and `numbers` (what was recomputed, or null). `raw` is the certificate as it stands on the board.
+ * `claim` (what it claims, if that means anything, or null) and `numbers` (what was recomputed, or null). `raw` is the
+ * certificate as it stands on the board.
  */
 export async function checkedCertificate(certificate, raw) {
   const found = { failed: [], checks: 0, beyond: null, claim: null, numbers: null };
@@ -54,7 +55,10 @@ export async function checkedCertificate(certificate, raw) {
 }
 
 function checkClaim({ claim, commitment, planned }, check) {
-  check(typeof claim.epsilon === "number" && claim.epsilon >= 0 && claim.epsilon < Infinity, "its epsilon is out of range");
+  check(
+    typeof claim.epsilon === "number" && claim.epsilon >= 0 && claim.epsilon < Infinity,
+    "its epsilon is out of range",
+  );
   check(claim.delta > 0 && claim.delta < 1, "its delta is out of range");
   check(isAdjacency(claim.adjacency), "it does not say which data sets are neighbours");
   check(claim.unit === "user", "it does not protect a user with all her ratings");
@@ -64,7 +68,10 @@ function checkClaim({ claim, commitment, planned }, check) {
     (rule === "plan") === (commitment.plan !== null) &&
     planned === (rule === "plan") &&
     commitment.adjacency === claim.adjacency &&
-    commitment.epsilon > 0 && commitment.epsilon < Infinity && commitment.delta > 0 && commitment.delta < 1;
+    commitment.epsilon > 0 &&
+    commitment.epsilon < Infinity &&
+    commitment.delta > 0 &&
+    commitment.delta < 1;
   check(consistent, "it does not state the plan or the budget that it claims");
 }
 
@@ -104,7 +111,8 @@ function checkReleases({ claim, releases, commitment }, planned, check) {
 function isWithin(event, plan, planned) {
   if (!Object.hasOwn(plan, event.name)) return false;
   const wanted = planned.find(({ name }) => name === event.name);
-  const same = wanted.participation === undefined || canonical(wanted.participation) === canonical(event.participation);
+  const same =
+    wanted.participation === undefined || canonical(wanted.participation) === canonical(event.participation);
   return same && event.noise_multiplier >= wanted.noise_multiplier * (1 - TOLERANCE);
 }
 
@@ -120,7 +128,8 @@ function checkNumbers({ claim, commitment, composition, curve, implied, releases
   }
   const same = (stated, right, where) => {
     for (const [field, value] of Object.entries(right)) {
-      const passed = typeof value === "boolean" ? stated?.[field] === value : isClose(stated?.[field], value, TOLERANCE);
+      const passed =
+        typeof value === "boolean" ? stated?.[field] === value : isClose(stated?.[field], value, TOLERANCE);
       check(passed, `${where}${field} is stated as ${Number(stated?.[field])}, recomputed ${value}`);
     }
   };
@@ -174,16 +183,20 @@ function checkPopulation(total, releases, claim, check) {
   const limits = [own, total.lineage_spent, total.spent, total.committed, total.budget];
   const ordered = limits.slice(1).every((high, n) => limits[n] <= high * (1 + TOLERANCE));
   const within = total.lineage_spent <= (total.lineage_budget ?? total.budget) * (1 + TOLERANCE);
-  check(total.adjacency === claim.adjacency && total.delta > 0 && total.delta < 1 && ordered && within,
-    "the account of its population does not add up");
+  check(
+    total.adjacency === claim.adjacency && total.delta > 0 && total.delta < 1 && ordered && within,
+    "the account of its population does not add up",
+  );
 }
 
 function checkRecord({ releases, noise, private: isPrivate, rounds }, check) {
   const labels = [...new Set(releases.map((event) => String(event.noise)))].sort();
   const booked = releases.length > 0 && releases.every((event) => event.private === true);
-  check(noise === (labels.join("; ") || "no release yet") && isPrivate === booked, "its noise is not what its releases say");
+  check(
+    noise === (labels.join("; ") || "no release yet") && isPrivate === booked,
+    "its noise is not what its releases say",
+  );
   check(!booked || isPrivateNoise(releases), "noise from a seed is stated as private");
   const { planned = 0, made = 0, lost = 0 } = rounds ?? {};
   check(made >= 0 && lost >= 0 && made + lost <= planned, "its rounds do not add up");
 }
-

@@ -118,12 +118,14 @@ function statedProblems(event) {
 /** What is wrong with who takes part in a release; all do where it does not say. */
 export function participationProblems({ participation: stated, adjacency }) {
   if (stated === undefined) return [];
-  if (stated === null || !UNSAMPLED.includes(stated.kind) || !isText(stated.round)) return ["who takes part is not stated"];
+  if (stated === null || !UNSAMPLED.includes(stated.kind) || !isText(stated.round))
+    return ["who takes part is not stated"];
   if (stated.kind === "disjoint") {
     const inside = Number.isInteger(stated.cohort) && stated.cohort >= 0 && stated.cohort < stated.cohorts;
     return inside && isCount(stated.cohorts) ? [] : ["its cohort is out of range"];
   }
-  if (!isCount(stated.kind === "fixed-size" ? stated.size : stated.cohorts)) return ["who takes part is out of range"];
+  if (!isCount(stated.kind === "fixed-size" ? stated.size : stated.cohorts))
+    return ["who takes part is out of range"];
   return adjacency === "add-remove" ? [`participation ${stated.kind} is not accounted under add-remove`] : [];
 }
 
@@ -133,9 +135,12 @@ function derivedProblems(event) {
   const stddev = event.noise_multiplier * sensitivity;
   const shift = Math.max(0, Math.floor(Math.log2(event.noise_stddev)) - KEPT_BITS);
   const problems = [];
-  if (!isClose(event.l2_sensitivity, sensitivity, PRODUCT_TOLERANCE)) problems.push("its sensitivity does not follow from its bound");
-  if (!isClose(event.noise_stddev, stddev, PRODUCT_TOLERANCE)) problems.push("its noise does not follow from its sensitivity");
-  if (!problems.length && event.release_shift !== shift) problems.push("its rounding does not follow from its noise");
+  if (!isClose(event.l2_sensitivity, sensitivity, PRODUCT_TOLERANCE))
+    problems.push("its sensitivity does not follow from its bound");
+  if (!isClose(event.noise_stddev, stddev, PRODUCT_TOLERANCE))
+    problems.push("its noise does not follow from its sensitivity");
+  if (!problems.length && event.release_shift !== shift)
+    problems.push("its rounding does not follow from its noise");
   return problems;
 }
 

@@ -25,7 +25,15 @@ export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
  * `steps`, and of the certificate `claim` and `numbers` where they hold.
  */
 export async function sealOf(evidence, told = () => {}) {
-  const seal = { steps: {}, claim: null, numbers: null, population: null, manifest: null, board: null, simulation: false };
+  const seal = {
+    steps: {},
+    claim: null,
+    numbers: null,
+    population: null,
+    manifest: null,
+    board: null,
+    simulation: false,
+  };
   const step = (name, state, sentence) => {
     seal.steps[name] = { state, sentence };
     return told(name, state, sentence);
@@ -54,28 +62,45 @@ function overall(states) {
 
 async function signatureStep({ signed, key }, seal, step) {
   if (signed === null || key === null) {
-    return step("signature", OPEN, "No signature is in this page: it was made from a folder of boards, not from a mirror.");
+    return step(
+      "signature",
+      OPEN,
+      "No signature is in this page: it was made from a folder of boards, not from a mirror.",
+    );
   }
   seal.manifest = await openedManifest(signed, key);
-  return step("signature", PASSED, `Signed as version ${Number(seal.manifest.version)} of “${shortName(seal.manifest.run)}” with the key `
-    + `${seal.manifest.key_id} (Ed25519). Whose key that is this page cannot know: compare it with what the publisher `
-    + "says elsewhere.");
+  return step(
+    "signature",
+    PASSED,
+    `Signed as version ${Number(seal.manifest.version)} of “${shortName(seal.manifest.run)}” with the key ` +
+      `${seal.manifest.key_id} (Ed25519). Whose key that is this page cannot know: compare it with what the publisher ` +
+      "says elsewhere.",
+  );
 }
 
 async function bytesStep({ bytes, transported }, seal, step) {
   const { manifest } = seal;
   seal.board = readBoard(bytes);
   if (manifest === null) {
-    return step("bytes", OPEN, `All ${bytes.length} bytes are here; without a signature nothing says which they should be.`);
+    return step(
+      "bytes",
+      OPEN,
+      `All ${bytes.length} bytes are here; without a signature nothing says which they should be.`,
+    );
   }
   const digest = toHex(await sha256(bytes));
   const listed = manifest.files.filter((file) => file.board_sha256 === digest && file.board_size === bytes.length);
   if (!listed.length) throw new Error(`These ${bytes.length} bytes are not those that were signed`);
   if (transported !== null) {
     const sha = toHex(await sha256(transported));
-    if (!listed.some((file) => file.sha256 === sha)) throw new Error("The file that it came in is not one that was signed");
+    if (!listed.some((file) => file.sha256 === sha))
+      throw new Error("The file that it came in is not one that was signed");
   }
-  return step("bytes", PASSED, `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`);
+  return step(
+    "bytes",
+    PASSED,
+    `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`,
+  );
 }
 
 async function chainStep({ earlier, key }, seal, step) {
@@ -92,13 +117,20 @@ async function chainStep({ earlier, key }, seal, step) {
     return step("chain", OPEN, "The certificate is for this very board. Earlier boards are not here to compare.");
   }
   const { version, previous_digest: previous, certificate } = board.description;
-  const same = manifest.board_digest === digest && manifest.version === version
-    && manifest.previous_digest === previous && manifest.certificate_digest === certificate.digest;
+  const same =
+    manifest.board_digest === digest &&
+    manifest.version === version &&
+    manifest.previous_digest === previous &&
+    manifest.certificate_digest === certificate.digest;
   if (!same) throw new Error("The signature is for another board or certificate than this");
   const { problem, continued } = await chainOf(manifest, earlier, key);
   if (problem !== null) throw new Error(`The chain of boards is broken: ${problem}`);
   const before = continued ? `continues the ${continued} signed before it` : "no earlier one is here to compare";
-  return step("chain", PASSED, `The certificate is for this very board, and it ${continued ? before : `is signed; ${before}`}.`);
+  return step(
+    "chain",
+    PASSED,
+    `The certificate is for this very board, and it ${continued ? before : `is signed; ${before}`}.`,
+  );
 }
 
 async function promiseStep(seal, step) {
@@ -115,8 +147,12 @@ async function promiseStep(seal, step) {
     return step("promise", OPEN, `Not recomputed here: ${beyond}. \`fedboard certificate verify\` does.`);
   }
   const { epsilon, delta } = claim;
-  return step("promise", PASSED, `${checks} checks passed: the noise of ${certificate.releases.length} releases was composed `
-    + `anew, and covers epsilon ${shortNumber(epsilon)} at delta ${shortNumber(delta)}.`);
+  return step(
+    "promise",
+    PASSED,
+    `${checks} checks passed: the noise of ${certificate.releases.length} releases was composed ` +
+      `anew, and covers epsilon ${shortNumber(epsilon)} at delta ${shortNumber(delta)}.`,
+  );
 }
 
 async function noiseStep(seal, step) {
@@ -129,7 +165,9 @@ async function noiseStep(seal, step) {
     throw new Error("The signature says something else of its noise than its releases do");
   }
   if (!isPrivate) {
-    throw new Error("NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody");
+    throw new Error(
+      "NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody",
+    );
   }
   return step("noise", PASSED, "No seed reproduces the noise of any of its releases, so the certificate says.");
 }

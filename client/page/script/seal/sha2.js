@@ -5,7 +5,9 @@ import { joined } from "../board/bytes.js";
 
 /** SHA-256 of bytes. */
 export async function sha256(bytes) {
-  return globalThis.crypto?.subtle ? new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)) : plainSha256(bytes);
+  return globalThis.crypto?.subtle
+    ? new Uint8Array(await crypto.subtle.digest("SHA-256", bytes))
+    : plainSha256(bytes);
 }
 
 /** The same without the browser's help. */

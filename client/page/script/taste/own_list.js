@@ -11,7 +11,10 @@ import { best } from "./ranking.js";
  */
 export function ownList(board, model, range, ratings) {
   const items = Int32Array.from([...ratings.keys()].sort((one, other) => one - other));
-  const own = model.fit(items, Float64Array.from(items, (item) => ratings.get(item)));
+  const own = model.fit(
+    items,
+    Float64Array.from(items, (item) => ratings.get(item)),
+  );
   const scores = model.scores(own);
   const learnt = board.arrays.learnt?.values;
   const counts = board.arrays.item_counts?.values;

@@ -5,7 +5,7 @@ export function best(scores, k, isAllowed) {
   const heap = []; // the worst of the best is first
   const worse = (one, other) => scores[one] < scores[other] || (scores[one] === scores[other] && one > other);
   const sink = () => {
-    for (let place = 0; ; ) {
+    for (let place = 0; ;) {
       let least = place;
       for (const child of [2 * place + 1, 2 * place + 2]) {
         if (child < heap.length && worse(heap[child], heap[least])) least = child;
@@ -20,7 +20,7 @@ export function best(scores, k, isAllowed) {
     if (!isAllowed(item)) continue;
     if (heap.length < k) {
       heap.push(item);
-      for (let place = heap.length - 1; place > 0; ) {
+      for (let place = heap.length - 1; place > 0;) {
         const parent = (place - 1) >> 1;
         if (!worse(heap[place], heap[parent])) break;
         [heap[place], heap[parent]] = [heap[parent], heap[place]];

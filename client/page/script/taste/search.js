@@ -3,7 +3,14 @@
 /** Words of a text as they are compared. */
 export function searchWords(text) {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-  return plain.replace(/ß/g, "ss").replace(/ø/g, "o").replace(/ł/g, "l").replace(/æ/g, "ae").match(/[\p{L}\p{N}]+/gu) ?? [];
+  return (
+    plain
+      .replace(/ß/g, "ss")
+      .replace(/ø/g, "o")
+      .replace(/ł/g, "l")
+      .replace(/æ/g, "ae")
+      .match(/[\p{L}\p{N}]+/gu) ?? []
+  );
 }
 
 /**
@@ -25,7 +32,9 @@ export function titleSearch(titles, ids, weight) {
       const rank = ids[item] === typed.trim() ? 0 : start.startsWith(phrase) ? 1 : start.includes(phrase) ? 2 : 3;
       found.push({ item, rank });
     });
-    found.sort((one, other) => one.rank - other.rank || weight[other.item] - weight[one.item] || one.item - other.item);
+    found.sort(
+      (one, other) => one.rank - other.rank || weight[other.item] - weight[one.item] || one.item - other.item,
+    );
     return found.slice(0, most).map(({ item }) => item);
   };
 }

@@ -12,14 +12,26 @@ export function finder(search, titleOf, chosen) {
   function show() {
     items = search(field.value, MOST_SHOWN);
     active = items.length ? 0 : -1;
-    list.replaceChildren(...items.map((item, n) => el("li", {
-      id: `found-${n}`,
-      role: "option",
-      onpointerdown: (event) => event.preventDefault(), // the field keeps the focus
-      onclick: () => take(n),
-    }, titleOf(item))));
+    list.replaceChildren(
+      ...items.map((item, n) =>
+        el(
+          "li",
+          {
+            id: `found-${n}`,
+            role: "option",
+            onpointerdown: (event) => event.preventDefault(), // the field keeps the focus
+            onclick: () => take(n),
+          },
+          titleOf(item),
+        ),
+      ),
+    );
     const words = field.value.trim() !== "";
-    told.textContent = !words ? "" : items.length ? `${items.length} found` : "Nothing of that name is on this board.";
+    told.textContent = !words
+      ? ""
+      : items.length
+        ? `${items.length} found`
+        : "Nothing of that name is on this board.";
     mark();
   }
 

@@ -20,7 +20,10 @@ export function mapView({ titleOf, pick }) {
   let [scene, now, places] = [null, null, null];
 
   function useBoard(board, { basis, centre }) {
-    const { values, shape: [nItems, rank] } = board.arrays.item_factors;
+    const {
+      values,
+      shape: [nItems, rank],
+    } = board.arrays.item_factors;
     const learnt = board.arrays.learnt?.values;
     const flat = new Float64Array(2 * nItems).fill(NaN);
     const reach = [0, 0];
@@ -38,9 +41,18 @@ export function mapView({ titleOf, pick }) {
       norms += square;
     }
     const counts = board.arrays.item_counts?.values ?? new Float64Array(nItems).fill(1);
-    scene = { flat, reach: reach.map((most) => most || 1), counts, basis, centre, length: 1.5 * Math.sqrt(norms / nItems) };
+    scene = {
+      flat,
+      reach: reach.map((most) => most || 1),
+      counts,
+      basis,
+      centre,
+      length: 1.5 * Math.sqrt(norms / nItems),
+    };
     scene.box = boxOf(flat, scene.reach);
-    scene.known = [...counts.keys()].filter((item) => !Number.isNaN(flat[2 * item])).sort((a, b) => counts[b] - counts[a]);
+    scene.known = [...counts.keys()]
+      .filter((item) => !Number.isNaN(flat[2 * item]))
+      .sort((a, b) => counts[b] - counts[a]);
   }
 
   /** Where a taste points: the place of an item of a usual length in that direction. */
@@ -56,7 +68,8 @@ export function mapView({ titleOf, pick }) {
     const height = canvas.clientHeight;
     if (!width || scene === null) return;
     const density = devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * density)) [canvas.width, canvas.height] = [width * density, height * density].map(Math.round);
+    if (canvas.width !== Math.round(width * density))
+      [canvas.width, canvas.height] = [width * density, height * density].map(Math.round);
     const pen = canvas.getContext("2d");
     pen.setTransform(density, 0, 0, density, 0, 0);
     const colour = coloursOf(canvas);
@@ -73,8 +86,13 @@ export function mapView({ titleOf, pick }) {
     for (const item of listed) dot(pen, place(at(item)), 4.2, colour.listed);
     const [some, many] = [listed.slice(0, width > 700 ? 8 : 4), scene.known.slice(0, 60)];
     let left = width > 700 ? LABELS.wide : LABELS.narrow;
-    for (const [items, ink] of [[[...rated], colour.rated], [some, colour.listed], [many, colour.muted]]) {
-      for (const item of items) if (left > 0 && label(pen, place(at(item)), titleOf(item), ink, taken, width, colour)) left--;
+    for (const [items, ink] of [
+      [[...rated], colour.rated],
+      [some, colour.listed],
+      [many, colour.muted],
+    ]) {
+      for (const item of items)
+        if (left > 0 && label(pen, place(at(item)), titleOf(item), ink, taken, width, colour)) left--;
     }
     you(pen, ownX, ownY, colour);
     tell(own, rated);
@@ -112,12 +130,19 @@ export function mapView({ titleOf, pick }) {
 
   function tell(own, rated) {
     const [x, y] = ownPlace(own);
-    const near = scene.known.filter((item) => !rated.includes(item))
+    const near = scene.known
+      .filter((item) => !rated.includes(item))
       .map((item) => ({ item, away: Math.hypot(at(item)[0] - x, at(item)[1] - y) }))
-      .sort((one, other) => one.away - other.away).slice(0, NEAREST);
-    part("map-told").textContent = rated.length ? "Nearest to your point:" : "Your point is in the middle until you rate. Near it:";
-    part("map-near").replaceChildren(...near.map(({ item }) =>
-      el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item)))));
+      .sort((one, other) => one.away - other.away)
+      .slice(0, NEAREST);
+    part("map-told").textContent = rated.length
+      ? "Nearest to your point:"
+      : "Your point is in the middle until you rate. Near it:";
+    part("map-near").replaceChildren(
+      ...near.map(({ item }) =>
+        el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item))),
+      ),
+    );
   }
 
   canvas.addEventListener("pointermove", (event) => {
@@ -154,7 +179,10 @@ function drawnNearer(point, reach) {
 
 /** Lowest and highest of all items, on each side. */
 function boxOf(flat, reach) {
-  const box = [[0, 0], [0, 0]];
+  const box = [
+    [0, 0],
+    [0, 0],
+  ];
   for (let place = 0; place < flat.length; place += 2) {
     if (Number.isNaN(flat[place])) continue;
     drawnNearer([flat[place], flat[place + 1]], reach).forEach((value, side) => {
@@ -167,7 +195,14 @@ function boxOf(flat, reach) {
 function coloursOf(canvas) {
   const style = getComputedStyle(canvas);
   const of = (name) => style.getPropertyValue(name).trim();
-  return { dot: of("--muted"), muted: of("--muted"), listed: of("--accent"), rated: of("--warm"), ink: of("--ink"), surface: of("--card") };
+  return {
+    dot: of("--muted"),
+    muted: of("--muted"),
+    listed: of("--accent"),
+    rated: of("--warm"),
+    ink: of("--ink"),
+    surface: of("--card"),
+  };
 }
 
 function dot(pen, [x, y], radius, colour) {
@@ -191,7 +226,8 @@ function label(pen, [x, y], text, ink, taken, width, colour) {
   const length = pen.measureText(short).width;
   const left = x + 8 + length > width - 4 ? x - 8 - length : x + 8;
   const box = [left - 3, y - 9, left + length + 3, y + 9];
-  if (left < 4 || taken.some(([x1, y1, x2, y2]) => box[0] < x2 && box[2] > x1 && box[1] < y2 && box[3] > y1)) return false;
+  if (left < 4 || taken.some(([x1, y1, x2, y2]) => box[0] < x2 && box[2] > x1 && box[1] < y2 && box[3] > y1))
+    return false;
   taken.push(box);
   pen.lineWidth = 3;
   pen.strokeStyle = colour.surface;

@@ -27,13 +27,14 @@ export function showOdds(seal, boards) {
   if (why !== null) return;
   const bets = betsInHundred(seal);
   const would = seal.simulation ? "would be" : "is";
-  part("odds-words").textContent = `Somebody who knows everybody else's ratings, sees all that this run published and bets on `
-    + `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
+  part("odds-words").textContent =
+    `Somebody who knows everybody else's ratings, sees all that this run published and bets on ` +
+    `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
   part("odds-more").textContent = seal.simulation
     ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out, and no odds hold."
-    : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta `
-      + `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}`
-      + `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal, boards)}`;
+    : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta ` +
+      `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}` +
+      `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal, boards)}`;
   const icons = part("odds-icons");
   icons.replaceChildren(...Array.from({ length: 100 }, (_, n) => figure(n, kindOf(n, bets))));
   icons.setAttribute("aria-label", `${bets} of 100 bets right, at most; 50 by tossing a coin`);
@@ -54,12 +55,18 @@ function whyNone({ claim, numbers, steps }) {
 function hedge({ numbers, population, steps }, boards) {
   const sentences = [];
   if (numbers === null) sentences.push("Not recomputed here: who signed the board vouches for it.");
-  else if (steps.signature.state !== PASSED) sentences.push("Nobody signed this board: it is what its own certificate says.");
+  else if (steps.signature.state !== PASSED)
+    sentences.push("Nobody signed this board: it is what its own certificate says.");
   if (population !== null) {
-    sentences.push(`All runs on these people together are promised epsilon ${shortNumber(population.budget)} at delta `
-      + `${shortNumber(population.delta)}.`);
+    sentences.push(
+      `All runs on these people together are promised epsilon ${shortNumber(population.budget)} at delta ` +
+        `${shortNumber(population.delta)}.`,
+    );
   }
-  if (boards > 1) sentences.push("That is for this board alone: who sees several boards of the same people knows more than from one.");
+  if (boards > 1)
+    sentences.push(
+      "That is for this board alone: who sees several boards of the same people knows more than from one.",
+    );
   return sentences.map((sentence) => ` ${sentence}`).join("");
 }
 
@@ -70,6 +77,10 @@ function kindOf(n, bets) {
 
 function figure(n, kind) {
   const [x, y] = [(n % 20) * 16, Math.floor(n / 20) * 22];
-  return svgEl("g", { class: kind, transform: `translate(${x} ${y})` }, svgEl("circle", { cx: 8, cy: 5, r: 3.6 }),
-    svgEl("path", { d: "M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z" }));
+  return svgEl(
+    "g",
+    { class: kind, transform: `translate(${x} ${y})` },
+    svgEl("circle", { cx: 8, cy: 5, r: 3.6 }),
+    svgEl("path", { d: "M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z" }),
+  );
 }

@@ -23,7 +23,10 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
     for (const item of wanted) if (!rows.has(item)) rows.set(item, ratingRow(item));
     const list = part("own");
     // Rows that stay keep their place and their focus: new ones come first.
-    wanted.filter((item) => rows.get(item).parentNode !== list).reverse().forEach((item) => list.prepend(rows.get(item)));
+    wanted
+      .filter((item) => rows.get(item).parentNode !== list)
+      .reverse()
+      .forEach((item) => list.prepend(rows.get(item)));
     part("own-none").hidden = wanted.length > 0;
     part("own-count").textContent = taste.ratings.size ? `(${taste.ratings.size})` : "";
     showHidden();
@@ -33,23 +36,46 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
     const title = titleOf(item);
     const given = taste.ratings.get(item) ?? null;
     const input = range === null ? null : starInput(title, range, given, (rating) => taste.rate(item, rating));
-    return el("li", { "data-item": item }, el("span", { class: "own-title" }, title), input,
-      el("button", { type: "button", class: "quiet remove", onclick: () => removed(item, title) }, "×",
-        el("span", { class: "unseen" }, `Remove ${title}`)));
+    return el(
+      "li",
+      { "data-item": item },
+      el("span", { class: "own-title" }, title),
+      input,
+      el(
+        "button",
+        { type: "button", class: "quiet remove", onclick: () => removed(item, title) },
+        "×",
+        el("span", { class: "unseen" }, `Remove ${title}`),
+      ),
+    );
   }
 
   function removed(item, title) {
     const rating = taste.ratings.get(item);
     taste.remove(item);
-    say(`${title} is no longer among your ratings.`, "Undo", () => (rating === undefined ? taste.wait(item) : taste.rate(item, rating)));
+    say(`${title} is no longer among your ratings.`, "Undo", () =>
+      rating === undefined ? taste.wait(item) : taste.rate(item, rating),
+    );
     part("find").focus();
   }
 
   function showHidden() {
     part("hidden-part").hidden = !taste.hidden.size;
-    part("hidden-list").replaceChildren(...[...taste.hidden].map((item) => el("li", {}, el("span", {}, titleOf(item)),
-      el("button", { type: "button", class: "quiet", onclick: () => taste.show(item) }, "Back in the list",
-        el("span", { class: "unseen" }, `: ${titleOf(item)}`)))));
+    part("hidden-list").replaceChildren(
+      ...[...taste.hidden].map((item) =>
+        el(
+          "li",
+          {},
+          el("span", {}, titleOf(item)),
+          el(
+            "button",
+            { type: "button", class: "quiet", onclick: () => taste.show(item) },
+            "Back in the list",
+            el("span", { class: "unseen" }, `: ${titleOf(item)}`),
+          ),
+        ),
+      ),
+    );
   }
 
   /** Add a title to be rated, and go to its stars. */

@@ -31,19 +31,46 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     const title = titleOf(item);
     const entry = el("li", { class: "entry", "data-item": item });
     entry.append(
-      el("div", { class: "entry-head" },
+      el(
+        "div",
+        { class: "entry-head" },
         el("span", { class: "entry-title" }, title),
-        el("span", { class: "score" }, el("span", { class: "unseen" }, range === null ? "score " : "predicted rating "),
-          score.toFixed(2))),
+        el(
+          "span",
+          { class: "score" },
+          el("span", { class: "unseen" }, range === null ? "score " : "predicted rating "),
+          score.toFixed(2),
+        ),
+      ),
       range === null ? "" : el("div", { class: "bar", "aria-hidden": "true" }, bar(score, range)),
       el("p", { class: "why" }, ...why(reason, range)),
-      el("div", { class: "actions" },
-        el("button", { type: "button", class: "quiet", onclick: () => pick(item) }, range === null ? "I know it" : "Rate it",
-          el("span", { class: "unseen" }, `: ${title}`)),
-        el("button", { type: "button", class: "quiet", onclick: () => dismiss(item, title) }, "Not for me",
-          el("span", { class: "unseen" }, `: ${title}`)),
-        el("button", { type: "button", class: "quiet", "aria-expanded": "false", onclick: (event) => similar(event.currentTarget, entry, item) },
-          "Similar", el("span", { class: "unseen" }, ` to ${title}`))),
+      el(
+        "div",
+        { class: "actions" },
+        el(
+          "button",
+          { type: "button", class: "quiet", onclick: () => pick(item) },
+          range === null ? "I know it" : "Rate it",
+          el("span", { class: "unseen" }, `: ${title}`),
+        ),
+        el(
+          "button",
+          { type: "button", class: "quiet", onclick: () => dismiss(item, title) },
+          "Not for me",
+          el("span", { class: "unseen" }, `: ${title}`),
+        ),
+        el(
+          "button",
+          {
+            type: "button",
+            class: "quiet",
+            "aria-expanded": "false",
+            onclick: (event) => similar(event.currentTarget, entry, item),
+          },
+          "Similar",
+          el("span", { class: "unseen" }, ` to ${title}`),
+        ),
+      ),
     );
     return entry;
   }
@@ -52,8 +79,11 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     if (reason === null) return [taste.ratings.size ? "liked by many, whatever you rated" : "liked by many"];
     const liked = range === null || taste.ratings.get(reason.item) >= (range[0] + range[1]) / 2;
     const share = `${Math.round(100 * reason.share)} %`;
-    return [`because you ${liked ? "liked" : "did not like"} `, el("cite", {}, titleOf(reason.item)),
-      el("span", { title: "Of all that your ratings add to this prediction" }, `, share ${share}`)];
+    return [
+      `because you ${liked ? "liked" : "did not like"} `,
+      el("cite", {}, titleOf(reason.item)),
+      el("span", { title: "Of all that your ratings add to this prediction" }, `, share ${share}`),
+    ];
   }
 
   function dismiss(item, title) {
@@ -74,9 +104,20 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     }
     const { values, shape } = current.board.arrays.item_factors;
     const found = neighbours(values, shape[1], item, NEIGHBOURS_SHOWN);
-    entry.append(el("ul", { class: "similar" }, ...found.map((near) =>
-      el("li", {}, el("button", { type: "button", class: "link", onclick: () => pick(near.item) }, titleOf(near.item)),
-        el("span", { class: "score", title: "Cosine: 1 is the same direction" }, near.cosine.toFixed(2))))));
+    entry.append(
+      el(
+        "ul",
+        { class: "similar" },
+        ...found.map((near) =>
+          el(
+            "li",
+            {},
+            el("button", { type: "button", class: "link", onclick: () => pick(near.item) }, titleOf(near.item)),
+            el("span", { class: "score", title: "Cosine: 1 is the same direction" }, near.cosine.toFixed(2)),
+          ),
+        ),
+      ),
+    );
   }
 
   return { show };

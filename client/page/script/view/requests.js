@@ -11,7 +11,10 @@ export function countRequests() {
     show();
   }).observe({ type: "resource" });
   show();
-  const network = () => (part("network").textContent = navigator.onLine ? "The network is on." : "The network is off, and nothing is missing.");
+  const network = () =>
+    (part("network").textContent = navigator.onLine
+      ? "The network is on."
+      : "The network is off, and nothing is missing.");
   addEventListener("online", network);
   addEventListener("offline", network);
   network();

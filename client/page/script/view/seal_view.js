@@ -58,8 +58,10 @@ export function sealView(evidence, checked) {
     changedAt = changedAt === null ? Math.floor(bytes.length * (0.5 + Math.random() / 4)) : null;
     const [before, after] = changedAt === null ? [0, 0] : [bytes[changedAt], bytes[changedAt] ^ 1];
     part("change").textContent = changedAt === null ? "Change one byte" : "Put the byte back";
-    part("changed").textContent = changedAt === null ? ""
-      : `Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`;
+    part("changed").textContent =
+      changedAt === null
+        ? ""
+        : `Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`;
     return check();
   }
 
@@ -82,13 +84,19 @@ function withChangedByte(bytes, place) {
 }
 
 function stepRow(step) {
-  return el("li", { "data-step": step, "data-state": "waiting" }, el("span", { class: "sign", "aria-hidden": "true" }, "…"),
-    el("div", {}, el("strong", {}, STEP_NAMES[step]), el("p", {}, "")));
+  return el(
+    "li",
+    { "data-step": step, "data-state": "waiting" },
+    el("span", { class: "sign", "aria-hidden": "true" }, "…"),
+    el("div", {}, el("strong", {}, STEP_NAMES[step]), el("p", {}, "")),
+  );
 }
 
 function fill(row, step, state, sentence) {
   row.dataset.state = state;
   row.querySelector(".sign").textContent = SIGNS[state];
-  row.querySelector("strong").replaceChildren(STEP_NAMES[step], el("span", { class: "unseen" }, `: ${SPOKEN[state]}`));
+  row
+    .querySelector("strong")
+    .replaceChildren(STEP_NAMES[step], el("span", { class: "unseen" }, `: ${SPOKEN[state]}`));
   row.querySelector("p").textContent = sentence;
 }

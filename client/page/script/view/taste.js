@@ -4,10 +4,12 @@
 export function makeTaste() {
   const [ratings, waiting, hidden] = [new Map(), new Set(), new Set()];
   const listeners = [];
-  const change = (work) => (...given) => {
-    work(...given);
-    listeners.forEach((listener) => listener());
-  };
+  const change =
+    (work) =>
+    (...given) => {
+      work(...given);
+      listeners.forEach((listener) => listener());
+    };
   return {
     ratings,
     waiting,
