@@ -2,6 +2,7 @@
 thread, temporary folders are in memory where that has room, and no example of a property is timed.
 """
 
+import gc
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all tests are found: nothing of that is garbage
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")  # before NumPy is loaded: the processes share the cores among them
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
@@ -61,6 +63,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("fast") and collection_path.name.startswith("test_"):
         return ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) is not None or None
     return None
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for again, but not among some million objects of modules and tests, each time anew."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
