@@ -4,7 +4,7 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -92,13 +92,27 @@ def sources(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-@cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All of a file's, once for the many tests that look at all files."""
+    return _nodes_of(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _nodes_of(text: str) -> list[ast.AST]:
+    return list(ast.walk(_parsed(text)))
 
 
 def imported_modules(path: Path, *, top_level_only: bool = False) -> set[str]:
-    nodes = parsed(path).body if top_level_only else list(ast.walk(parsed(path)))
+    nodes = parsed(path).body if top_level_only else nodes_of(path)
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -247,7 +261,7 @@ def imports_of(
     found: dict[str, set[str]] = {}
     for path in paths:
         named: set[str] = set()
-        for node in parsed(path).body if at_start else ast.walk(parsed(path)):
+        for node in parsed(path).body if at_start else nodes_of(path):
             if isinstance(node, ast.Import):
                 named |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -310,7 +324,6 @@ def test_a_planted_circle_is_found(tmp_path: Path, how: str, of_files: bool) -> 
     assert circle(imports_of(tmp_path, ["common"])) == []
     assert circle(by_folder(imports_of(tmp_path, ["common"]))["common"]) == []
 
-    parsed.cache_clear()
     (tmp_path / "common" / "first" / back).write_text("from fedboard.common.second.b import y\n")
 
     imports = imports_of(tmp_path, ["common"])
@@ -367,10 +380,10 @@ MAY_NAME_A_PROTOCOL = {
 protocol is a folder and a line."""
 
 
-def texts_of(tree: ast.Module) -> Iterable[str]:
+def texts_of(nodes: Sequence[ast.AST]) -> Iterable[str]:
     """String literals that are not docstrings."""
-    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node.value
 
@@ -383,7 +396,7 @@ def named_protocols(root: Path, folders: Iterable[str] = FOLDERS) -> set[tuple[s
         place = path.relative_to(root)
         if str(place) == f"{PROTOCOLS}/registry.py" or any(place.is_relative_to(o) for o in own.values()):
             continue
-        texts, modules = list(texts_of(parsed(path))), imported_modules(path)
+        texts, modules = list(texts_of(nodes_of(path))), imported_modules(path)
         for name, folder in own.items():
             package = "fedboard." + folder.replace("/", ".")
             imports = any(module == package or module.startswith(f"{package}.") for module in modules)
@@ -426,7 +439,6 @@ def test_a_protocol_that_is_named_elsewhere_is_found(tmp_path: Path, planted: st
     (tmp_path / "server" / "plan.py").write_text('"""Under secure-sum."""\n# secure-sum\n')
     assert named_protocols(tmp_path, ["server"]) == set()
 
-    parsed.cache_clear()
     (tmp_path / "server" / "plan.py").write_text(planted)
 
     assert named_protocols(tmp_path, ["server"]) == {("server/plan.py", "secure-sum")}
@@ -440,7 +452,7 @@ def test_nothing_that_serves_people_reads_a_card() -> None:
     cards = {path for path in imports if path.startswith(PROTOCOLS) and path.endswith("/card.py")}
     assert f"{PROTOCOLS}/shared/card.py" in cards
     readers = {path for path, needed in imports.items() if needed & cards} - cards
-    reading = {path for path in imports if "card_of" in names_in(parsed(ROOT / path))}
+    reading = {path for path in imports if "card_of" in names_in(nodes_of(ROOT / path))}
 
     assert readers == {f"{PROTOCOLS}/registry.py", "simulations/audit/sessions.py"} | {
         f"simulations/{path}" for path in ("comparing/measuring.py", "sessions/choice.py")
@@ -453,21 +465,21 @@ def test_there_is_one_loop_over_a_session() -> None:
     """Steps are closed there alone, so that nobody decides anew who is out; the others hand on what it says."""
     handed_on = {"simulations/audit/held.py", "simulations/sessions/stopwatch.py"}
 
-    closing = {path for path in imports_of(ROOT) if "proceed" in called_in(parsed(ROOT / path))}
+    closing = {path for path in imports_of(ROOT) if "proceed" in called_in(nodes_of(ROOT / path))}
 
     assert closing == {"common/protocols/shared/session_loop.py", *handed_on}
 
 
-def called_in(tree: ast.Module) -> set[str]:
+def called_in(nodes: Iterable[ast.AST]) -> set[str]:
     """Names of the methods that are called."""
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
     return {call.attr for call in calls if isinstance(call, ast.Attribute)}
 
 
-def names_in(tree: ast.Module) -> set[str]:
+def names_in(nodes: Iterable[ast.AST]) -> set[str]:
     """Names that are defined, imported, read or written."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name):
             found.add(node.id)
         elif isinstance(node, ast.Attribute):
