@@ -20,14 +20,20 @@ settings.load_profile("fedboard")
 
 LONGEST = (
     "server/fleet/test_deployment.py",
-    "cli/research/test_audit.py",
     "cli/research/test_audit_controls.py",
+    "cli/research/test_audit.py",
     "examples/test_fleet.py",
+    "simulations/runs/test_removal.py",
     "server/fleet/test_toys.py",
-    "common/protocols/test_toy.py",
-    "common/tasks/test_toy.py",
     "cli/research/test_interruptions.py",
+    "simulations/flower/test_on_ray.py",
+    "docs/test_extending.py",
+    "simulations/audit/test_sessions.py",
+    "simulations/audit/attacks/test_noise_check.py",
+    "common/tasks/test_toy.py",
+    "simulations/audit/attacks/test_small_releases.py",
     "cli/test_crashes.py",
+    "api/test_installed.py",
 )
 """The others stand in their usual order, those with slow tests first: what comes last is short, so that no process
 works alone at the end.
