@@ -5,6 +5,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
+from fedboard.common.kernels.reference import own_models as reference
 from fedboard.common.kernels.threads import for_row_ranges
 
 CONTENT_RIDGES = (4.0, 16.0)
@@ -111,6 +112,12 @@ def solve_own_models(
     solution, chosen = np.zeros((ridge.size, both.shape[1]), np.float32), np.full(ridge.size, np.inf)
     candidates = np.array(CONTENT_RIDGES)
     kernel.solve_rows(indptr, items, targets, both, vectors.shape[1], ridge, candidates, solution, chosen)
+    for row in np.flatnonzero(
+        ~np.isfinite(solution).all(axis=1)
+    ).tolist():  # what Cholesky's factors cannot do
+        one = slice(row, row + 1)
+        bounds, own = indptr[row : row + 2], (solution[one], chosen[one])
+        reference.solve_rows(bounds, items, targets, both, vectors.shape[1], ridge[one], candidates, *own)
     return solution, chosen
 
 

@@ -41,10 +41,17 @@ def _solution(rated: FloatArray, wanted: FloatArray, penalties: FloatArray) -> F
     """(Z^T Z + P)^-1 Z^T t = P^-1 Z^T (I + Z P^-1 Z^T)^-1 t, by the smaller of both systems."""
     if rated.shape[0] < rated.shape[1]:
         lighter = rated / penalties
-        found = lighter.T @ np.linalg.solve(np.eye(wanted.size) + lighter @ rated.T, wanted)
+        found = lighter.T @ _solved(np.eye(wanted.size) + lighter @ rated.T, wanted)
     else:
-        found = np.linalg.solve(rated.T @ rated + np.diag(penalties), rated.T @ wanted)
+        found = _solved(rated.T @ rated + np.diag(penalties), rated.T @ wanted)
     return np.asarray(found, dtype=np.float64)
+
+
+def _solved(system: FloatArray, right: FloatArray) -> FloatArray:
+    try:
+        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
+    except np.linalg.LinAlgError:  # singular in this precision: numbers that no honest board has
+        return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0], dtype=np.float64)
 
 
 def _content_ridge(
@@ -58,8 +65,14 @@ def _content_ridge(
     total = float(wanted @ wanted)
     found = []
     for ridge in (*candidates.tolist(), np.inf):
-        left, half_log_det = measured(ridge)
+        try:
+            left, half_log_det = measured(ridge)
+        except np.linalg.LinAlgError:  # numbers that no honest board has: no evidence, and no failing either
+            found.append(-np.inf)
+            continue
         found.append(-0.5 * wanted.size * np.log(max(left, LEAST * max(total, LEAST))) - half_log_det)
+    if not np.isfinite(max(found)):
+        return 1.0 / LEAST
     shares = np.exp(np.array(found) - max(found))
     precision = float(np.sum(shares[:-1] / candidates)) / float(shares.sum())
     return 1.0 / max(precision, LEAST)

@@ -124,6 +124,25 @@ def test_ratings_without_residual_and_empty_populations_are_no_trouble(backend, 
     assert none.shape == (0,)
 
 
+@pytest.mark.parametrize("size", [5, 30, 600])
+def test_a_board_of_huge_numbers_fails_for_nobody(backend, size):
+    """As large as a device takes them, and collinear: whoever rated such items gets numbers, not an error."""
+    rng = np.random.default_rng(0)
+    vectors = (1e6 * np.outer(rng.standard_normal(700), [1.0, 2.0, -1.0])).astype(np.float32)
+    solved, chosen = solve_own_models(
+        np.array([0, size]),
+        np.arange(size, dtype=np.int32),
+        rng.standard_normal(size).astype(np.float32),
+        vectors,
+        (rng.standard_normal((700, CONTENT)) / np.sqrt(CONTENT)).astype(np.float32),
+        ridge=np.array([1e-3], dtype=np.float32),
+        backend=backend,
+    )
+
+    assert np.isfinite(solved).all()
+    assert chosen[0] >= CONTENT_RIDGES[0] - 1e-9
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
