@@ -46,14 +46,10 @@ export async function boardDigest(board) {
 
 function readSections(header, body) {
   const found = [];
-  for (const [
-    name,
-    {
-      dtype,
-      shape,
-      data_offsets: [start, stop],
-    },
-  ] of Object.entries(header).filter(([name]) => name !== "__metadata__")) {
+  for (const [name, entry] of Object.entries(header)) {
+    if (name === "__metadata__") continue;
+    const { dtype, shape } = entry;
+    const [start, stop] = entry.data_offsets;
     const kind = ARRAY_TYPES[dtype];
     const size = shape.reduce((product, side) => product * side, kind?.BYTES_PER_ELEMENT ?? NaN);
     const inside = Number.isInteger(start) && start >= 0 && stop <= body.length && stop - start === size;

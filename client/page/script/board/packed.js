@@ -42,8 +42,8 @@ function together(split, width) {
   if (width === 1) return split;
   const [whole, count] = [new Uint8Array(split.length), split.length / width];
   for (let byte = 0; byte < width; byte++) {
-    for (let row = 0, from = byte * count, to = byte; row < count; row++, to += width)
-      whole[to] = split[from + row];
+    const from = byte * count;
+    for (let row = 0; row < count; row++) whole[row * width + byte] = split[from + row];
   }
   return whole;
 }
