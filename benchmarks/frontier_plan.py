@@ -142,10 +142,11 @@ def data_sets(sources: Sequence[str], feedback: str | None) -> tuple[DataSet, ..
 
 def plain_variants(names: Sequence[str]) -> list[Variant]:
     """Algorithms as they are shipped; all private ones where none is named."""
-    for_both = {*algorithm_names(Feedback.IMPLICIT), *reference_names(Feedback.IMPLICIT)}
+    fits = {kind: {*algorithm_names(kind), *reference_names(kind)} for kind in Feedback}
     return [
-        Variant(name=name, algorithm=name, feedback=None if name in for_both else "explicit")
+        Variant(name=name, algorithm=name, feedback=only[0] if len(only) == 1 else None)
         for name in names or algorithm_names()
+        for only in ([str(kind) for kind in Feedback if name in fits[kind]],)
     ]
 
 

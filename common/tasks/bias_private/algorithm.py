@@ -1,5 +1,7 @@
 """A private constant, private item means and private item biases, as the rest of the house knows them."""
 
+from importlib.resources import files
+
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
@@ -54,6 +56,7 @@ ALGORITHM = Algorithm(
     shares_by_release=shares_by_release,
     task=_task,
     array_rules=_array_rules,
+    folder=files(__package__),
     regression=_regression,
     round_size=_round_size,
     complete=complete,

@@ -1,5 +1,6 @@
 """Search spaces: every default one is valid, places and values correspond, faults are named."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ PAIRS = [
 
 
 def test_every_algorithm_has_a_default_space_for_all_that_it_learns_from() -> None:
-    assert {algorithm for algorithm, _ in PAIRS} == set(algorithm_names())
-    learning = {(name, kind) for name in algorithm_names() for kind in variant_of(name).algorithm.feedback}
+    """But those that have nothing to choose: no setting of their own, and one release."""
+    choosing = [name for name in algorithm_names() if fields(variant_of(name).algorithm.shares)]
+    assert {algorithm for algorithm, _ in PAIRS} == set(choosing)
+    learning = {(name, kind) for name in choosing for kind in variant_of(name).algorithm.feedback}
     assert set(PAIRS) == learning
+    assert set(algorithm_names()) - set(choosing) == {"popularity-private"}
 
 
 @pytest.mark.slow
