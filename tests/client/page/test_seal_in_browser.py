@@ -128,6 +128,11 @@ def test_a_simulation_is_red_and_says_so(page: Page, folder: Path) -> None:
     assert "can be reproduced from its seed" in page.text("#seal-steps")
     assert "would be right at most" in page.text("#odds-words")
 
+    page.open(edited(seeded.page, lambda data: other_key(data, seeded), "seeded-other-key"))
+
+    assert page.text("p.verdict .verdict-words") == "The seal is broken", "a simulation is no excuse"
+    assert page.js("return document.querySelector('#odds').hidden")
+
 
 def test_what_nobody_signed_is_not_green(page: Page, folder: Path) -> None:
     page.open(unsigned_page(folder / "unsigned", chain(1)[0]))

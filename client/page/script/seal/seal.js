@@ -51,6 +51,8 @@ export async function sealOf(evidence, told = () => {}) {
   await guarded("promise", () => promiseStep(seal, step));
   await guarded("noise", () => noiseStep(seal, step));
   seal.state = overall(Object.values(seal.steps).map(({ state }) => state));
+  // Only what is sound but for its noise is called a simulation, of which it is told what it would promise.
+  seal.simulation &&= STEPS.every((name) => name === "noise" || seal.steps[name].state !== FAILED);
   if (seal.state === FAILED && !seal.simulation) seal.claim = seal.numbers = null;
   return seal;
 }
