@@ -17,82 +17,42 @@ from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.per_user.clipping import (
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    WEIGHT_ONE,
-    clip_responses,
-    clip_vectors,
-    quantise_weights,
-)
+from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.shared.levels.even_counts import even_weights
+from fedboard.common.tasks.shared.levels.even_counts import even_counts_request
+from fedboard.common.tasks.shared.levels.even_sums import even_rows, even_sums_request, released_sums
 from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
-from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
+from fedboard.common.tasks.shared.levels.noisy_effects import posterior_effects
 from fedboard.common.tasks.shared.levels.rating_level import in_range, spread_of
-from fedboard.common.tasks.shared.releases import calibrated_request, real_stddev
+from fedboard.common.tasks.shared.releases import real_stddev
 
 COUNTS, SUMS = "bias/counts", "bias/sums"
 _CLIP = 0.8  # bound on a user's whole part, in released deviations of a rating; as in ``bias-private``
-_INSIDE = 1.0 - 1e-6
 
 
 def bias_requests(settings: AdaDpalsConfig, *, n_items: int, spread: float) -> tuple[Request, Request]:
     """Weighted counts, and weighted ratings around the mean, each user's part bounded as a whole."""
     shared = settings.shared
-    counts = calibrated_request(
-        shared,
-        SumSource.ITEM_COUNT,
-        COUNTS,
-        rows=n_items,
-        grid_step=1.0 / WEIGHT_ONE,
-        l2_bound=WEIGHT_ONE,
-        same_sign=True,
-        covers="sum of w per item, w at most 1 / sqrt(ratings of the user)",
+    return (
+        even_counts_request(shared, n_items=n_items, name=COUNTS),
+        even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP * spread),
     )
-    step = (shared.rating_high - shared.rating_low) / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
-    sums = calibrated_request(
-        shared,
-        SumSource.ITEM_LINEAR,
-        SUMS,
-        rows=n_items,
-        grid_step=step,
-        l2_bound=math.floor(_CLIP * spread / step),
-        same_sign=False,
-        covers="sum of w r per item, r around the mean, each user's part bounded as a whole",
-    )
-    return (counts, sums)
 
 
 def contribute_biases(cohort: Cohort, board: Board, settings: AdaDpalsConfig) -> Contribution:
     """Integers within both bounds; each row depends on that user's row and the board alone."""
-    shared, rows = settings.shared, cohort.user_of_entry()
-    left = in_range(cohort, shared) - float(board.arrays["mean"][0])
-    weights = even_weights(cohort)
-    squares = np.bincount(rows, weights=np.square(weights * left), minlength=cohort.n_users)
-    limit = _CLIP * spread_of(board) * _INSIDE
-    factors = np.minimum(1.0, limit / np.sqrt(np.maximum(squares, 1e-300)))
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
-        weights=quantise_weights(weights * factors[rows]),
-        vectors=clip_vectors(np.ones((cohort.n_users, 1), dtype=np.float32), 1.0),
-        responses=clip_responses(left, shared.rating_high - shared.rating_low),
-    )
+    left = in_range(cohort, settings.shared) - float(board.arrays["mean"][0])
+    return even_rows(cohort, left, settings.shared, clip_norm=_CLIP * spread_of(board))
 
 
 def after_biases(board: Board, released: ReleasedSums, requests: tuple[Request, ...]) -> Board:
     """The item biases; post-processing."""
     asked, summed = requests
     counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
-    values = released.array(summed.name)[:, 0]
-    noise = (real_stddev(summed) * released.noise_ratio) ** 2
     users = float(board.arrays["population"][0])
     biases = posterior_effects(
-        NoisySums(values=values, variances=np.full(values.size, noise)),
+        released_sums(released, summed),
         counts,
         spread=spread_of(board),
         mean_weight=min(users / max(float(counts.mean.sum()), 1.0), 1.0),

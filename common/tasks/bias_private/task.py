@@ -19,12 +19,11 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.bias_private.config import BiasConfig
-from fedboard.common.tasks.bias_private.releases import residual_bound, sums_request
 from fedboard.common.tasks.bias_private.update import after_first, after_moments, after_second
 from fedboard.common.tasks.shared.levels.even_counts import even_counts_request, even_weights
+from fedboard.common.tasks.shared.levels.even_sums import even_rows, even_sums_request
 from fedboard.common.tasks.shared.levels.rating_level import (
     USUAL_SPREAD,
     in_range,
@@ -33,8 +32,6 @@ from fedboard.common.tasks.shared.levels.rating_level import (
     spread_of,
 )
 from fedboard.common.tasks.shared.written import as_written
-
-_INSIDE = 1.0 - 1e-6  # keeps a bounded row inside its bound whatever floating point does
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class BiasPrivate:
         if version == 0:
             return (moments_request(settings.shared),)
         name, clip = ("first", settings.first_clip) if version == 1 else ("second", settings.second_clip)
-        sums = sums_request(settings, name, n_items=n_items, clip_norm=clip * spread)
+        sums = even_sums_request(settings.shared, name, n_items=n_items, clip_norm=clip * spread)
         return (even_counts_request(settings.shared, n_items=n_items), sums) if version == 1 else (sums,)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
@@ -106,22 +103,9 @@ class BiasPrivate:
                 items=cohort.items,
                 totals={"moments": moments_of(cohort, settings.shared)},
             )
-        bound = residual_bound(settings.shared)
-        left = np.clip(self._left(cohort, board), -bound, bound)
         clip = settings.first_clip if board.version == 1 else settings.second_clip
-        limit = clip * spread_of(board) * _INSIDE
-        weights = self.weigh(cohort, board)
-        rows = cohort.user_of_entry()
-        squares = np.bincount(rows, weights=np.square(weights * left), minlength=cohort.n_users)
-        factors = np.minimum(1.0, limit / np.sqrt(np.maximum(squares, 1e-300)))
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
-            weights=quantise_weights(weights * factors[rows]),
-            vectors=clip_vectors(np.ones((cohort.n_users, 1), dtype=np.float32), 1.0),
-            responses=clip_responses(left, bound),
-        )
+        left = self._left(cohort, board)
+        return even_rows(cohort, left, settings.shared, clip_norm=clip * spread_of(board))
 
     def _left(self, cohort: Cohort, board: Board) -> FloatArray:
         """What the board leaves of each rating, in the second round without the user's own bias. Private."""

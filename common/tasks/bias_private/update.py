@@ -9,6 +9,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.bias_private.config import BiasConfig
+from fedboard.common.tasks.shared.levels.even_sums import released_sums
 from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts, likely_counts
 from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, confounding, posterior_effects
 from fedboard.common.tasks.shared.levels.rating_level import released_level, spread_of
@@ -27,7 +28,7 @@ def after_first(board: Board, released: ReleasedSums, requests: tuple[Request, R
     """Weighted counts, and the effects that the first sums speak for."""
     asked, summed = requests
     counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
-    sums = _released_sums(released, summed)
+    sums = released_sums(released, summed)
     # Were all to rate equally many, a rating would weigh this in every c_i.
     each = _mean_weight(board, counts.mean)
     return board.successor(
@@ -53,7 +54,7 @@ def after_second(board: Board, released: ReleasedSums, request: Request, first: 
         mean=np.asarray(board.arrays["weighted_counts"]), variance=np.asarray(board.arrays["count_variances"])
     )
     taken_out = np.asarray(board.arrays["item_biases"], dtype=np.float64)
-    again = _released_sums(released, request)
+    again = released_sums(released, request)
     second = NoisySums(
         values=again.values + counts.mean * taken_out,
         variances=again.variances + counts.variance * taken_out**2,
@@ -83,10 +84,3 @@ def _mean_weight(board: Board, counts: FloatArray) -> float:
     """What a rating weighs on average: a user's squared weights add to 1. In (0, 1]; 1 where users are unknown."""
     users = float(board.arrays["population"][0]) if "population" in board.arrays else math.inf
     return min(users / max(float(counts.sum()), 1.0), 1.0)
-
-
-def _released_sums(released: ReleasedSums, request: Request) -> NoisySums:
-    values = released.array(request.name)[:, 0]
-    return NoisySums(
-        values=values, variances=np.full(values.size, (real_stddev(request) * released.noise_ratio) ** 2)
-    )

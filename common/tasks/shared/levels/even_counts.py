@@ -19,12 +19,12 @@ def even_weights(cohort: Cohort) -> FloatArray:
     return np.repeat(1.0 / np.sqrt(np.maximum(cohort.counts, 1)), cohort.counts)
 
 
-def even_counts_request(shared: RatingsConfig, *, n_items: int) -> Request:
+def even_counts_request(shared: RatingsConfig, *, n_items: int, name: str = "counts") -> Request:
     """``c_i = sum_j w_ij`` for weights whose squares sum to at most 1 for each user."""
     return calibrated_request(
         shared,
         SumSource.ITEM_COUNT,
-        "counts",
+        name,
         rows=n_items,
         grid_step=1.0 / WEIGHT_ONE,
         l2_bound=WEIGHT_ONE,
