@@ -34,6 +34,7 @@ from fedboard.common.tasks.langevin.config import LangevinConfig
 from fedboard.common.tasks.residual.config import ResidualConfig
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.written import as_written
+from fedboard.common.tasks.topk.config import TopKConfig
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
@@ -52,6 +53,7 @@ SETTINGS: dict[str, tuple[str, Any]] = {
     "adadpals": ("adadpals", AdaDpalsConfig(rank=4, user_ridge=0.5)),
     "adadpals-presence": ("adadpals", AdaDpalsConfig(rank=4, shared=IMPLICIT, unobserved_weight=0.2)),
     "adadpsgd": ("adadpsgd", AdaDpsgdConfig(rank=4)),
+    "topk": ("topk", TopKConfig(shared=IMPLICIT)),
     "langevin": ("langevin", LangevinConfig(rank=4)),
 }
 
@@ -67,6 +69,9 @@ def board_of(case: str) -> Board:
     if settings.shared.feedback is Feedback.IMPLICIT:
         biases[:] = 0
     arrays = {**board.arrays, "learnt": learnt, "item_biases": biases}
+    if task == "topk":
+        arrays["item_scale"] = rng.uniform(0.1, 2.0, size=learnt.size).astype(np.float32)
+        arrays["item_biases"] = rng.normal(size=learnt.size).astype(np.float32)
     catalogue = replace(board.catalogue, features=features(learnt.size) if case.endswith("content") else None)
     config = as_written(settings)
     return replace(board, task=task, config=config, arrays=arrays, catalogue=catalogue, _digest=[])

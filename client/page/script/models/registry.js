@@ -3,12 +3,14 @@
 
 import { adadpalsModel } from "./adadpals.js";
 import { residualModel } from "./residual.js";
+import { topkModel } from "./topk.js";
 
 export const MODELS = {
   adadpals: adadpalsModel,
   adadpsgd: adadpalsModel,
   langevin: residualModel,
   residual: residualModel,
+  topk: topkModel,
 };
 
 /** The own model on a board; throws a sentence where this page knows none. */
