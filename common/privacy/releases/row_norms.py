@@ -9,6 +9,8 @@ _NEAR, _ULP = 1e-9, 2.0**-52
 """Relative distance from the bound beyond which float64 is sure: for width w it is off by less than w ulp."""
 _LIMB_BITS = 16
 _LIMBS = 4
+_TOO_LARGE = 1 << 63
+"""For a sum of squares in 64 bits."""
 _COLUMNS_AT_ONCE = 1 << 30  # so that sums of products of limbs stay below 2^63
 
 
@@ -34,7 +36,16 @@ def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
     return kept
 
 
-def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.object_]]":
+def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.int64 | np.object_]]":
+    """Sums of squares, shape (n,): in 64 bits where none can exceed them, else as Python's whole numbers."""
+    largest = max(int(rows.max()), -int(rows.min()))
+    if largest * largest * rows.shape[1] < _TOO_LARGE:
+        whole = rows.astype(np.int64)
+        return np.asarray(np.einsum("jw,jw->j", whole, whole))
+    return _sums_of_limbs(rows)
+
+
+def _sums_of_limbs(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.object_]]":
     """Sums of squares as Python's whole numbers, shape (n,): products of 16-bit limbs, each summed in 64 bits."""
     magnitudes = np.abs(rows.astype(np.int64)).view(np.uint64)  # right for the smallest int64 too
     limbs = [

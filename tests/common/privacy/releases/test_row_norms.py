@@ -1,5 +1,7 @@
 """The L2 bound of rows, to the last unit."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,3 +60,16 @@ def test_the_smallest_number_is_as_long_as_it_is() -> None:
 
     assert keeps_l2_bound(rows, WIDE - 1).tolist() == [False, True]
     assert keeps_l2_bound(rows, WIDE).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("largest", [2**31 - 1, 2**31, math.isqrt(2**63 // 3), math.isqrt(2**63), 2**32])
+def test_sums_that_just_fit_64_bits_and_just_do_not_are_judged_alike(width: int, largest: int) -> None:
+    sizes = [largest, -largest, largest + 1, largest - 1]
+    rows = np.array([[size] * width for size in sizes], np.int64)
+    exactly = math.isqrt(width * largest**2)
+
+    for bound in (exactly - 1, exactly, exactly + 1, exactly + 2):
+        assert keeps_l2_bound(rows, bound).tolist() == obvious(rows, bound)
+        for row in rows:
+            assert keeps_l2_bound(row[np.newaxis], bound).tolist() == obvious(row[np.newaxis], bound)
