@@ -1,5 +1,7 @@
 """Which rows keep an L2 bound, decided in whole numbers."""
 
+from typing import Any
+
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, IntArray
@@ -36,7 +38,7 @@ def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
     return kept
 
 
-def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.int64 | np.object_]]":
+def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[Any]]":
     """Sums of squares, shape (n,): in 64 bits where none can exceed them, else as Python's whole numbers."""
     largest = max(int(rows.max()), -int(rows.min()))
     if largest * largest * rows.shape[1] < _TOO_LARGE:
