@@ -5,6 +5,7 @@ Her own model is a ridge regression of her ratings on public item vectors, so a 
     prediction_i = base_i + sum_k  z_i^T (sum_l z_l z_l^T + lambda I + G)^-1 z_k  y_k
 
 with z the vectors, y_k what the board alone leaves of rating k, and base_i what the board alone says of item i.
+Where lists come from presence alone nothing may be fitted, and scale_i z_i^T z_k y_k is added up.
 """
 
 from dataclasses import dataclass
@@ -72,9 +73,7 @@ def explain(own: Cohort, board: Board, item: int) -> Explanation:
         )
     task = rebuild_task(board)
     model = _regression(task, own, board)
-    rated = model.vectors[own.items]
-    system = rated.T @ rated + model.ridge * np.eye(rated.shape[1]) + model.gram
-    pulls = rated @ np.linalg.solve(system, model.vectors[item])
+    pulls = model.pulls(own.items, np.array([item], dtype=np.int32))[0]
     added = pulls * (own.ratings.astype(np.float64) - model.base[own.items])
     order = np.argsort(-np.abs(added), kind="stable")
     local = task.fit_local(own, board)

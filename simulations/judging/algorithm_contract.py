@@ -135,10 +135,7 @@ def explanations_sum_to_the_prediction(algorithm: Algorithm) -> None:
         for user in range(USERS):
             own = users.rows(user, user + 1)
             model = algorithm.regression(task.settings, own, board)
-            rated = model.vectors[own.items]
-            system = rated.T @ rated + model.ridge * np.eye(rated.shape[1]) + model.gram
-            fitted = np.linalg.solve(system, rated.T @ (own.ratings - model.base[own.items]))
-            scores = model.base + model.vectors @ fitted
+            scores = model.base + model.pulls(own.items, items) @ (own.ratings - model.base[own.items])
             if feedback is Feedback.EXPLICIT:
                 scores = np.clip(scores, *RANGE)
             local = task.fit_local(own, board)
