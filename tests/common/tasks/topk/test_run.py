@@ -1,0 +1,131 @@
+"""Whole runs on made-up people with tastes: better than popularity where it can be, popularity where it cannot."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedboard.client.recommending.explain import explain
+from fedboard.client.recommending.neighbours import nearest_items
+from fedboard.client.recommending.recommend import recommend
+from fedboard.common import kernels
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.contribution import Request
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.tasks.registry import variant_of
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.topk.config import STAGES
+from fedboard.common.tasks.topk.releases import of_stage
+from fedboard.common.tasks.topk.task import TopK
+from fedboard.common.wire.item_features import CatalogueFeatures
+from fedboard.server.calibrating import Training, calibrated_task
+from fedboard.server.round import run_round
+from fedboard.server.run_spec import Promise
+from fedboard.simulations.judging.contract_runs import _InOneCall
+
+N_USERS, N_ITEMS, KINDS = 700, 120, 4
+DELTA = 1e-5
+
+
+@pytest.fixture(scope="module")
+def people() -> Cohort:
+    """Each likes one kind of item best; popularity falls within each kind."""
+    rng = np.random.default_rng(4)
+    appeal = np.tile(np.linspace(1.0, 0.2, N_ITEMS // KINDS), KINDS)
+    kind = np.repeat(np.arange(KINDS), N_ITEMS // KINDS)
+    liked = np.where(kind[None, :] == rng.integers(0, KINDS, N_USERS)[:, None], 0.45, 0.05) * appeal
+    users, items = np.nonzero(rng.random((N_USERS, N_ITEMS)) < liked)
+    ones = np.ones(users.size, dtype=np.float32)
+    return cohort_from_triples(
+        users.astype(np.int32), items.astype(np.int32), ones, n_users=N_USERS, n_items=N_ITEMS
+    )
+
+
+def catalogue(*, with_features: bool) -> Catalogue:
+    kind = np.repeat(np.arange(KINDS), N_ITEMS // KINDS)
+    features = CatalogueFeatures(
+        number_names=(),
+        numbers=np.zeros((N_ITEMS, 0), dtype=np.float32),
+        label_names=tuple(f"kind {number}" for number in range(KINDS)),
+        labels=(kind[:, None] == np.arange(KINDS)).astype(np.uint8),
+    )
+    names = tuple(f"item {number}" for number in range(N_ITEMS))
+    return Catalogue(item_ids=names, titles=names, features=features if with_features else None)
+
+
+def run(people: Cohort, folder: Path, epsilon: float, *, with_features: bool) -> tuple[TopK, Board]:
+    promise = Promise(epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ADD_REMOVE, seed=2)
+    training = Training(algorithm=variant_of("topk"), feedback=Feedback.IMPLICIT, promise=promise)
+    task = calibrated_task(training, rating_range=(0.0, 1.0), backend="numpy").task
+    assert isinstance(task, TopK)
+    budget = Budget(epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
+    board = task.first_board(catalogue(with_features=with_features))
+    with Ledger.create(folder / f"{epsilon:g}-{with_features}", budget) as ledger:
+        while task.requests(board):
+            runtime = _InOneCall(task, people)
+            board = run_round(task, board, runtime=runtime, ledger=ledger, noise=SeededNoise(1)).board
+    return task, board
+
+
+def hit_rate(task: TopK, board: Board, people: Cohort) -> float:
+    """How often one of a person's items is among the ten that the others recommend."""
+    enough = people.counts > 2
+    place = people.indptr[:-1] + np.random.default_rng(6).integers(0, np.maximum(people.counts, 1))
+    hidden = np.zeros(people.n_ratings, dtype=bool)
+    hidden[place[enough]] = True
+    known = people.where(~hidden)
+    users, items = task.ranking_factors(task.fit_local(known, board), board)
+    lists = kernels.top_k(
+        users, items, k=10, exclude_indptr=known.indptr, exclude_items=known.items, backend="numpy"
+    )
+    found: np.ndarray = (lists[enough] == people.items[place[enough]][:, None]).any(axis=1)
+    return float(found.mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_features", [True, False])
+def test_lists_follow_tastes_and_explain_themselves(
+    people: Cohort, tmp_path: Path, with_features: bool
+) -> None:
+    task, board = run(people, tmp_path, 8.0, with_features=with_features)
+    assert board.arrays["personal"][0] == 1
+    floor_task, floor = run(people, tmp_path, 0.01, with_features=with_features)
+    assert hit_rate(task, board, people) > 1.3 * hit_rate(floor_task, floor, people)
+
+    own = people.rows(int(np.argmax(people.counts)), int(np.argmax(people.counts)) + 1)
+    best = recommend(own, board, k=5)
+    assert len(best) == 5
+    assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
+    told = explain(own, board, best[0].item)
+    assert told.prediction == pytest.approx(best[0].score)
+    assert told.total == pytest.approx(told.prediction, rel=1e-4)
+    kinds = [one.item // (N_ITEMS // KINDS) for one in nearest_items(board, best[0].item, k=3)]
+    assert kinds == [best[0].item // (N_ITEMS // KINDS)] * 3
+
+
+@pytest.mark.parametrize("with_features", [True, False])
+def test_where_noise_drowns_the_rest_the_whole_budget_counts(
+    people: Cohort, tmp_path: Path, with_features: bool
+) -> None:
+    task, board = run(people, tmp_path, 0.05, with_features=with_features)
+
+    assert board.arrays["personal"][0] == 0
+    assert board.version == len(task.plan())
+    precision = sum(
+        1.0 / (request.release.noise_stddev * request.release.grid_step) ** 2
+        for version in range(len(task.plan()))
+        for request in _asked(task, version)
+        if request.name != "users"
+    )
+    assert board.arrays["count_variance"][0] == pytest.approx(1.0 / precision)
+    counts = np.argsort(-board.arrays["noisy_counts"], kind="stable")
+    learnt = counts[np.asarray(board.arrays["learnt"])[counts] != 0]
+    nobody = people.rows(0, 1).where(np.zeros(people.counts[0], dtype=bool))
+    assert [one.item for one in recommend(nobody, board, k=9)] == learnt[:9].tolist()
+
+
+def _asked(task: TopK, version: int) -> tuple[Request, ...]:
+    return of_stage(STAGES[version], task.settings, n_items=N_ITEMS, personal=False)
