@@ -1,8 +1,11 @@
 """The gaps that the benchmark measures, against what the sets look like."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from fedboard.simulations.drawing.svg import house_style, new_figure, settle
 
@@ -36,7 +39,7 @@ def draw(found: Mapping[str, Any], method: str, beside: Path) -> None:
                     own.sort()
                     axes.plot(*zip(*own, strict=True), "o", label=f"epsilon {epsilon}")
                 axes.axhline(1.0, linewidth=0.8, color="black")
-                axes.set_xscale("log")
+                _log_axis(axes, [found["sets"][name]["explicit"][key] for name, _, _ in points])
                 axes.set_xlabel(label)
                 axes.set_ylabel(f"{method}: {title}")
                 if points:
@@ -45,6 +48,17 @@ def draw(found: Mapping[str, Any], method: str, beside: Path) -> None:
         for suffix in (".svg", ".png"):
             metadata = {"Date": None} if suffix == ".svg" else None
             figure.savefig(beside.with_suffix(suffix), facecolor="white", dpi=140, metadata=metadata)
+
+
+def _log_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, in plain numbers."""
+    axes.set_xscale("log")
+    low, high = (min(values) / 1.3, max(values) * 1.3) if values else (1.0, 10.0)
+    axes.set_xlim(low, high)
+    ticks = [step * 10.0**power for power in range(-1, 9) for step in (1, 2, 5)]
+    axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
 
 
 def _to_floor(found: Mapping[str, Any]) -> list[tuple[str, str, float]]:
