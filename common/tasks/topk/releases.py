@@ -51,11 +51,6 @@ def start_columns(settings: TopKConfig, n_items: int) -> int:
     return min(settings.start_width, n_items)
 
 
-def real_stddev(request: Request) -> float:
-    """Noise deviation of a release in real units, on one isometric coordinate."""
-    return request.release.noise_stddev * request.release.grid_step
-
-
 def _recount(stage: Stage, settings: TopKConfig, n_items: int) -> Request:
     again = counts_request(settings.shared, n_items=n_items)
     z = noise_multiplier(settings.shared, str(stage))

@@ -14,11 +14,12 @@ from fedboard.common.contribution import Request
 from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.preparation import head_of
-from fedboard.common.tasks.topk.basis import Basis, public_basis
+from fedboard.common.tasks.shared.releases import real_stddev
+from fedboard.common.tasks.topk.basis import public_basis
 from fedboard.common.tasks.topk.config import Stage, TopKConfig, head_size
 from fedboard.common.tasks.topk.kernels import Kernels, public_kernels
 from fedboard.common.tasks.topk.local import CONSTANT, OWN_SHARE
-from fedboard.common.tasks.topk.releases import real_stddev, start_columns
+from fedboard.common.tasks.topk.releases import start_columns
 from fedboard.common.tasks.topk.scoring import Scores, scores_of
 from fedboard.common.tasks.topk.spectra import Directions, denoised, gauge, started
 
@@ -85,7 +86,7 @@ def after_recount(
         count_variance=np.array([variance]),
         learnt=head_of(noisy, head_size(settings, noisy.size) / noisy.size),
         item_factors=np.zeros((noisy.size, width), dtype=np.float32),
-        **_no_directions(settings, board) if stage is Stage.DIRECTIONS else {},
+        **_no_directions(settings) if stage is Stage.DIRECTIONS else {},
         **last if stage is Stage.ENERGIES else {},
     )
 
@@ -131,7 +132,7 @@ def after_directions(board: Board, released: ReleasedSums, request: Request, set
     kernels = public_kernels(board.catalogue, items, _root_own(board), rank=settings.kernel_rank)
     factors = np.zeros((board.catalogue.n_items, model_width(settings, board)), dtype=np.float32)
     factors[items, : found.values.size] = found.axes
-    arrays = _no_directions(settings, board)
+    arrays = _no_directions(settings)
     arrays["direction_values"][: found.values.size] = found.values
     arrays["direction_agreement"][: found.values.size] = found.agreement
     if kernels is not None:
@@ -207,21 +208,9 @@ def _credible_diagonal(noisy: FloatArray, counts: FloatArray, stddev: float) -> 
     return pulled
 
 
-def _no_directions(settings: TopKConfig, board: Board) -> dict[str, AnyArray]:
+def _no_directions(settings: TopKConfig) -> dict[str, AnyArray]:
     none: dict[str, AnyArray] = {
         "direction_values": np.zeros(settings.width),
         "direction_agreement": np.zeros(settings.width),
     }
     return none
-
-
-__all__ = [
-    "Basis",
-    "after_counts",
-    "after_directions",
-    "after_energies",
-    "after_recount",
-    "after_start",
-    "model_width",
-    "personal",
-]
