@@ -22,9 +22,10 @@ from fedboard.common.tasks.residual.config import (
     shares_by_release,
     stage_of,
 )
-from fedboard.common.tasks.residual.releases import alternation, bias_round, real_stddev, spectral_start
+from fedboard.common.tasks.residual.releases import alternation, bias_round, spectral_start
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.releases import real_stddev
 from fedboard.common.tasks.shared.written import from_written, with_noise
 from tests.common.tasks.conftest import a_residual_task, residual_boards
 
