@@ -31,19 +31,19 @@ COUNTS, SUMS = "bias/counts", "bias/sums"
 _CLIP = 0.8  # bound on a user's whole part, in released deviations of a rating; as in ``bias-private``
 
 
-def bias_requests(settings: AdaDpalsConfig, *, n_items: int, spread: float) -> tuple[Request, Request]:
+def bias_requests(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, Request]:
     """Weighted counts, and weighted ratings around the mean, each user's part bounded as a whole."""
     shared = settings.shared
     return (
         even_counts_request(shared, n_items=n_items, name=COUNTS),
-        even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP * spread),
+        even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP),
     )
 
 
 def contribute_biases(cohort: Cohort, board: Board, settings: AdaDpalsConfig) -> Contribution:
     """Integers within both bounds; each row depends on that user's row and the board alone."""
     left = in_range(cohort, settings.shared) - float(board.arrays["mean"][0])
-    return even_rows(cohort, left, settings.shared, clip_norm=_CLIP * spread_of(board))
+    return even_rows(cohort, left, spread=spread_of(board), clip_norm=_CLIP)
 
 
 def after_biases(board: Board, released: ReleasedSums, requests: tuple[Request, ...]) -> Board:
@@ -52,7 +52,7 @@ def after_biases(board: Board, released: ReleasedSums, requests: tuple[Request, 
     counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
     users = float(board.arrays["population"][0])
     biases = posterior_effects(
-        released_sums(released, summed),
+        released_sums(released, summed, spread=spread_of(board)),
         counts,
         spread=spread_of(board),
         mean_weight=min(users / max(float(counts.mean.sum()), 1.0), 1.0),

@@ -35,7 +35,7 @@ from fedboard.common.tasks.adadpals.biases import (
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.tasks.adadpals.item_solve import ItemSolver, item_ridge_of, unit_gauge
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
-from fedboard.common.tasks.shared.levels.rating_level import moments_of, released_level, spread_of
+from fedboard.common.tasks.shared.levels.rating_level import moments_of, released_level
 from fedboard.common.tasks.shared.preparation import (
     capped_counts,
     capped_mean,
@@ -74,10 +74,10 @@ class AdaDpals:
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
         settings, rounds = self.settings, range(1, self.settings.rounds + 1)
-        clip_norm, half_range = settings.clip_norm, settings.shared.half_range
+        clip_norm = settings.clip_norm
         return (
             adadpals_requests.preparation(settings, n_items=1),
-            *((bias_requests(settings, n_items=1, spread=half_range),) if settings.biases else ()),
+            *((bias_requests(settings, n_items=1),) if settings.biases else ()),
             *(adadpals_requests.alternation(settings, t, n_items=1, clip_norm=clip_norm) for t in rounds),
         )
 
@@ -100,7 +100,7 @@ class AdaDpals:
             return adadpals_requests.preparation(self.settings, n_items=n_items)
         t, clip_norm = self._alternation(board), clip_norm_of(board, self.settings)
         if t == 0:
-            return bias_requests(self.settings, n_items=n_items, spread=spread_of(board))
+            return bias_requests(self.settings, n_items=n_items)
         if t > self.settings.rounds:
             return ()
         return adadpals_requests.alternation(self.settings, t, n_items=n_items, clip_norm=clip_norm)

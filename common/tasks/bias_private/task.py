@@ -54,11 +54,7 @@ class BiasPrivate:
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Moments, then one or two rounds over items; ``n_items`` is the board's when asked."""
-        clips = (self.settings.shared.half_range,) * 3
-        return tuple(
-            self._asked(version, n_items=1, spread=clips[version])
-            for version in range(1 + self.settings.rounds)
-        )
+        return tuple(self._asked(version, n_items=1) for version in range(1 + self.settings.rounds))
 
     def first_board(self, catalogue: Catalogue) -> Board:
         """No item is better than another, ratings are what they usually are; holds no data."""
@@ -82,15 +78,14 @@ class BiasPrivate:
         """What the round after this board asks; nothing after the last."""
         if board.version > self.settings.rounds:
             return ()
-        spread = spread_of(board)
-        return self._asked(board.version, n_items=board.catalogue.n_items, spread=spread)
+        return self._asked(board.version, n_items=board.catalogue.n_items)
 
-    def _asked(self, version: int, *, n_items: int, spread: float) -> tuple[Request, ...]:
+    def _asked(self, version: int, *, n_items: int) -> tuple[Request, ...]:
         settings = self.settings
         if version == 0:
             return (moments_request(settings.shared),)
         name, clip = ("first", settings.first_clip) if version == 1 else ("second", settings.second_clip)
-        sums = even_sums_request(settings.shared, name, n_items=n_items, clip_norm=clip * spread)
+        sums = even_sums_request(settings.shared, name, n_items=n_items, clip_norm=clip)
         return (even_counts_request(settings.shared, n_items=n_items), sums) if version == 1 else (sums,)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
@@ -105,7 +100,7 @@ class BiasPrivate:
             )
         clip = settings.first_clip if board.version == 1 else settings.second_clip
         left = self._left(cohort, board)
-        return even_rows(cohort, left, settings.shared, clip_norm=clip * spread_of(board))
+        return even_rows(cohort, left, spread=spread_of(board), clip_norm=clip)
 
     def _left(self, cohort: Cohort, board: Board) -> FloatArray:
         """What the board leaves of each rating, in the second round without the user's own bias. Private."""
@@ -131,7 +126,7 @@ class BiasPrivate:
             return after_moments(board, released, asked[0], self.settings)
         if board.version == 1:
             return after_first(board, released, (asked[0], asked[1]))
-        first = self._asked(1, n_items=1, spread=spread_of(board))[1]
+        first = self._asked(1, n_items=1)[1]
         return after_second(board, released, asked[0], first)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:

@@ -28,7 +28,7 @@ def after_first(board: Board, released: ReleasedSums, requests: tuple[Request, R
     """Weighted counts, and the effects that the first sums speak for."""
     asked, summed = requests
     counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
-    sums = released_sums(released, summed)
+    sums = released_sums(released, summed, spread=spread_of(board))
     # Were all to rate equally many, a rating would weigh this in every c_i.
     each = _mean_weight(board, counts.mean)
     return board.successor(
@@ -54,14 +54,16 @@ def after_second(board: Board, released: ReleasedSums, request: Request, first: 
         mean=np.asarray(board.arrays["weighted_counts"]), variance=np.asarray(board.arrays["count_variances"])
     )
     taken_out = np.asarray(board.arrays["item_biases"], dtype=np.float64)
-    again = released_sums(released, request)
+    again = released_sums(released, request, spread=spread_of(board))
     second = NoisySums(
         values=again.values + counts.mean * taken_out,
         variances=again.variances + counts.variance * taken_out**2,
     )
     before = NoisySums(
         values=np.asarray(board.arrays["first_sums"]),
-        variances=np.full(second.values.size, (real_stddev(first) * released.noise_ratio) ** 2),
+        variances=np.full(
+            second.values.size, (spread_of(board) * real_stddev(first) * released.noise_ratio) ** 2
+        ),
     )
     apart = confounding(before, second, counts.mean, spread=spread_of(board))
     trust = 1.0 / (before.variances + apart * counts.mean**2)

@@ -122,14 +122,19 @@ def test_a_sum_is_what_a_slow_version_computes(tmp_path: Path) -> None:
             if version == 2:
                 left = left - left.sum() / (own.n_ratings + task.settings.user_ridge)
             weight = min(1.0, clip * spread / np.sqrt(np.mean(left**2))) / np.sqrt(own.n_ratings)
-            sums[own.items] += weight * left
+            on_grid = (
+                np.trunc(left / spread * 512) / 512 * spread
+            )  # of 8 deviations in 2^12 steps, toward zero
+            sums[own.items] += weight * on_grid
             counts[own.items] += weight
 
         requests = task.requests(board)
         found = whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
 
         step = {request.name: request.release.grid_step for request in requests}
-        np.testing.assert_allclose(found[name][:, 0] * step[name], sums, atol=2e-3 * np.abs(sums).max())
+        np.testing.assert_allclose(
+            found[name][:, 0] * step[name] * spread, sums, atol=2e-3 * np.abs(sums).max()
+        )
         if version == 1:
             np.testing.assert_allclose(found["counts"][:, 0] * step["counts"], counts, rtol=2e-3)
 
@@ -198,3 +203,15 @@ def test_the_moments_get_what_their_accuracy_needs() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_written(settings, BiasConfig)
+
+
+def test_what_is_booked_is_the_same_whoever_is_there(tmp_path: Path) -> None:
+    """The released deviation sets the bound in stars, not in what is booked: the course is the same for all."""
+    task = a_task()
+    few = people((1.0, 5.0)).rows(0, 5)
+    asked = [
+        [task.requests(board) for board in played(task, cohort, tmp_path / str(number))]
+        for number, cohort in enumerate((people((1.0, 5.0)), few))
+    ]
+
+    assert asked[0] == asked[1]
