@@ -21,6 +21,7 @@ _PACKAGES: Final = {
     ("plain", ""): "plain",
     ("plain", "psd"): "reference",
     ("blocked", ""): "blocked",
+    ("blocked", "left_out"): "plain",
     ("blocked", "noisy_sums"): "plain",
     ("blocked", "normal"): "plain",
     ("blocked", "own_models"): "plain",

@@ -18,6 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTEGER: Final = types.int64
 BOOLEAN: Final = types.boolean
+REAL: Final = types.float64
 
 
 def compiled(*signature: Any) -> Callable[[Function], Function]:

@@ -1,4 +1,4 @@
-"""Many ridge regressions on shared factors: the user step, non-private ALS, own models with content."""
+"""Many ridge regressions on shared factors: the user step, non-private ALS, own models, what a ridge does."""
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from fedboard.common.kernels.threads import for_row_ranges
 
 CONTENT_RIDGES = (4.0, 16.0)
 """Variance of a rating around its prediction over that of a coordinate of h: candidates, beside no content."""
+MOST_LEFT_OUT = 32
+"""Ratings of a row that are left out in turn: as many, evenly spaced, where it has more."""
 
 
 def solve_ridge(
@@ -142,3 +144,69 @@ def _check(
         raise InputError("gram must have shape (rank, rank)")
     if not np.all(ridge > 0):
         raise InputError("ridge must be > 0 in every row")
+
+
+def left_out_errors(
+    indptr: IntArray,
+    items: IndexArray,
+    targets: Float32Array,
+    factors: Float32Array,
+    *,
+    ridges: FloatArray,
+    growth: FloatArray,
+    bias_ridge: float,
+    backend: str,
+) -> FloatArray:
+    """Mean squared leave-one-out error of each row's regression for each ridge, less that without factors.
+
+    The regression is on (1, u_i), with ridge ``growth (bias_ridge c^2 + ridge |v|^2)``; leaving a rating out costs
+    no second solve: its error is the residual over 1 - h, h its leverage. At most ``MOST_LEFT_OUT`` ratings of a
+    row are left out, evenly spaced.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,). Private, as are the next two.
+        items: int32, shape (n_entries,), row numbers into ``factors``.
+        targets: float32, shape (n_entries,).
+        factors: float32, shape (n_items, rank). Public.
+        ridges: the candidates, float64, shape (n_ridges,), > 0.
+        growth: float64, shape (n_rows,), > 0. Private.
+        bias_ridge: > 0.
+        backend: "numpy", "plain" or "blocked"; they agree to rounding.
+
+    Returns:
+        float64, shape (n_rows, n_ridges): below 0 where factors help, 0 for fewer than two entries, not
+        finite where absurd factors leave nothing but rounding. Private.
+
+    Raises:
+        InputError: shapes that do not fit, an item out of range, or a ridge that is not > 0.
+    """
+    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
+    targets, factors = np.ascontiguousarray(targets, np.float32), np.ascontiguousarray(factors, np.float32)
+    ridges, growth = np.ascontiguousarray(ridges, np.float64), np.ascontiguousarray(growth, np.float64)
+    _check_left_out(indptr, items, targets, factors, ridges, growth, bias_ridge)
+    found = np.zeros((growth.size, ridges.size))
+    kernel = implementation(backend, "left_out")
+    kernel.errors_of_rows(indptr, items, targets, factors, ridges, growth, bias_ridge, MOST_LEFT_OUT, found)
+    return found
+
+
+def _check_left_out(
+    indptr: IntArray,
+    items: IndexArray,
+    targets: Float32Array,
+    factors: Float32Array,
+    ridges: FloatArray,
+    growth: FloatArray,
+    bias_ridge: float,
+) -> None:
+    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
+    if growth.shape != (indptr.size - 1,) or items.shape != targets.shape:
+        raise InputError(
+            "indptr, growth (one per row), items and targets (one per entry) do not fit together"
+        )
+    if indptr[0] < 0 or indptr[-1] > items.size or np.any(np.diff(indptr) < 0):
+        raise InputError("indptr must ascend within 0..number of entries")
+    if items.size and (items.min() < 0 or items.max() >= factors.shape[0]):
+        raise InputError("items must be row numbers of factors")
+    if not (np.all(ridges > 0) and np.all(growth > 0) and bias_ridge > 0):
+        raise InputError("ridges, growth and bias_ridge must be > 0")

@@ -149,7 +149,7 @@ def test_the_residual_task_gets_the_rating_range_the_seed_and_the_features() -> 
         ({"settings": {"adjacency": "replace"}}, "unknown key 'adjacency'"),
         ({"settings": {"rank": "eight"}}, "settings"),
         ({"settings": {"clip_norm": 0.0}}, "clip_norm must be finite and > 0"),
-        ({"privacy": {"shares": {"mean": 0.9, "counts": 0.2}}}, "must be < 1"),
+        ({"privacy": {"shares": {"bias": 0.9, "counts": 0.2}}}, "must be < 1"),
         ({"algorithm": "residual", "settings": {"label_bound": 1.0}}, "unknown key 'label_bound'"),
         ({"algorithm": "residual", "settings": {"public_seed": 1}}, "unknown key 'public_seed'"),
         ({"algorithm": "residual", "settings": {"start": "warm"}}, "settings"),

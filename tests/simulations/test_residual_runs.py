@@ -122,12 +122,12 @@ def test_what_was_booked_is_the_plan(finished: Path) -> None:
         names = [event["name"] for event in ledger.events()]
         assert ledger.spent().epsilon == pytest.approx(5.0, rel=1e-3)
         assert ledger.spent().epsilon <= 5.0
-    preparation = ["mean/sum", "mean/number", "counts", "users"]
+    preparation = ["moments", "counts"]
     biases = ["weighted-counts", "bias/linear", "bias/moment"]
     rounds = [
         *["round-1/linear", "round-1/moment", "round-1/clip"],
-        *["round-2/linear", "round-2/moment", "round-2/curvature", "round-2/clip"],
-        *["round-3/linear", "round-3/moment"],
+        *["round-2/linear", "round-2/moment", "round-2/ridges", "round-2/curvature", "round-2/clip"],
+        *["round-3/linear", "round-3/moment", "round-3/ridges"],
     ]
     assert names == [*preparation, *biases, "pairs", *rounds]
 

@@ -26,7 +26,7 @@ ParticipationOf: TypeAlias = Callable[[str], Mapping[str, Any] | None]
 PREPARATION = "preparation"
 _SLACK = 1e-9
 _ROUND_OF = {
-    **dict.fromkeys(("mean", "counts", "users"), PREPARATION),
+    **dict.fromkeys(("mean", "moments", "counts", "users"), PREPARATION),
     **dict.fromkeys(("weighted-counts", "bias"), "biases"),
 }
 """By what stands before the slash in a release's name: which round of a run asks for it."""

@@ -136,6 +136,8 @@ class BudgetShares:
         """
         for name in ("mean", "counts", "users", "bias_counts", "bias_sums", "clip", "gram", "quadratic"):
             require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        left = 1.0 - self.mean - self.counts - self.users
+        require(self.clip < left, "shares.clip", f"< {left:g}, what others leave", self.clip)
         apart = self.mean + self.counts + self.users + self.clip + self.bias_counts + self.bias_sums
         require(apart < 1.0, "shares before the first round together", "< 1", apart)
 

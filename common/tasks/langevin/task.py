@@ -141,7 +141,7 @@ class Langevin:
             biases=board.arrays["item_biases"],
             factors=np.asarray(board.arrays["item_factors"]),
         )
-        local = fit_users(cohort, model, shared, backend=self.backend)
+        local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
         constant = np.full((cohort.n_users, 1), settings.bias_scale)
         return Unclipped.of(
             cohort,

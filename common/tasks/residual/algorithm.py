@@ -4,7 +4,7 @@ from importlib.resources import files
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.tasks.residual.arrays import array_rules
-from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, shares_by_release
+from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, complete, shares_by_release
 from fedboard.common.tasks.residual.regression import regression
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.algorithm import Algorithm
@@ -38,4 +38,5 @@ ALGORITHM = Algorithm(
     folder=files(__package__),
     regression=regression,
     round_size=_round_size,
+    complete=complete,
 )

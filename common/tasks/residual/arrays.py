@@ -2,7 +2,10 @@
 
 from fedboard.common.board import Board
 from fedboard.common.tasks.residual.config import ResidualConfig
+from fedboard.common.tasks.residual.ridges import RIDGES
+from fedboard.common.tasks.residual.rounds import LEAST_COUNT
 from fedboard.common.tasks.shared.array_rules import (
+    ROUNDING,
     ArrayRule,
     biased_model,
     mean_rating,
@@ -11,6 +14,7 @@ from fedboard.common.tasks.shared.array_rules import (
     prepared,
     vectors,
 )
+from fedboard.common.tasks.shared.levels.rating_level import LEAST_SPREAD
 
 
 def array_rules(board: Board, settings: ResidualConfig) -> tuple[ArrayRule, ...]:
@@ -22,5 +26,17 @@ def array_rules(board: Board, settings: ResidualConfig) -> tuple[ArrayRule, ...]
     )
     if board.version == 0:
         return model
-    mean = mean_rating(settings.shared) if settings.has_biases else (number("mean", 0.0, 0.0),)
-    return (*model, *prepared(board), *mean)
+    if not settings.has_biases:
+        return (*model, *prepared(board), number("mean", 0.0, 0.0))
+    widest = settings.shared.half_range
+    level = (*mean_rating(settings.shared), number("spread", LEAST_SPREAD * widest, widest))
+    ridge = number("user_ridge", *_ridge_limits(settings), needed=False)
+    explores = number("explores", 0.0, 1.0, needed=False)
+    return (*model, *prepared(board, least_count=LEAST_COUNT), *level, ridge, explores)
+
+
+def _ridge_limits(settings: ResidualConfig) -> tuple[float, float]:
+    """Candidates and the configured ridge, for every spread."""
+    widest, strengths = settings.shared.half_range, (*RIDGES, settings.user_ridge)
+    low, high = min(strengths) * (LEAST_SPREAD * widest) ** 2, max(strengths) * widest**2
+    return low * (1 - ROUNDING), high * (1 + ROUNDING)

@@ -1,16 +1,17 @@
 """Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
-from fedboard.common.tasks.shared.ratings_config import (
-    LARGEST_RANK,
-    SUM_SHARE_OF_MEAN,
-    Feedback,
-    RatingsConfig,
-)
+from fedboard.common.tasks.shared.levels.rating_level import moments_share
+from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, Feedback, RatingsConfig
+
+_LEAST_MOMENTS = 0.005
+OF_RATINGS = ("ridge_evidence", "bias_memory", "moments_share")
+"""Settings that boards of presence do not state: they change nothing there, and earlier boards had none."""
 
 
 class Curvature(StrEnum):
@@ -65,20 +66,25 @@ class ResidualConfig:
     weight_exponent: float = 0.25
     """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
     clip_norm: float = 1.0
-    """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``."""
+    """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``; of ratings in released deviations
+    of one, so that it means the same on every scale."""
     clip_quantile: float | None = None
     """Share of the users whose contribution should be within the bound. Set, ``clip_norm`` is where the bound of
     the first alternation stands, and later ones follow the private quantile."""
     clip_rate: float = 1.0
     """Step of log C per unit of that share that is missing."""
     bias_clip_norm: float = 1.0
-    """C of the bias round."""
+    """C of the bias round, in the same unit."""
     vector_bound: float = 1.3
     """Gamma: bound on ``|x_j|``, x_j = (bias_scale, v_j). The board's gauge makes ``|v_j|`` about 1."""
     bias_scale: float = 1.0
     """s: the constant first coordinate of x_j, which carries the item biases."""
     user_ridge: float = 3.0
-    """Strength of the device's ridge on v_j, lambda_v."""
+    """Strength of the device's ridge on v_j, lambda_v; for ratings in squared deviations of one, and where
+    ``ridge_evidence`` sets out from."""
+    ridge_evidence: bool = True
+    """Whether the ridge follows what it does for ratings that a user's own model has not seen, released in each
+    alternation from the second; explicit feedback only."""
     user_ridge_exponent: float = 0.25
     """The ridge grows with the user's own number of ratings to this power."""
     final_user_ridge: float | None = None
@@ -93,8 +99,8 @@ class ResidualConfig:
     """Whether the prior mean of an item follows its noisy count (and its public features, where given)."""
     prior_ridge: float = 20.0
     """Ridge of the regression that fits the prior means."""
-    noise_variance: float = 0.75
-    """Variance of a rating around its prediction, squared stars; how much a rating tells about its item."""
+    noise_variance: float = 0.6
+    """Variance of a rating around its prediction, squared deviations of one; how much it tells of its item."""
     prior_inflation: float = 1.0
     """Factor of the fitted prior covariance: above 1, less shrinkage."""
     unobserved_weight: float = 0.0
@@ -107,6 +113,11 @@ class ResidualConfig:
     """Length of the item step."""
     iterate_memory: float = 0.0
     """Share of the last round's factors in the new ones: exponential averaging of the iterates."""
+    bias_memory: float = 0.9
+    """What an earlier round's measurement of the biases is worth in the next, as a share of its precision; explicit
+    feedback only."""
+    moments_share: float | None = None
+    """Share of mu^2 for the moments of all ratings; None for what their accuracy needs. Explicit feedback only."""
     gauge_exponent: float = 0.0
     """0: users' vectors vary alike in all directions; 1: as the items' factors do."""
     start: Start = Start.SKETCH
@@ -125,6 +136,9 @@ class ResidualConfig:
         require(0.0 <= self.iterate_memory < 1.0, "iterate_memory", "in [0, 1)", self.iterate_memory)
         for name in _POSITIVE:
             require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require(0.0 <= self.bias_memory <= 1.0, "bias_memory", "in [0, 1]", self.bias_memory)
+        share = self.moments_share
+        require(share is None or 0.0 < share < 1.0, "moments_share", "in (0, 1)", share)
         require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
         for name in ("unobserved_weight", "item_unobserved_weight"):
             require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
@@ -142,8 +156,8 @@ class ResidualConfig:
 
     @property
     def residual_bound(self) -> float:
-        """Bound on a residual: the width of the range, or of presence; larger ones are clipped."""
-        return self.shared.rating_high - self.shared.rating_low if self.has_biases else 1.0
+        """Bound on a residual, in deviations of a rating, or on one of presence; larger ones are clipped."""
+        return 4.0 if self.has_biases else 1.0
 
     @property
     def largest_clip_norm(self) -> float:
@@ -181,10 +195,8 @@ _POSITIVE = (
 class ResidualShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    mean: float = 0.002
-    """Both sums of the private mean together; explicit feedback only."""
     users: float = 0.0005
-    """The private number of users."""
+    """The private number of users; implicit feedback only, since with ratings it is among the moments."""
     counts: float = 0.04
     """The private item counts."""
     weighted_counts: float = 0.04
@@ -197,6 +209,8 @@ class ResidualShares:
     """The global second moment, as a share of each round."""
     clip: float = 0.002
     """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
+    ridges: float = 0.02
+    """What ridges do for users, as a share of each round that releases it; explicit feedback only."""
     curvature: float = 0.3
     """The items' matrices, as a share of each round that releases them."""
     round_growth: float = 2.0
@@ -209,7 +223,6 @@ class ResidualShares:
             InputError: a share is outside (0, 1), or nothing is left for the rounds.
         """
         names = (
-            "mean",
             "users",
             "counts",
             "weighted_counts",
@@ -217,11 +230,12 @@ class ResidualShares:
             "spectral",
             "clip",
             "moment",
+            "ridges",
             "curvature",
         )
         for name in names:
             require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
-        before = sum(getattr(self, name) for name in names[:7])
+        before = sum(getattr(self, name) for name in names[:6])
         require(before < 1.0, "shares before the first round together", "< 1", before)
 
 
@@ -229,9 +243,11 @@ def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[st
     """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
     result = {}
     if config.has_biases:
-        result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
-        result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
-    result |= {"counts": shares.counts, "users": shares.users, "weighted-counts": shares.weighted_counts}
+        result["moments"] = _LEAST_MOMENTS if config.moments_share is None else config.moments_share
+    result["counts"] = shares.counts
+    if not config.has_biases:
+        result["users"] = shares.users
+    result["weighted-counts"] = shares.weighted_counts
     if config.has_biases:
         result["bias/linear"] = shares.bias * (1 - shares.moment)
         result["bias/moment"] = shares.bias * shares.moment
@@ -239,6 +255,7 @@ def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[st
         result["pairs"] = shares.spectral
     adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
     left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
+    require(left > 0.0, "shares before the first round together", "< 1", 1.0 - left)
     growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]
     for t, weight in enumerate(growth, start=1):
         of_round = left * weight / sum(growth)
@@ -247,6 +264,9 @@ def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[st
         if releases_curvature(config, t):
             result[f"round-{t}/curvature"] = of_round * shares.curvature
             of_round *= 1 - shares.curvature
+        if releases_ridges(config, t):
+            result[f"round-{t}/ridges"] = of_round * shares.ridges
+            of_round *= 1 - shares.ridges
         result[f"round-{t}/linear"] = of_round * (1 - shares.moment)
         result[f"round-{t}/moment"] = of_round * shares.moment
     return result
@@ -270,6 +290,18 @@ def stage_of(version: int, config: ResidualConfig) -> Stage:
         return Stage(kinds[version])
     t = version - len(kinds) + 1
     return Stage(StageKind.ALTERNATION, t) if t <= config.rounds else Stage(StageKind.DONE, t)
+
+
+def complete(settings: ResidualConfig, *, given: Collection[str], mu: float) -> ResidualConfig:
+    """The settings with the share of the moments that the budget of the run asks for."""
+    if not settings.has_biases or "moments_share" in given:
+        return settings
+    return replace(settings, moments_share=moments_share(mu))
+
+
+def releases_ridges(config: ResidualConfig, t: int) -> bool:
+    """Whether alternation t (from 1) releases what ridges do for users: there are factors from the second on."""
+    return config.ridge_evidence and config.has_biases and t > 1
 
 
 def releases_curvature(config: ResidualConfig, t: int) -> bool:

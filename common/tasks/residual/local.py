@@ -39,7 +39,7 @@ def fit_users(
     settings: ResidualConfig,
     *,
     backend: str,
-    user_ridge: float | None = None,
+    user_ridge: float,
 ) -> Float32Array:
     """Solve each user's ridge regression for her bias c_j and embedding v_j exactly.
 
@@ -52,13 +52,13 @@ def fit_users(
         model: the board's.
         settings: public.
         backend: which kernels compute.
-        user_ridge: instead of the configured one.
+        user_ridge: its strength on v, squared stars; see ``ridges.user_ridge``.
 
     Returns:
         float32, shape (n_users, 1 + rank): (c_j, v_j), and h_j behind them where there is content; c_j = 0 for
         implicit feedback. Private, unclipped.
     """
-    strength = settings.user_ridge if user_ridge is None else user_ridge
+    strength = user_ridge
     if not settings.has_biases:
         return _fit_presence(cohort, model, settings, strength, backend=backend)
     # One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
@@ -119,13 +119,13 @@ def residuals(cohort: Cohort, local: Float32Array, model: ItemModel) -> FloatArr
 
 
 def unit_vectors(
-    cohort: Cohort, sketch: ItemModel, settings: ResidualConfig, *, backend: str
+    cohort: Cohort, sketch: ItemModel, settings: ResidualConfig, *, backend: str, user_ridge: float
 ) -> Float32Array:
     """Each user's embedding fitted to factors that nothing was learnt along yet, scaled to norm 1.
 
     Normalised, since how long such a vector is depends on the data and on nothing that is released.
     """
-    vectors = fit_users(cohort, sketch, settings, backend=backend)[:, 1 : 1 + settings.rank]
+    vectors = fit_users(cohort, sketch, settings, backend=backend, user_ridge=user_ridge)[:, 1:]
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)  # squares may overflow float32
     normalised: Float32Array = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
     return normalised

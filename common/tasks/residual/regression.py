@@ -5,7 +5,8 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.tasks.residual.config import ResidualConfig, StageKind, stage_of
+from fedboard.common.tasks.residual.config import ResidualConfig
+from fedboard.common.tasks.residual.ridges import user_ridge
 from fedboard.common.tasks.shared.content import content_of
 from fedboard.common.tasks.shared.regression import Regression
 
@@ -19,9 +20,7 @@ def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regressio
         board: public; of version 1 or later.
     """
     factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
-    done = stage_of(board.version, settings).kind is StageKind.DONE
-    final = settings.final_user_ridge if done else None
-    strength = settings.user_ridge if final is None else final
+    strength = user_ridge(board, settings)
     ridge = strength * max(own.n_ratings, 1) ** settings.user_ridge_exponent
     if not settings.has_biases:
         gram = settings.unobserved_weight * (factors.T @ factors)

@@ -11,14 +11,13 @@ from fedboard.common.tasks.residual.config import (
     StageKind,
     Start,
     releases_curvature,
+    releases_ridges,
 )
+from fedboard.common.tasks.residual.ridges import evidence_request
 from fedboard.common.tasks.shared.adaptive_clipping import clip_requests
-from fedboard.common.tasks.shared.releases import (
-    calibrated_request,
-    counts_request,
-    mean_requests,
-    users_request,
-)
+from fedboard.common.tasks.shared.levels.even_counts import even_counts_request
+from fedboard.common.tasks.shared.levels.rating_level import moments_request
+from fedboard.common.tasks.shared.releases import calibrated_request, counts_request, users_request
 
 BIAS_ROUND = "bias"
 """Prefix of the releases of the round that learns item biases alone."""
@@ -51,9 +50,10 @@ def of_stage(
 
 
 def preparation(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
-    """Private mean, private counts and the private number of users, asked in one visit."""
-    mean = mean_requests(settings.shared) if settings.has_biases else ()
-    return (*mean, counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
+    """Private counts and the private number of users, with the mean and mean square of ratings; in one visit."""
+    if settings.has_biases:
+        return (moments_request(settings.shared), even_counts_request(settings.shared, n_items=n_items))
+    return (counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
 
 
 def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
@@ -71,7 +71,12 @@ def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]
     if not settings.has_biases:
         return (weighted,)
     moments = _moments(
-        settings, BIAS_ROUND, n_items, width=1, clip_norm=settings.bias_clip_norm, bound=settings.bias_scale
+        settings,
+        BIAS_ROUND,
+        n_items,
+        width=1,
+        clip_norm=settings.bias_clip_norm,
+        bound=settings.bias_scale,
     )
     return (weighted, *moments)
 
@@ -113,7 +118,7 @@ def spectral_start(settings: ResidualConfig, *, n_items: int) -> tuple[Request, 
 def alternation(
     settings: ResidualConfig, t: int, *, n_items: int, clip_norm: float | None = None
 ) -> tuple[Request, ...]:
-    """Residual moments of alternation t, from 1; with a matrix per item where the curvature asks for it."""
+    """Residual moments of alternation t, from 1; what ridges do, a matrix per item, where they are asked for."""
     moments = _moments(
         settings,
         f"round-{t}",
@@ -122,8 +127,9 @@ def alternation(
         clip_norm=settings.clip_norm if clip_norm is None else clip_norm,
         bound=settings.vector_bound,
     )
+    ridges = (evidence_request(settings.shared, t),) if releases_ridges(settings, t) else ()
     curvature = (_curvature(settings, t, n_items),) if releases_curvature(settings, t) else ()
-    return (*moments, *curvature, *clip_requests(settings, t))
+    return (*moments, *ridges, *curvature, *clip_requests(settings, t))
 
 
 def _moments(

@@ -7,38 +7,65 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IntArray
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels.shared.packed import pack_symmetric, unpack_symmetric
 from fedboard.common.per_user.clipping import VECTOR_BOUND
 from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, stage_of
+from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges, stage_of
 from fedboard.common.tasks.residual.curvature import credible_curvature
-from fedboard.common.tasks.residual.start import leading_factors
+from fedboard.common.tasks.residual.releases import alternation
+from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request
+from fedboard.common.tasks.residual.start import leading_factors, measured_columns
 from fedboard.common.tasks.residual.update import (
+    ItemStep,
     ReleasedRound,
+    Remembered,
     credible_weighted_counts,
     gauge,
     moment_matrix,
     new_coordinates,
+    worth_measuring,
 )
-from fedboard.common.tasks.shared.adaptive_clipping import next_clip_norm
-from fedboard.common.tasks.shared.preparation import head_of, released_mean
+from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, next_clip_norm
+from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
+from fedboard.common.tasks.shared.levels.rating_level import released_level, spread_of
+from fedboard.common.tasks.shared.preparation import head_of
 from fedboard.common.tasks.shared.releases import counts_request, real_stddev
 
 Requests = Mapping[SumSource, Request]
 
+LEAST_COUNT = 0.05
+"""Users per item are taken to be at least so many."""
+_TRUSTED = 0.3  # of the noise in a count: weights do not follow what is smaller
+_FIRST_DROP = 3  # before this alternation nothing was learnt along which factors could help
 
-def after_preparation(board: Board, released: ReleasedSums, settings: ResidualConfig) -> Board:
-    """Mean, counts, weights and the number of users."""
-    counts = np.maximum(released.array("counts")[:, 0], 1.0)
+
+def after_preparation(
+    board: Board, released: ReleasedSums, requests: tuple[Request, ...], settings: ResidualConfig
+) -> Board:
+    """Level of ratings, counts, weights and the number of users."""
+    level: dict[str, Any] = {"mean": np.array([0.0])}
+    if settings.has_biases:
+        moments, asked = requests
+        found = released_level(released, moments, settings.shared)
+        users, level = found.users, {"mean": np.array([found.mean]), "spread": np.array([found.spread])}
+        stddev = real_stddev(asked) * released.noise_ratio
+        shares = likely_counts(released.array(asked.name)[:, 0], stddev=stddev).mean
+        # Were all to rate equally many, a rating would weigh this in every share.
+        each = min(users / max(float(shares.sum()), 1.0), 1.0)
+        counts = np.maximum(shares / each, LEAST_COUNT)
+        trusted = np.maximum(counts, _TRUSTED * stddev / each)
+    else:
+        users = max(float(released.array("users")[0, 0]), 1.0)
+        counts = trusted = np.maximum(released.array("counts")[:, 0], 1.0)
     return board.successor(
-        mean=np.array([released_mean(released, settings.shared) if settings.has_biases else 0.0]),
-        population=np.maximum(released.array("users")[0], 1.0),
+        **level,
+        population=np.array([users]),
         item_counts=counts,
-        item_weights=item_weights(WeightScheme.ADAPTIVE, counts, exponent=settings.weight_exponent),
+        item_weights=item_weights(WeightScheme.ADAPTIVE, trusted, exponent=settings.weight_exponent),
         learnt=head_of(counts, settings.head_fraction),
     )
 
@@ -53,21 +80,31 @@ def after_biases(
 ) -> Board:
     """Weighted counts and, with explicit feedback, item biases."""
     request, rows = requests[SumSource.ITEM_COUNT], _learnt(board)
-    weighted = np.ones(board.catalogue.n_items)
-    weighted[rows] = credible_weighted_counts(
+    weighted, doubt = np.ones(board.catalogue.n_items), np.zeros(board.catalogue.n_items)
+    credible = credible_weighted_counts(
         released.array(request.name)[rows, 0],
         board.arrays["item_counts"][rows],
         settings.weight_exponent,
         stddev=real_stddev(request) * released.noise_ratio,
-        counts_stddev=real_stddev(counts_request(settings.shared, n_items=1)) * released.noise_ratio,
+        counts_stddev=_counts_stddev(settings) * released.noise_ratio,
     )
+    weighted[rows], doubt[rows] = credible.mean, credible.variance
     if not settings.has_biases:
         return board.successor(weighted_counts=weighted)
-    evidence = _evidence(board, released, requests, settings, weighted)
+    board = replace(board, arrays={**board.arrays, "count_variances": doubt})
+    everything = np.ones(1, dtype=np.bool_)
+    evidence = _evidence(board, released, requests, settings, weighted, measured=everything)
     found = np.zeros((weighted.size, 1))
-    found[rows] = new_coordinates(found[rows], evidence, _design(board, settings, features), settings)
+    design = _design(board, settings, features)
+    step = new_coordinates(found[rows], evidence, design, settings, remembered=None)
+    found[rows] = step.coordinates
     biases = (found[:, 0] * settings.bias_scale).astype(np.float32)
-    return board.successor(weighted_counts=weighted, item_biases=biases)
+    return board.successor(
+        weighted_counts=weighted,
+        item_biases=biases,
+        **_remembered_arrays(step.measured, settings),
+        **_explores(board, step, weighted[rows], settings, 1),
+    )
 
 
 def after_pairs(board: Board, released: ReleasedSums, settings: ResidualConfig) -> Board:
@@ -86,19 +123,84 @@ def after_alternation(
 ) -> Board:
     """Item biases and factors, in the next gauge."""
     rows = _learnt(board)
-    evidence = _evidence(board, released, requests, settings, _weighted_counts(board, settings))
-    evidence = _with_curvature(evidence, board, released, requests)
-    start = _coordinates(board, settings)[rows]
-    found = new_coordinates(start, evidence, _design(board, settings, features), settings)
     t = stage_of(board.version, settings).alternation
+    measured = measured_columns(board, settings, t)
+    weighted = _weighted_counts(board, settings)
+    evidence = _evidence(board, released, requests, settings, weighted, measured=measured)
+    evidence = _with_curvature(evidence, board, released, requests)
+    start, design = _coordinates(board, settings)[rows][:, measured], _design(board, settings, features)
+    step = new_coordinates(start, evidence, design, settings, remembered=_remembered(board, rows, settings))
+    found = step.coordinates
     if t > 1:
         found += settings.iterate_memory * (start - found)
     change = _change(found, board.arrays["item_counts"][rows], evidence, settings)
-    arrays = _item_arrays(found @ change, rows, board, settings)
+    moved = np.zeros((rows.size, settings.width))
+    moved[:, measured] = found @ change
+    ridges, useful = _ridges(board, released, settings, t)
+    if not useful and t >= _FIRST_DROP:
+        moved[:, -settings.rank :] = 0.0
+    arrays = _item_arrays(moved, rows, board, settings)
     if settings.curvature is Curvature.ONCE and evidence.curvature is not None:
         back = np.linalg.inv(change)
         arrays["item_curvature"] = pack_symmetric(back @ evidence.curvature @ back.T).astype(np.float32)
-    return board.successor(**arrays, **next_clip_norm(board, released, settings, t))
+    return board.successor(
+        **arrays,
+        **ridges,
+        **_remembered_arrays(step.measured, settings),
+        **_explores(board, step, evidence.weighted_counts, settings, t + 1),
+        **next_clip_norm(board, released, settings, t),
+    )
+
+
+def _ridges(
+    board: Board, released: ReleasedSums, settings: ResidualConfig, t: int
+) -> tuple[dict[str, Any], bool]:
+    """Board arrays that follow from the evidence of alternation t, and whether factors are worth anything."""
+    if not releases_ridges(settings, t):
+        return {}, True
+    request = evidence_request(settings.shared, t)
+    stddev = real_stddev(request) * released.noise_ratio
+    return after_evidence(board, released.array(request.name)[0], stddev, settings)
+
+
+def _explores(
+    board: Board, step: ItemStep, weighted: FloatArray, settings: ResidualConfig, t: int
+) -> dict[str, Any]:
+    """Whether alternation t is to look for factors where there are none yet: from what is released and planned."""
+    if not settings.has_biases or t > settings.rounds:
+        return {}
+    asked = alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
+    worth = worth_measuring(step.bias_variance, weighted, spread_of(board) * real_stddev(asked[0]), settings)
+    return {"explores": np.array([float(worth)])}
+
+
+def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> Remembered | None:
+    """What earlier rounds measured of the biases, at what it is worth now; None where nothing is kept."""
+    if "bias_precisions" not in board.arrays or settings.bias_memory == 0.0:
+        return None
+    # What a bias is changes with the factors that others are predicted by; without factors it does not.
+    memory = settings.bias_memory if np.any(board.arrays["item_factors"]) else 1.0
+    return Remembered(
+        values=np.asarray(board.arrays["bias_measured"], dtype=np.float64)[rows] / settings.bias_scale,
+        precisions=memory
+        * np.asarray(board.arrays["bias_precisions"], dtype=np.float64)[rows]
+        * settings.bias_scale**2,
+    )
+
+
+def _remembered_arrays(measured: Remembered, settings: ResidualConfig) -> dict[str, Any]:
+    """Measurements of the biases up to now, in stars, for boards whose items all have one."""
+    if not settings.has_biases or settings.bias_memory == 0.0 or settings.head_fraction < 1.0:
+        return {}
+    return {
+        "bias_measured": (measured.values * settings.bias_scale).astype(np.float32),
+        "bias_precisions": (measured.precisions / settings.bias_scale**2).astype(np.float32),
+    }
+
+
+def _counts_stddev(settings: ResidualConfig) -> float:
+    """Noise that is left in the counts; those of ratings are posterior means already."""
+    return 0.0 if settings.has_biases else real_stddev(counts_request(settings.shared, n_items=1))
 
 
 def _weighted_counts(board: Board, settings: ResidualConfig) -> FloatArray:
@@ -126,29 +228,53 @@ def _evidence(
     requests: Requests,
     settings: ResidualConfig,
     weighted: FloatArray,
+    *,
+    measured: BoolArray,
 ) -> ReleasedRound:
-    """The releases of a round, for the items that are learnt."""
+    """The releases of a round, for the items that are learnt and the coordinates that were measured.
+
+    Where x_j was zero for everybody the sums are noise.
+    """
     linear, moment, rows = requests[SumSource.ITEM_LINEAR], requests[SumSource.QUADRATIC], _learnt(board)
     packed = released.array(moment.name)[0]
     sums = released.map_items((linear.name,), _Passed(linear.name), width=linear.release.width)
     population = float(board.arrays["population"][0])
     weighted, counts = weighted[rows], board.arrays["item_counts"][rows]
     omega = board.arrays["item_weights"][rows]
+    spread = spread_of(board) if settings.has_biases else 1.0
     # omega_i in units of c_i: an average user's weight on item i.
     of_user = omega * float(weighted.sum()) / float(counts @ omega)
     return ReleasedRound(
-        linear=sums[rows].astype(np.float64),
-        noise_stddev=real_stddev(linear) * released.noise_ratio,
+        linear=spread * sums[rows][:, measured].astype(np.float64),
+        noise_stddev=spread * real_stddev(linear) * released.noise_ratio,
         moment=moment_matrix(
-            packed,
+            unpack_symmetric(packed[None, :], rank=measured.size)[0][np.ix_(measured, measured)],
             stddev=real_stddev(moment) * released.noise_ratio,
             population=population,
             bound=math.sqrt(moment.release.grid_step) * VECTOR_BOUND,
         ),
         weighted_counts=weighted,
-        mean_weights=np.minimum(weighted / counts, 1.0),
+        count_variances=_count_variances(board, rows),
+        mean_weights=_mean_weights(weighted, counts, population, settings),
+        spread=spread,
         unobserved=settings.item_unobserved_weight * population * of_user,
     )
+
+
+def _count_variances(board: Board, rows: IntArray) -> FloatArray:
+    """What is left to doubt in c_i; nothing is known of it where that round was lost."""
+    if "count_variances" not in board.arrays:
+        return np.zeros(rows.size)
+    return np.asarray(board.arrays["count_variances"])[rows]
+
+
+def _mean_weights(
+    weighted: FloatArray, counts: FloatArray, population: float, settings: ResidualConfig
+) -> FloatArray:
+    """What a rating of each item weighs on average: a user's squared weights add to 1."""
+    if settings.has_biases:
+        return np.full(weighted.size, min(population / max(float(weighted.sum()), 1.0), 1.0))
+    return np.minimum(weighted / counts, 1.0)
 
 
 def _with_curvature(
@@ -197,7 +323,9 @@ def _change(
 ) -> FloatArray:
     """The change of gauge of all coordinates: the bias, if any, stays what it is."""
     change = np.eye(found.shape[1])
-    own = slice(found.shape[1] - settings.rank, None)
+    own = slice(int(settings.has_biases), None)
+    if found[:, own].shape[1] == 0:
+        return change
     change[own, own] = gauge(found[:, own], evidence.moment[own, own], counts, settings.gauge_exponent)
     return change
 

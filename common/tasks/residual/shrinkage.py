@@ -18,6 +18,10 @@ Covariance = Callable[[int, int], FloatArray]
 _SWEEPS = 2  # W and S depend on each other; a second sweep settles them
 _ITEMS_AT_ONCE = 2048
 _LEAST_VARIANCE = 1e-4
+_FIRST_VARIANCE = 0.3  # where sweeps start
+_LEAST_PULL = 1e-9  # keeps matrices positive definite; squared stars
+_SIMULATED = 40  # with 20, one of seven draws of pure noise is taken for items that differ
+_LEAST_NOISE = 1e-18  # variance added where noise is drawn: without any there would be no root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,91 @@ class Prior:
 
 
 def fit_prior(estimates: Estimates, design: FloatArray | None, *, ridge: float) -> Prior:
+    """Fit W and S to estimates; what is not beyond the noise, direction by direction, is no signal.
+
+    As ``fit_prior_by_moments``, but the weighted moment is looked at in units of its own noise, and of its
+    eigenvalues only those above the largest that noise alone gives count, each freed of what noise adds. Where
+    that edge lies is simulated from the noise covariances, which are known exactly. The first coordinate, the bias,
+    is also looked at alone, where the edge is lower.
+
+    Args:
+        estimates: what to fit.
+        design: phi, float64, shape (n_items, n_features), first column 1; None for prior mean 0. Public.
+        ridge: pulls the features' coefficients (not the constant's) to 0; in units of observations.
+
+    Reference: D. Donoho, M. Gavish and I. Johnstone (2018), doi:10.1214/17-AOS1601.
+    """
+    width = estimates.values.shape[1]
+    means, covariance = np.zeros_like(estimates.values), _FIRST_VARIANCE * np.eye(width)
+    for _ in range(_SWEEPS + 1):
+        if design is not None:
+            means = _regressed(estimates, design, covariance + _LEAST_PULL * np.eye(width), ridge)
+        found = _beyond_noise(_surprises(estimates, means, covariance))
+        if width > 1:
+            alone = _beyond_noise(_surprises(_first_of(estimates), means[:, :1], covariance[:1, :1]))
+            found[0, 0] = max(found[0, 0], alone[0, 0])
+        covariance = found
+    return Prior(means=means, covariance=covariance + _LEAST_PULL * np.eye(width))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surprises:
+    """Weighted second moments of estimates around their prior means, of their noise, and of simulated noise."""
+
+    found: FloatArray
+    """float64, shape (width, width), as are the others."""
+    noise: FloatArray
+    simulated: tuple[FloatArray, ...]
+
+
+def _surprises(estimates: Estimates, means: FloatArray, covariance: FloatArray) -> _Surprises:
+    width = covariance.shape[0]
+    # Of post-processing: nothing here protects anybody. One each, so that blocks may be of any size.
+    draws = [np.random.default_rng(number) for number in range(_SIMULATED)]
+    found, noise_of_all, total = np.zeros((width, width)), np.zeros((width, width)), 0.0
+    simulated = [np.zeros((width, width)) for _ in range(_SIMULATED)]
+    for block, noise in estimates.blocks():
+        weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
+        errors = estimates.values[block] - means[block]
+        found += (errors * weights[:, None]).T @ errors
+        noise_of_all += np.einsum("i,iab->ab", weights, noise)
+        total += float(weights.sum())
+        roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(width))
+        for rng, moment in zip(draws, simulated, strict=True):
+            drawn = np.einsum("iab,ib->ia", roots, rng.standard_normal(errors.shape))
+            moment += (drawn * weights[:, None]).T @ drawn
+    return _Surprises(
+        found=found / total,
+        noise=noise_of_all / total,
+        simulated=tuple(moment / total for moment in simulated),
+    )
+
+
+def _beyond_noise(moments: _Surprises) -> FloatArray:
+    """S: positive semi-definite, float64, shape (width, width)."""
+    values, axes = np.linalg.eigh(moments.noise)
+    values = np.maximum(values, max(1e-12 * values[-1], _LEAST_NOISE))
+    root, whitening = (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
+    edge = max(float(np.linalg.eigvalsh(whitening @ moment @ whitening)[-1]) for moment in moments.simulated)
+    seen, directions = np.linalg.eigh(whitening @ moments.found @ whitening)
+    # The edge of n samples in D dimensions is (1 + sqrt(D / n))^2: so noise spreads as if D / n were this.
+    ratio = max(np.sqrt(edge) - 1.0, 0.0) ** 2
+    shifted = seen + 1.0 - ratio
+    freed = 0.5 * (shifted + np.sqrt(np.maximum(shifted**2 - 4.0 * seen, 0.0))) - 1.0
+    kept = np.where(seen > edge, np.maximum(freed, 0.0), 0.0)
+    found: FloatArray = root @ (directions * kept) @ directions.T @ root
+    return 0.5 * (found + found.T)
+
+
+def _first_of(estimates: Estimates) -> Estimates:
+    """The first coordinates alone."""
+    return Estimates(
+        values=estimates.values[:, :1],
+        covariance=lambda first, last: estimates.covariance(first, last)[:, :1, :1],
+    )
+
+
+def fit_prior_by_moments(estimates: Estimates, design: FloatArray | None, *, ridge: float) -> Prior:
     """Fit W and S to estimates by moments, each item weighted by how sure its estimate is.
 
     ``S = sum_i a_i (e_i e_i^T - N_i) / sum_i a_i``, projected on positive definite matrices, with e_i the

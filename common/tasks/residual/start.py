@@ -1,21 +1,67 @@
 """The directions along which the first alternation measures: random ones, or those of a private pair matrix."""
 
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray
 from fedboard.common.board import Board
-from fedboard.common.tasks.residual.config import ResidualConfig
+from fedboard.common.tasks.residual.config import Curvature, ResidualConfig
 
 _SCALE = 0.3  # about the size of learnt factors
 
 
-def sketch_factors(board: Board, settings: ResidualConfig) -> Float32Array:
-    """What devices fit their vectors to in the first alternation; float32, shape (n_items, rank). Public."""
-    if "sketch_factors" in board.arrays:
-        return np.asarray(board.arrays["sketch_factors"], dtype=np.float32)
-    return _random_factors(settings.shared.public_seed, board.catalogue.n_items, settings.rank)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """Directions to measure along where nothing was learnt. Public."""
+
+    factors: Float32Array
+    """float32, shape (n_items, number of columns)."""
+    columns: BoolArray
+    """Which coordinates of the embedding they stand for; bool, shape (rank,)."""
+    length: float
+    """How long a user's vector along them is: their share of the rank."""
+
+
+def sketch_factors(board: Board, settings: ResidualConfig, t: int) -> Sketch | None:
+    """What devices fit their vectors to in alternation t where the board has no factors; None where it has all.
+
+    All columns in the first. Later those whose factors are zero, since evidence did not exceed its noise: each
+    round measures along new directions, for the first two thirds of the alternations; after that what is left of
+    the budget goes to what is known to be there. None, too, in a round whose noise would drown what is looked for.
+    """
+    if settings.has_biases and "explores" in board.arrays and board.arrays["explores"][0] == 0.0:
+        return None
+    if t == 1:
+        everywhere = np.ones(settings.rank, dtype=np.bool_)
+        if "sketch_factors" in board.arrays:
+            given = np.asarray(board.arrays["sketch_factors"], dtype=np.float32)
+            return Sketch(factors=given, columns=everywhere, length=1.0)
+        drawn = _random_factors(settings.shared.public_seed, board.catalogue.n_items, settings.rank)
+        return Sketch(factors=drawn, columns=everywhere, length=1.0)
+    if not settings.has_biases or 3 * t > 2 * settings.rounds:
+        return None
+    empty: BoolArray = ~np.any(board.arrays["item_factors"] != 0.0, axis=0)
+    found = int(empty.sum())
+    if found == 0:
+        return None
+    drawn = _random_factors(settings.shared.public_seed + t, board.catalogue.n_items, found)
+    return Sketch(factors=drawn, columns=empty, length=math.sqrt(found / settings.rank))
+
+
+def measured_columns(board: Board, settings: ResidualConfig, t: int) -> BoolArray:
+    """Which coordinates of x_j were not zero for everybody in alternation t: bool, shape (width,). Public.
+
+    All of them where matrices per item are kept from round to round.
+    """
+    found = np.ones(settings.width, dtype=np.bool_)
+    if settings.has_biases and settings.curvature is Curvature.PRIOR:
+        sketch = sketch_factors(board, settings, t)
+        own = np.any(board.arrays["item_factors"] != 0.0, axis=0)
+        found[1:] = own if sketch is None else own | sketch.columns
+    return found
 
 
 def leading_factors(packed: FloatArray, item_weights: FloatArray, rank: int) -> Float32Array:

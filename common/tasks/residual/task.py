@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
@@ -25,7 +25,14 @@ from fedboard.common.per_user.clipping import quantise_weights
 from fedboard.common.per_user.weights import WeightScheme, entry_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.residual import releases as residual_requests
-from fedboard.common.tasks.residual.config import ResidualConfig, Stage, StageKind, stage_of
+from fedboard.common.tasks.residual.config import (
+    OF_RATINGS,
+    ResidualConfig,
+    Stage,
+    StageKind,
+    releases_ridges,
+    stage_of,
+)
 from fedboard.common.tasks.residual.local import (
     ItemModel,
     Unclipped,
@@ -33,6 +40,7 @@ from fedboard.common.tasks.residual.local import (
     residuals,
     unit_vectors,
 )
+from fedboard.common.tasks.residual.ridges import evidence_rows, release_name, user_ridge
 from fedboard.common.tasks.residual.rounds import (
     after_alternation,
     after_biases,
@@ -42,7 +50,9 @@ from fedboard.common.tasks.residual.rounds import (
 from fedboard.common.tasks.residual.start import sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.tasks.shared.content import content_of
-from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, share_among_learnt
+from fedboard.common.tasks.shared.levels.even_counts import even_weights
+from fedboard.common.tasks.shared.levels.rating_level import moments_of, spread_of
+from fedboard.common.tasks.shared.preparation import capped_counts, share_among_learnt
 from fedboard.common.tasks.shared.releases import ONE_USER
 from fedboard.common.tasks.shared.written import as_written
 
@@ -65,15 +75,19 @@ class Residual:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
+        """The public configuration, JSON-able; of presence without what concerns ratings alone."""
+        written = as_written(self.settings)
+        return (
+            written if self.settings.has_biases else {k: v for k, v in written.items() if k not in OF_RATINGS}
+        )
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, biases, pairs if any, then alternations; ``n_items`` is the board's when asked."""
         rounds = []
         version = 0
         while (stage := stage_of(version, self.settings)).kind is not StageKind.DONE:
-            rounds.append(residual_requests.of_stage(stage, self.settings, n_items=1, clip_norm=None))
+            asked = residual_requests.of_stage(stage, self.settings, n_items=1, clip_norm=None)
+            rounds.append(asked)
             version += 1
         return tuple(rounds)
 
@@ -109,9 +123,8 @@ class Residual:
 
         float32, shape (n_users, 1 + rank), and wider where the catalogue has features and ratings are explicit.
         """
-        done = stage_of(board.version, self.settings).kind is StageKind.DONE
-        ridge = self.settings.final_user_ridge if done else None
         model = self._own_model(board)
+        ridge = user_ridge(board, self.settings)
         return fit_users(cohort, model, self.settings, backend=self.backend, user_ridge=ridge)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
@@ -129,25 +142,52 @@ class Residual:
             return part.normalised()
         norms = part.norms()
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
+        totals = clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm)
         return replace(
-            part.clipped(norms, clip_norm),
-            totals=clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm),
+            part.clipped(norms, clip_norm), totals={**totals, **self._ridge_rows(cohort, board, stage)}
         )
+
+    def _ridge_rows(self, cohort: Cohort, board: Board, stage: Stage) -> dict[str, IntArray]:
+        """What each candidate ridge does for each user, in the rounds that release it."""
+        settings, model = self.settings, _model(board)
+        if not releases_ridges(settings, stage.alternation):
+            return {}
+        rows = evidence_rows(
+            cohort,
+            cohort.ratings - np.float32(model.mean) - model.biases[cohort.items],
+            model.factors,
+            spread=self._spread(board),
+            exponent=settings.user_ridge_exponent,
+            bias_ridge=settings.user_bias_ridge,
+            backend=self.backend,
+        )
+        return {release_name(stage.alternation): rows}
+
+    def _spread(self, board: Board) -> float:
+        """The unit of residuals in contributions: the released deviation of a rating, stars; 1 for presence.
+
+        Divided by here, so that what a round asks does not depend on what was released.
+        """
+        return spread_of(board) if self.settings.has_biases else 1.0
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage) -> Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j)."""
         settings, model = self.settings, _model(board)
-        local = fit_users(cohort, model, settings, backend=self.backend)
+        ridge = user_ridge(board, settings)
+        local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge)
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
-        if stage.alternation == 1:
-            sketch = replace(model, factors=sketch_factors(board, settings))
-            vectors = np.hstack([vectors, unit_vectors(cohort, sketch, settings, backend=self.backend)])
-        elif stage.alternation > 1:
-            vectors = np.hstack([vectors, local[:, 1:]])
+        if stage.alternation:
+            own, sketched = local[:, 1:], sketch_factors(board, settings, stage.alternation)
+            if sketched is not None:
+                sketch = replace(model, factors=sketched.factors)
+                units = unit_vectors(cohort, sketch, settings, backend=self.backend, user_ridge=ridge)
+                own = own.copy()
+                own[:, sketched.columns] = sketched.length * units
+            vectors = np.hstack([vectors, own])
         return Unclipped.of(
             cohort,
             self.weigh(cohort, board),
-            residuals(cohort, local, model),
+            residuals(cohort, local, model) / self._spread(board),
             vectors,
             residual_bound=settings.residual_bound,
             vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,
@@ -169,7 +209,7 @@ class Residual:
         """The next board; post-processing of the noised sums and of what is already public."""
         stage = stage_of(board.version, self.settings)
         if stage.kind is StageKind.PREPARATION:
-            return after_preparation(board, released, self.settings)
+            return after_preparation(board, released, self.requests(board), self.settings)
         if stage.kind is StageKind.PAIRS:
             return after_pairs(board, released, self.settings)
         requests = {request.source: request for request in self.requests(board)}
@@ -202,13 +242,17 @@ class Residual:
         return replace(_model(board), content=content_of(board) if self.settings.has_biases else None)
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
-        totals = capped_mean(cohort, self.settings.shared) if self.settings.has_biases else {}
-        totals["users"] = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
+        shared = self.settings.shared
+        if self.settings.has_biases:
+            weights, totals = even_weights(cohort), {"moments": moments_of(cohort, shared)}
+        else:
+            weights = capped_counts(cohort, shared.count_cap)
+            totals = {"users": ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]}
         return Contribution(
             n_items=cohort.n_items,
             indptr=cohort.indptr,
             items=cohort.items,
-            weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
+            weights=quantise_weights(weights),
             totals=totals,
         )
 

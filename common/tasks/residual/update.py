@@ -9,20 +9,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.tasks.residual.config import ResidualConfig, Shrinkage
 from fedboard.common.tasks.residual.shrinkage import (
     Covariance,
     Estimates,
     fit_prior,
+    fit_prior_by_moments,
     positive_definite,
     posterior_means,
 )
+from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
+from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
 
 _LEAST_SHARE = 1e-3  # of the mean eigenvalue: below it a direction is taken to hold nothing but noise
 _USUAL = 0.6  # of bound^2: a usual trace of M / n
 _LEAST_LEVEL = 0.1
 _NOISE_FLOOR = 2.0  # an eigenvalue below it could be anything up to it: the larger one makes the shorter step
+_LEAST_NOISE = 0.05  # of an estimate's variance: that of the release is no smaller
+_FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
 _CREDIBLE = 0.3  # how far a weighted count may be from what the plain count predicts, relatively
 
 
@@ -38,42 +42,168 @@ class ReleasedRound:
     """M / n: float64, shape (width, width), positive definite."""
     weighted_counts: FloatArray
     """c_i > 0: float64, shape (n_items,)."""
+    count_variances: FloatArray
+    """What is left to doubt in c_i; float64, shape (n_items,)."""
     mean_weights: FloatArray
     """Average weight of a rating of the item, in (0, 1]; float64, shape (n_items,)."""
+    spread: float
+    """Deviation of a rating, stars; 1 for presence."""
     unobserved: FloatArray
     """a_i >= 0: weight of the unobserved term, in units of c_i; zeros for explicit feedback."""
     curvature: FloatArray | None = None
     """H_i of every item, float64, shape (n_items, width, width), or None for c_i M / n."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What rounds measured of the first coordinates, the biases over ``bias_scale``. Public."""
+
+    values: FloatArray
+    """float64, shape (n_items,)."""
+    precisions: FloatArray
+    """1 / variance of each, float64, shape (n_items,)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemStep:
+    """What a round makes of the items. Public."""
+
+    coordinates: FloatArray
+    """float64, shape (n_items, width)."""
+    measured: Remembered
+    """What was measured of the biases up to now."""
+    bias_variance: float
+    """How much items' first coordinates differ beyond noise."""
+
+
 def new_coordinates(
-    start: FloatArray, released: ReleasedRound, design: FloatArray | None, settings: ResidualConfig
-) -> FloatArray:
-    """One item step from ``start``, then shrinkage; float64, shape (n_items, width).
+    start: FloatArray,
+    released: ReleasedRound,
+    design: FloatArray | None,
+    settings: ResidualConfig,
+    *,
+    remembered: Remembered | None,
+) -> ItemStep:
+    """One item step from ``start``, then shrinkage.
 
     estimate_i = start_i + step K_i^-1 (g_i - a_i M start_i / n) with K_i = H_i + a_i M / n, where a_i > 0 weighs
     the unobserved term of implicit feedback. Its noise covariance is step^2 K_i^-1 (sigma^2 I + noise_variance
     w_i H_i) K_i^-1: that of the release, which is known exactly, and that of the ratings themselves.
+
+    An estimate does not depend on the noise of earlier rounds, so what they measured of the biases, which mean the
+    same in every round, is a second measurement: both are joined before the prior is fitted.
+
+    Args:
+        start: float64, shape (n_items, width).
+        released: of this round.
+        design: what prior means may depend on.
+        settings: public.
+        remembered: measurements of earlier rounds, at what they are worth now.
     """
     gradient = released.linear - released.unobserved[:, None] * (start @ released.moment)
     if settings.shrinkage is Shrinkage.RIDGE:
-        return _ridge_step(start, gradient, released, settings)
+        moved = _ridge_step(start, gradient, released, settings)
+        measured = Remembered(values=moved[:, 0], precisions=released.weighted_counts)
+        return ItemStep(coordinates=moved, measured=measured, bias_variance=float(moved[:, 0].var()))
     step = _step(released)
     values = start + settings.step * step.times(gradient)
     estimates = Estimates(values=values, covariance=_covariance(step, released, settings))
-    prior = fit_prior(estimates, design, ridge=settings.prior_ridge)
+    measured = _measured(estimates)
+    if remembered is not None:
+        estimates, measured = _joined(estimates, remembered), _both(measured, remembered)
+    if settings.has_biases and estimates.values.shape[1] == 1:
+        prior = fit_prior(estimates, design, ridge=settings.prior_ridge)
+        coordinates = _biases_alone(measured, released, settings)
+        variance = float(prior.covariance[0, 0])
+        return ItemStep(coordinates=coordinates, measured=measured, bias_variance=variance)
+    fit = fit_prior if settings.has_biases else fit_prior_by_moments
+    prior = fit(estimates, design, ridge=settings.prior_ridge)
     wider = replace(prior, covariance=settings.prior_inflation * prior.covariance)
-    return posterior_means(estimates, wider)
+    return ItemStep(
+        coordinates=posterior_means(estimates, wider),
+        measured=measured,
+        bias_variance=float(prior.covariance[0, 0]),
+    )
 
 
-def moment_matrix(packed: FloatArray, *, stddev: float, population: float, bound: float) -> FloatArray:
-    """M / n from its packed, noised sum, pulled to a multiple of the identity as far as its noise demands.
+def worth_measuring(
+    bias_variance: float, weighted_counts: FloatArray, noise_stddev: float, settings: ResidualConfig
+) -> bool:
+    """Whether a round with this noise could tell from it factors that differ a few times as much as the biases.
+
+    If not, measuring along them would cost the biases information for nothing. The edge is that of equally noisy
+    estimates, as many as carry the weight of the actual ones.
+
+    Args:
+        bias_variance: of the first coordinates, as they are known now.
+        weighted_counts: c_i, float64, shape (n_items,).
+        noise_stddev: of each number of the next round's ``linear``.
+        settings: public.
+    """
+    width = settings.width
+    level = _USUAL * settings.vector_bound**2 / width
+    noise = np.square(noise_stddev / (weighted_counts * level))
+    weights = 1.0 / np.square(noise + bias_variance)
+    weighted = weights * noise
+    items = max(float(weighted.sum()) ** 2 / max(float(np.square(weighted).sum()), 1e-300), 1.0)
+    signal = bias_variance * float(weights.sum()) / max(float(weighted.sum()), 1e-300)
+    return bool(_FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
+
+
+def _biases_alone(measured: Remembered, released: ReleasedRound, settings: ResidualConfig) -> FloatArray:
+    """Biases, where there are no factors: by the same Bayes as the floor, from all that was measured of them."""
+    counts = LikelyCounts(mean=released.weighted_counts, variance=released.count_variances)
+    scale = settings.bias_scale
+    of_ratings = settings.noise_variance * released.spread**2 * released.mean_weights * counts.mean
+    variances = scale**2 * counts.mean**2 / measured.precisions
+    sums = NoisySums(
+        values=scale * counts.mean * measured.values,
+        variances=np.maximum(variances - of_ratings, _LEAST_NOISE * variances),
+    )
+    weight = float(np.average(released.mean_weights, weights=counts.mean))
+    effects = posterior_effects(sums, counts, spread=released.spread, mean_weight=weight)
+    return effects[:, None] / scale
+
+
+def _measured(estimates: Estimates) -> Remembered:
+    """The estimates of the first coordinates alone, with their noise."""
+    precisions = np.empty(estimates.values.shape[0])
+    for block, noise in estimates.blocks():
+        precisions[block] = 1.0 / noise[:, 0, 0]
+    return Remembered(values=estimates.values[:, 0].copy(), precisions=precisions)
+
+
+def _both(new: Remembered, old: Remembered) -> Remembered:
+    precisions = new.precisions + old.precisions
+    values = (new.precisions * new.values + old.precisions * old.values) / precisions
+    return Remembered(values=values, precisions=precisions)
+
+
+def _joined(estimates: Estimates, remembered: Remembered) -> Estimates:
+    """Estimates of all coordinates after a second, independent measurement of the first: one Kalman update."""
+    variances = 1.0 / np.maximum(remembered.precisions, 1e-12)
+
+    def covariance(first: int, last: int) -> FloatArray:
+        noise = estimates.covariance(first, last)
+        gain = noise[:, :, 0] / (noise[:, 0, 0] + variances[first:last])[:, None]
+        found: FloatArray = noise - gain[:, :, None] * noise[:, None, 0, :]
+        return found
+
+    values = estimates.values.copy()
+    for block, noise in estimates.blocks():
+        gain = noise[:, :, 0] / (noise[:, 0, 0] + variances[block])[:, None]
+        values[block] += gain * (remembered.values - estimates.values[:, 0])[block, None]
+    return Estimates(values=values, covariance=covariance)
+
+
+def moment_matrix(noisy: FloatArray, *, stddev: float, population: float, bound: float) -> FloatArray:
+    """M / n from its noised sum, pulled to a multiple of the identity as far as its noise demands.
 
     The multiple: the mean eigenvalue as released, pulled itself to ``_USUAL bound^2 / width``, where it is in
     a usual round. Without this, few users would give directions of no second moment and endless steps.
 
     Args:
-        packed: upper triangle of the noised sum, float64. Public.
+        noisy: the noised sum, float64, shape (width, width). Public.
         stddev: its noise deviation on the diagonal.
         population: n, released.
         bound: on ``|x_j|``.
@@ -81,8 +211,7 @@ def moment_matrix(packed: FloatArray, *, stddev: float, population: float, bound
     Returns:
         float64, shape (width, width), positive definite.
     """
-    width = (int(np.sqrt(8 * packed.size + 1)) - 1) // 2
-    matrix, noise = unpack_symmetric(packed[None, :], rank=width)[0] / population, stddev / population
+    width, matrix, noise = noisy.shape[0], noisy / population, stddev / population
     usual = _USUAL * bound**2 / width
     level = _pulled(float(np.trace(matrix)) / width, usual, noise / np.sqrt(width))
     level = max(level, _LEAST_LEVEL * usual)
@@ -103,7 +232,7 @@ def _pulled(value: float, usual: float, stddev: float) -> float:
 
 def credible_weighted_counts(
     noisy: FloatArray, counts: FloatArray, exponent: float, *, stddev: float, counts_stddev: float
-) -> FloatArray:
+) -> LikelyCounts:
     """Weighted counts c_i, each pulled to what the item's plain count predicts as far as noise demands.
 
     Prediction: ``n_i^(1 - mu)`` times one constant, itself uncertain by what the noise of n_i may move it.
@@ -121,8 +250,9 @@ def credible_weighted_counts(
     predicted = scale * shape
     moved = scale * (counts + counts_stddev) ** (1.0 - exponent) - predicted
     believed = np.square(_CREDIBLE * predicted) + np.square(moved)
-    shrunk: FloatArray = predicted + believed / (believed + stddev**2) * (noisy - predicted)
-    return np.maximum(shrunk, _CREDIBLE)
+    trust = believed / (believed + stddev**2)
+    shrunk: FloatArray = predicted + trust * (noisy - predicted)
+    return LikelyCounts(mean=np.maximum(shrunk, _CREDIBLE), variance=trust * stddev**2)
 
 
 def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray, exponent: float) -> FloatArray:
@@ -195,7 +325,8 @@ def _step(released: ReleasedRound) -> _Step:
 
 def _covariance(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
     length = settings.step**2
-    noise, own = length * released.noise_stddev**2, length * settings.noise_variance * released.mean_weights
+    of_rating = settings.noise_variance * released.spread**2
+    noise, own = length * released.noise_stddev**2, length * of_rating * released.mean_weights
 
     def shared(first: int, last: int) -> FloatArray:
         block = slice(first, last)

@@ -70,10 +70,10 @@ def biased_model(board: Board, rank: int) -> tuple[ArrayRule, ArrayRule]:
     return (vectors("item_factors", board, rank), biases)
 
 
-def prepared(board: Board) -> Iterator[ArrayRule]:
-    """What the preparation round of every task puts on the board."""
+def prepared(board: Board, *, least_count: float = 1.0) -> Iterator[ArrayRule]:
+    """What the preparation round of every task puts on the board; counts are at least ``least_count``."""
     per_item = (board.catalogue.n_items,)
-    yield ArrayRule(name="item_counts", dtype=_REAL, shape=per_item, low=1.0, high=_MOST_USERS)
+    yield ArrayRule(name="item_counts", dtype=_REAL, shape=per_item, low=least_count, high=_MOST_USERS)
     yield ArrayRule(name="item_weights", dtype=_REAL, shape=per_item, low=_LEAST_WEIGHT)
     yield ArrayRule(name="learnt", dtype=_BYTE, shape=per_item, low=0, high=1)
 

@@ -5,7 +5,7 @@ had then; whoever sets a key need not know which part it is of.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -63,9 +63,15 @@ def from_written(written: Mapping[str, Any], kind: type[Settings]) -> Settings:
     own = {key: value for key, value in written.items() if key not in _OF_PART}
     part = {key: value for key, value in written.items() if key in _OF_PART}
     try:
-        return msgspec.convert({**own, _PART: part}, kind)
+        return msgspec.convert({**own, _PART: {**_defaults_of(kind), **part}}, kind)
     except msgspec.ValidationError as error:
         raise msgspec.ValidationError(str(error).replace(f"$.{_PART}.", "$.")) from error
+
+
+def _defaults_of(kind: type[Any]) -> dict[str, Any]:
+    """What the part holds where a task has other defaults than ``RatingsConfig``."""
+    (made,) = (one.default_factory for one in fields(kind) if one.name == _PART)
+    return {} if made is MISSING or made is RatingsConfig else dict(msgspec.to_builtins(made()))
 
 
 def with_noise(settings: Settings, multipliers: Mapping[str, float]) -> Settings:

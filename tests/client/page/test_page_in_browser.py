@@ -48,6 +48,9 @@ IMPLICIT = RatingsConfig(feedback=Feedback.IMPLICIT)
 SETTINGS: dict[str, tuple[str, Any]] = {
     "residual": ("residual", ResidualConfig(rank=4, user_ridge=2.0, user_bias_ridge=3.0)),
     "residual-last": ("residual", ResidualConfig(rank=4, rounds=2, final_user_ridge=7.0)),
+    "residual-spread": ("residual", ResidualConfig(rank=4, user_ridge=2.0)),
+    "residual-chosen": ("residual", ResidualConfig(rank=4, user_ridge=2.0)),
+    "residual-spread-last": ("residual", ResidualConfig(rank=4, rounds=2, final_user_ridge=7.0)),
     "residual-content": ("residual", ResidualConfig(rank=4, user_ridge=2.0, user_bias_ridge=3.0)),
     "residual-presence": ("residual", ResidualConfig(rank=4, shared=IMPLICIT, unobserved_weight=0.1)),
     "adadpals": ("adadpals", AdaDpalsConfig(rank=4, user_ridge=0.5)),
@@ -69,6 +72,10 @@ def board_of(case: str) -> Board:
     if settings.shared.feedback is Feedback.IMPLICIT:
         biases[:] = 0
     arrays = {**board.arrays, "learnt": learnt, "item_biases": biases}
+    if "spread" in case or case.endswith("chosen"):
+        arrays["spread"] = np.array([0.6])
+    if case.endswith("chosen") or case.endswith("spread-last"):  # with the last board another one is stated
+        arrays["user_ridge"] = np.array([4.3])
     if task == "topk":
         arrays["item_scale"] = rng.uniform(0.1, 2.0, size=learnt.size).astype(np.float32)
         arrays["item_biases"] = rng.normal(size=learnt.size).astype(np.float32)

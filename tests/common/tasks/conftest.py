@@ -18,6 +18,8 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written, with_noise
 
 N_USERS, N_ITEMS = 40, 25
+SPREAD = 1.1
+"""Deviation of a rating on the boards that are made up, stars."""
 USUAL_SHARES = ResidualShares()
 PRESENCE: dict[str, object] = {
     "feedback": Feedback.IMPLICIT,
@@ -45,6 +47,15 @@ def population(seed: int = 0, *, n_users: int = N_USERS, n_items: int = N_ITEMS)
 def presence(cohort: Cohort) -> Cohort:
     """The same users, implicit feedback."""
     return replace(cohort, ratings=np.ones_like(cohort.ratings))
+
+
+def with_taste(cohort: Cohort) -> Cohort:
+    """The same ratings around what two factors and a bias of each item say."""
+    rng = np.random.default_rng(2)
+    tastes, styles = rng.standard_normal((cohort.n_users, 2)), rng.standard_normal((cohort.n_items, 2))
+    liked = 3.0 + rng.normal(0.0, 0.7, cohort.n_items)[cohort.items]
+    told = liked + np.sum(tastes[cohort.user_of_entry()] * styles[cohort.items], axis=1)
+    return replace(cohort, ratings=np.clip(np.rint(told), 1.0, 5.0).astype(np.float32))
 
 
 def a_task(epsilon: float = 5.0, **settings: object) -> AdaDpals:
@@ -103,10 +114,13 @@ def residual_boards(task: Residual, seed: int = 0, n_items: int = N_ITEMS) -> li
                 "item_counts": counts,
                 "item_weights": counts**-settings.weight_exponent,
                 "learnt": learnt,
+                **({"spread": np.array([SPREAD])} if settings.has_biases else {}),
             }
         elif stage.kind is StageKind.BIASES:
             biases = rng.normal(0.0, 0.4, n_items) * learnt * settings.has_biases
             made = {"weighted_counts": 0.3 * counts**0.75, "item_biases": biases.astype(np.float32)}
+            if settings.has_biases:
+                made["explores"] = np.array([1.0])
         elif stage.kind is StageKind.PAIRS:
             made = {"sketch_factors": rng.normal(0.0, 0.2, (n_items, settings.rank)).astype(np.float32)}
         elif stage.alternation < settings.rounds:
@@ -119,6 +133,8 @@ def residual_boards(task: Residual, seed: int = 0, n_items: int = N_ITEMS) -> li
                     else {"clip_norm": np.array([0.8 * settings.clip_norm])}
                 ),
             }
+            if residual_config.releases_ridges(settings, stage.alternation):
+                made["user_ridge"] = np.array([6.0 * SPREAD**2])
         else:
             return boards
         boards.append(boards[-1].successor(**made))

@@ -74,12 +74,20 @@ function joinedRow({ vectors, width }, content, item, scale, row) {
   return row;
 }
 
-/** lambda_v, which may be another one with the last board of a run. */
-function userRidge({ description: { version, config } }) {
-  const usual = setting(config, "user_ridge", 0);
-  if (typeof config.final_user_ridge !== "number") return usual;
+/**
+ * lambda_v: that of the configuration, which may be another one with the last board of a run, in units of a rating's
+ * released variance; or what the run found out about ridges, which is on the board.
+ */
+function userRidge(board) {
+  const { task, version, config } = board.description;
+  const ofRatings = task === "residual" && isExplicit(config);
+  const unit = ofRatings && "spread" in board.arrays ? arrayOf(board, "spread", [1])[0] ** 2 : 1;
   const before = config.start === "spectral" ? 3 : 2;
-  return version >= before + setting(config, "rounds", 0) ? setting(config, "final_user_ridge", 0) : usual;
+  if (typeof config.final_user_ridge === "number" && version >= before + setting(config, "rounds", 0)) {
+    return setting(config, "final_user_ridge", 0) * unit;
+  }
+  if (ofRatings && "user_ridge" in board.arrays) return arrayOf(board, "user_ridge", [1])[0];
+  return setting(config, "user_ridge", 0) * unit;
 }
 
 function withConstant(factors, nItems, rank, scale) {

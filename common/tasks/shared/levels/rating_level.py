@@ -20,7 +20,8 @@ _DOUBT = 0.1
 """How far its square may be from the usual, before anything was released."""
 _MEAN_DOUBT = 0.5
 """Likewise of the mean from the centre of the range."""
-_LEAST_SPREAD = 0.1
+LEAST_SPREAD = 0.1
+"""A released deviation is at least so large, in the same unit."""
 MOMENT_ONE = 1 << 20
 """1 in the moments, grid units."""
 _MOMENTS = 3
@@ -96,7 +97,7 @@ def released_level(released: ReleasedSums, request: Request, shared: RatingsConf
     usual = USUAL_SPREAD**2
     variance = float(np.clip(squares / number, 0.0, 1.0)) - mean**2
     variance = usual + (variance - usual) * _DOUBT**2 / (_DOUBT**2 + 2.0 * doubt)
-    spread = min(max(math.sqrt(max(variance, 0.0)), _LEAST_SPREAD), 1.0)
+    spread = min(max(math.sqrt(max(variance, 0.0)), LEAST_SPREAD), 1.0)
     return RatingLevel(
         mean=shared.centre + shared.half_range * mean, spread=shared.half_range * spread, users=number
     )

@@ -99,7 +99,12 @@ def test_half_of_a_sampled_budget_can_be_left_unspent():
 
 @pytest.mark.parametrize(
     ("name", "round_name"),
-    [("round-3/linear", "round-3"), ("counts", "preparation"), ("mean/sum", "preparation")],
+    [
+        ("round-3/linear", "round-3"),
+        ("counts", "preparation"),
+        ("mean/sum", "preparation"),
+        ("moments", "preparation"),
+    ],
 )
 def test_names_tell_rounds_apart(name, round_name):
     assert round_of_release(name) == round_name

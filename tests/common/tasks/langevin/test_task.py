@@ -70,7 +70,7 @@ def unclipped(task: Langevin, cohort: Cohort, board: Board) -> Unclipped:
         biases=board.arrays["item_biases"],
         factors=np.asarray(board.arrays["item_factors"]),
     )
-    local = fit_users(cohort, model, settings.model, backend="numpy")
+    local = fit_users(cohort, model, settings.model, backend="numpy", user_ridge=settings.user_ridge)
     return Unclipped.of(
         cohort,
         task.weigh(cohort, board),

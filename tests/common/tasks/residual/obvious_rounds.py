@@ -8,9 +8,32 @@ from scipy.linalg import sqrtm
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, Shrinkage, releases_curvature
+from fedboard.common.tasks.residual.config import (
+    Curvature,
+    ResidualConfig,
+    Shrinkage,
+    releases_curvature,
+    releases_ridges,
+)
 from fedboard.common.tasks.residual.task import Residual
-from tests.common.tasks.residual.obvious_contributions import Sums, sums_of
+from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
+from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
+from tests.common.tasks.residual.obvious_beliefs import (
+    believed_counts,
+    believed_curvature,
+    believed_moment,
+    prior_beyond_noise,
+    prior_by_moments,
+    shrunk,
+)
+from tests.common.tasks.residual.obvious_contributions import (
+    CANDIDATES,
+    Sums,
+    ridge_of,
+    sketch_of,
+    spread_of,
+    sums_of,
+)
 
 
 def noised(task: Residual, board: Board, sums: Sums, noise: SeededNoise, *, t: int, clip_norm: float) -> Sums:
@@ -41,87 +64,10 @@ def noised(task: Residual, board: Board, sums: Sums, noise: SeededNoise, *, t: i
             linear=linear.astype(np.float32).astype(np.float64),
             moment=symmetric(f"{prefix}/moment", sums.moment[None])[0],
         )
+    if t > 0 and releases_ridges(s, t):
+        found = replace(found, ridges=published(f"{prefix}/ridges", sums.ridges, 1.0))
     if t > 0 and releases_curvature(s, t):
         found = replace(found, curvature=symmetric(f"{prefix}/curvature", sums.curvature))
-    return found
-
-
-def raised(matrix: np.ndarray, least: float) -> np.ndarray:
-    values, vectors = np.linalg.eigh(matrix)
-    return sum(
-        max(value, least) * np.outer(vector, vector) for value, vector in zip(values, vectors.T, strict=True)
-    )
-
-
-def believed_moment(total: np.ndarray, *, stddev: float, n: float, bound: float) -> np.ndarray:
-    """M / n, pulled to a multiple of the identity as far as noise of this deviation (of a sum) demands."""
-    width, noise = len(total), stddev / n
-    matrix, usual = total / n, 0.6 * bound**2 / width
-    share = (usual / 2) ** 2 / ((usual / 2) ** 2 + noise**2 / width)
-    level = max((1 - share) * usual + share * np.trace(matrix) / width, 0.1 * usual)
-    apart = matrix - level * np.eye(width)
-    found = np.sum(np.diag(apart) ** 2) + 2 * np.sum(np.triu(apart, 1) ** 2)
-    keep = max(0.0, 1.0 - width * (width + 1) / 2 * noise**2 / found)
-    return raised(level * np.eye(width) + keep * apart, min(max(1e-3 * level, 2 * noise), level))
-
-
-def believed_counts(task: Residual, noisy: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    s, z = task.settings, task.settings.shared.noise_multipliers
-    shape = counts ** (1 - s.weight_exponent)
-    scale = max(float(shape @ noisy), 1.0) / float(shape @ shape)
-    found = np.empty_like(noisy)
-    for i, predicted in enumerate(scale * shape):
-        other = scale * (counts[i] + z["counts"] * np.sqrt(s.shared.count_cap)) ** (1 - s.weight_exponent)
-        spread = (0.3 * predicted) ** 2 + (other - predicted) ** 2
-        share = spread / (spread + z["weighted-counts"] ** 2)
-        found[i] = max((1 - share) * predicted + share * noisy[i], 0.3)
-    return found
-
-
-def believed_curvature(noisy: np.ndarray, moment: np.ndarray, c: np.ndarray, stddev: float) -> np.ndarray:
-    """Each matrix pulled to c_i M; how far, by a least-squares fit of how much they differ from it."""
-    width = moment.shape[0]
-    upper = np.triu_indices(width)
-    excess = np.empty(c.size)
-    for i, matrix in enumerate(noisy):
-        isometric = (matrix - c[i] * moment)[upper] * np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
-        excess[i] = np.mean(isometric**2) - stddev**2
-    precision = 1.0 / (stddev**2 + (0.03 * c) ** 2)
-    columns = np.column_stack([c, c**2])
-    normal = columns.T @ (columns * (precision**2)[:, None])
-    coefficients = np.maximum(np.linalg.solve(normal, columns.T @ (precision**2 * excess)), 0.0)
-    found = np.empty_like(noisy)
-    for i, matrix in enumerate(noisy):
-        variance = columns[i] @ coefficients
-        blended = c[i] * moment + variance / (variance + stddev**2) * (matrix - c[i] * moment)
-        found[i] = c[i] * raised(blended / c[i], 1e-3 * np.trace(moment) / width)
-    return found
-
-
-def shrunk(
-    values: np.ndarray, noise: np.ndarray, design: np.ndarray | None, ridge: float, inflation: float
-) -> np.ndarray:
-    """Empirical Bayes: prior by moments, posterior by adding precisions."""
-    n, width = values.shape
-    prior, spread = np.zeros((n, width)), np.eye(width)
-    for _ in range(2 if design is not None else 1):
-        if design is not None:
-            for a in range(width):
-                precision = 1.0 / np.sqrt(noise[:, a, a] + spread[a, a])
-                pull = np.sqrt(ridge / spread[a, a]) * np.eye(design.shape[1])[1:]
-                rows = np.vstack([design * precision[:, None], pull])
-                targets = np.concatenate([values[:, a] * precision, np.zeros(len(pull))])
-                prior[:, a] = design @ np.linalg.lstsq(rows, targets, rcond=None)[0]
-        total, weights = np.zeros((width, width)), 0.0
-        for i in range(n):
-            weight = 1.0 / np.trace(spread + noise[i]) ** 2
-            total += weight * (np.outer(values[i] - prior[i], values[i] - prior[i]) - noise[i])
-            weights += weight
-        spread = raised(total / weights, 1e-4)
-    found = np.empty_like(values)
-    for i in range(n):
-        inverse, certain = np.linalg.inv(noise[i]), np.linalg.inv(inflation * spread)
-        found[i] = np.linalg.solve(inverse + certain, inverse @ values[i] + certain @ prior[i])
     return found
 
 
@@ -134,6 +80,10 @@ class Public:
     c: np.ndarray
     unobserved: np.ndarray
     design: np.ndarray | None
+    count_variances: np.ndarray
+    rating_weights: np.ndarray
+    """What a rating of each item weighs on average."""
+    spread: float
 
     @staticmethod
     def of(task: Residual, board: Board, weighted: np.ndarray) -> "Public":
@@ -154,7 +104,44 @@ class Public:
             c=c,
             unobserved=s.item_unobserved_weight * float(board.arrays["population"][0]) * of_user,
             design=design if s.popularity_prior else None,
+            count_variances=board.arrays.get("count_variances", np.zeros(omega.size + rows.max() + 1))[rows],
+            rating_weights=np.array(
+                [
+                    min(float(board.arrays["population"][0]) / c.sum() if s.has_biases else weight / n, 1.0)
+                    for weight, n in zip(c, counts, strict=True)
+                ]
+            ),
+            spread=spread_of(s, board),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured of the biases, in stars, and how precisely."""
+
+    values: np.ndarray
+    precisions: np.ndarray
+
+    @staticmethod
+    def before(s: ResidualConfig, board: Board) -> "Measured | None":
+        if "bias_precisions" not in board.arrays or s.bias_memory == 0.0:
+            return None
+        return Measured(
+            values=board.arrays["bias_measured"].astype(np.float64),
+            # Without factors a bias means the same in every round.
+            precisions=(s.bias_memory if board.arrays["item_factors"].any() else 1.0)
+            * board.arrays["bias_precisions"].astype(np.float64),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a round makes of the items that are learnt."""
+
+    coordinates: np.ndarray
+    measured: Measured
+    bias_variance: float
+    """In units of bias_scale squared."""
 
 
 def stepped(
@@ -165,10 +152,11 @@ def stepped(
     curvature: np.ndarray,
     moment: np.ndarray,
     stddev: float,
-) -> np.ndarray:
+    before: Measured | None = None,
+) -> Step:
     """One item step and its shrinkage, of the items that are learnt."""
     values, noise, unit = np.empty_like(start), np.empty_like(curvature), np.eye(start.shape[1])
-    for i, (c, n) in enumerate(zip(known.c, known.counts, strict=True)):
+    for i, weight in enumerate(known.rating_weights):
         whole = curvature[i] + known.unobserved[i] * moment
         gradient = linear[i] - known.unobserved[i] * moment @ start[i]
         if s.shrinkage is Shrinkage.RIDGE:
@@ -177,33 +165,119 @@ def stepped(
             continue
         inverse = np.linalg.inv(whole)
         values[i] = start[i] + s.step * inverse @ gradient
-        of_ratings = s.noise_variance * min(c / n, 1.0) * curvature[i]
+        of_ratings = s.noise_variance * known.spread**2 * weight * curvature[i]
         noise[i] = s.step**2 * inverse @ (stddev**2 * unit + of_ratings) @ inverse
     if s.shrinkage is Shrinkage.RIDGE:
-        return values
-    return shrunk(values, noise, known.design, s.prior_ridge, s.prior_inflation)
+        told = Measured(values=values[:, 0] * s.bias_scale, precisions=known.c / s.bias_scale**2)
+        return Step(coordinates=values, measured=told, bias_variance=float(np.var(values[:, 0])))
+    now = values[:, 0] * s.bias_scale
+    told = Measured(values=now, precisions=1.0 / (noise[:, 0, 0] * s.bias_scale**2))
+    if before is not None:
+        values, noise = told_twice(s, values, noise, before)
+        both = told.precisions + before.precisions
+        mean = (told.precisions * now + before.precisions * before.values) / both
+        told = Measured(values=mean, precisions=both)
+    fitted = prior_beyond_noise if s.has_biases else prior_by_moments
+    prior, spread = fitted(values, noise, known.design, s.prior_ridge)
+    if s.has_biases and values.shape[1] == 1:
+        effects = biases_alone(s, known, told) / s.bias_scale
+        return Step(coordinates=effects[:, None], measured=told, bias_variance=float(spread[0, 0]))
+    found = shrunk(values, noise, prior, spread, s.prior_inflation)
+    return Step(coordinates=found, measured=told, bias_variance=float(spread[0, 0]))
+
+
+def biases_alone(s: ResidualConfig, known: Public, told: Measured) -> np.ndarray:
+    """In stars, from sums of deviations: c_i times what was measured, and what of its noise is not the ratings'."""
+    values, variances = np.empty(known.c.size), np.empty(known.c.size)
+    for i, (c, precision, weight) in enumerate(
+        zip(known.c, told.precisions, known.rating_weights, strict=True)
+    ):
+        values[i], whole = c * told.values[i], c**2 / precision
+        of_ratings = s.noise_variance * known.spread**2 * weight * c
+        variances[i] = max(whole - of_ratings, 0.05 * whole)
+    mean_weight = sum(w * c for w, c in zip(known.rating_weights, known.c, strict=True)) / sum(known.c)
+    return posterior_effects(
+        NoisySums(values=values, variances=variances),
+        LikelyCounts(mean=known.c, variance=known.count_variances),
+        spread=known.spread,
+        mean_weight=mean_weight,
+    )
+
+
+def told_twice(
+    s: ResidualConfig, values: np.ndarray, noise: np.ndarray, before: Measured
+) -> tuple[np.ndarray, np.ndarray]:
+    """A second measurement of the first coordinate joins: precisions are added."""
+    means, rest = np.empty_like(values), np.empty_like(noise)
+    for i in range(len(values)):
+        first, second = np.linalg.inv(noise[i]), np.zeros_like(noise[i])
+        second[0, 0] = before.precisions[i] * s.bias_scale**2
+        right = first @ values[i]
+        right[0] += second[0, 0] * before.values[i] / s.bias_scale
+        rest[i] = np.linalg.inv(first + second)
+        means[i] = rest[i] @ right
+    return means, rest
+
+
+def explores(task: Residual, board: Board, variance: float, c: np.ndarray, t: int, clip_norm: float) -> float:
+    """Whether factors that vary as biases do would be seen in alternation t: 1, or 0."""
+    s = task.settings
+    stddev = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm * spread_of(s, board)
+    width, usual = s.rank + 1, 0.6 * s.vector_bound**2 / (s.rank + 1)
+    noise = np.array([(stddev / (weight * usual)) ** 2 for weight in c])
+    trust = np.array([1.0 / (value + variance) ** 2 for value in noise])
+    carried = sum(trust * noise) ** 2 / sum((trust * noise) ** 2)
+    seen = variance * sum(trust) / sum(trust * noise)
+    return float(1.0 + 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2)
+
+
+def remembered(s: ResidualConfig, measured: Measured) -> dict[str, np.ndarray]:
+    if not s.has_biases or s.bias_memory == 0.0 or s.head_fraction < 1.0:
+        return {}
+    return {"bias_measured": measured.values, "bias_precisions": measured.precisions}
+
+
+def evidence_after(task: Residual, board: Board, told: np.ndarray, t: int) -> dict[str, np.ndarray]:
+    """What is known of the candidates, and the ridge that follows."""
+    s = task.settings
+    if not releases_ridges(s, t):
+        return {}
+    evidence = told / s.shared.noise_multipliers[f"round-{t}/ridges"] ** 2
+    if "ridge_evidence" in board.arrays:
+        evidence = evidence + 0.6 * board.arrays["ridge_evidence"]
+    best = min(range(len(CANDIDATES)), key=lambda k: evidence[k])
+    ridge = CANDIDATES[best] * spread_of(s, board) ** 2 if evidence[best] < 0 else ridge_of(s, board)
+    return {"ridge_evidence": evidence, "user_ridge": np.array([ridge])}
 
 
 def bias_round(task: Residual, cohort: Cohort, board: Board, noise: SeededNoise) -> dict[str, np.ndarray]:
     s, n = task.settings, float(board.arrays["population"][0])
-    c_norm = s.bias_clip_norm
+    c_norm, unit = s.bias_clip_norm, spread_of(s, board)
     exact = sums_of(task, cohort, board, t=0, clip_norm=c_norm)
     sums = noised(task, board, exact, noise, t=0, clip_norm=c_norm)
     rows = np.flatnonzero(board.arrays["learnt"])
-    weighted = np.ones(cohort.n_items)
-    weighted[rows] = believed_counts(task, sums.weighted_counts[rows], board.arrays["item_counts"][rows])
+    weighted, doubt = np.ones(cohort.n_items), np.zeros(cohort.n_items)
+    of_rows = sums.weighted_counts[rows], board.arrays["item_counts"][rows]
+    weighted[rows], doubt[rows] = believed_counts(task, *of_rows)
     if not s.has_biases:
         return {"weighted_counts": weighted}
-    known = Public.of(task, board, weighted)
+    known = Public.of(task, replace(board, arrays={**board.arrays, "count_variances": doubt}), weighted)
     noise_of_moment = s.shared.noise_multipliers["bias/moment"] * s.bias_scale**2
     moment = believed_moment(sums.moment, stddev=noise_of_moment, n=n, bound=s.bias_scale)
     curvature = known.c[:, None, None] * moment
-    stddev = s.shared.noise_multipliers["bias/linear"] * c_norm
+    stddev = s.shared.noise_multipliers["bias/linear"] * c_norm * unit
     biases = np.zeros(cohort.n_items)
     start = np.zeros((rows.size, 1))
-    found = stepped(s, known, start, sums.linear[rows], curvature, moment, stddev)
-    biases[rows] = found[:, 0] * s.bias_scale
-    return {"weighted_counts": weighted, "item_biases": biases}
+    step = stepped(s, known, start, unit * sums.linear[rows], curvature, moment, stddev)
+    biases[rows] = step.coordinates[:, 0] * s.bias_scale
+    explored = explores(task, board, step.bias_variance, known.c, 1, s.clip_norm)
+    return {
+        "weighted_counts": weighted,
+        "count_variances": doubt,
+        "item_biases": biases,
+        "explores": np.array([explored]),
+        **remembered(s, step.measured),
+    }
 
 
 def alternation(
@@ -211,12 +285,16 @@ def alternation(
 ) -> dict[str, np.ndarray]:
     s, n = task.settings, float(board.arrays["population"][0])
     clip_norm = float(board.arrays["clip_norm"][0]) if "clip_norm" in board.arrays else s.clip_norm
+    unit = spread_of(s, board)
     exact = sums_of(task, cohort, board, t=t, clip_norm=clip_norm)
     sums = noised(task, board, exact, noise, t=t, clip_norm=clip_norm)
     known = Public.of(task, board, board.arrays["weighted_counts"])
     rows, width = known.rows, s.rank + int(s.has_biases)
+    # Where everybody's x_j is zero there is nothing but noise.
+    there = known_coordinates(task, board, t)
     noise_of_moment = s.shared.noise_multipliers[f"round-{t}/moment"] * s.vector_bound**2
-    moment = believed_moment(sums.moment, stddev=noise_of_moment, n=n, bound=s.vector_bound)
+    seen = sums.moment[there][:, there]
+    moment = believed_moment(seen, stddev=noise_of_moment, n=n, bound=s.vector_bound)
     curvature = known.c[:, None, None] * moment
     if releases_curvature(s, t):
         stddev = s.shared.noise_multipliers[f"round-{t}/curvature"] * s.vector_bound**2
@@ -224,19 +302,30 @@ def alternation(
     elif "item_curvature" in board.arrays:
         curvature = full_matrices(board.arrays["item_curvature"], width)
     start = np.column_stack([board.arrays["item_biases"] / s.bias_scale, board.arrays["item_factors"]])[rows]
-    start = start[:, -width:]
-    stddev = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm
-    found = stepped(s, known, start, sums.linear[rows], curvature, moment, stddev)
+    start = start[:, -width:][:, there]
+    stddev = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm * unit
+    before = Measured.before(s, board)
+    step = stepped(s, known, start, unit * sums.linear[rows][:, there], curvature, moment, stddev, before)
+    found = step.coordinates
     if t > 1:
         found = (1 - s.iterate_memory) * found + s.iterate_memory * start
-    change = np.eye(width)
+    change = np.eye(len(there))
     own = slice(width - s.rank, width)
-    change[own, own] = change_of_gauge(found[:, own], moment[own, own], known.counts, s)
-    moved = found @ change
+    if len(there) > own.start:
+        change[own, own] = change_of_gauge(found[:, own], moment[own, own], known.counts, s)
+    moved = np.zeros((rows.size, width))
+    moved[:, there] = found @ change
     made = {
         "item_biases": np.zeros(cohort.n_items),
         "item_factors": np.zeros((cohort.n_items, s.rank)),
+        **evidence_after(task, board, sums.ridges, t),
+        **remembered(s, step.measured),
     }
+    if t >= 3 and "ridge_evidence" in made and min(made["ridge_evidence"]) >= 0:
+        moved[:, own] = 0.0
+    if s.has_biases and t < s.rounds:
+        explored = explores(task, board, step.bias_variance, known.c, t + 1, clip_norm)
+        made["explores"] = np.array([explored])
     made["item_factors"][rows] = moved[:, own]
     if s.has_biases:
         made["item_biases"][rows] = moved[:, 0] * s.bias_scale
@@ -244,6 +333,16 @@ def alternation(
         back = np.linalg.inv(change)
         made["item_curvature"] = np.stack([back @ matrix @ back.T for matrix in curvature])
     return made
+
+
+def known_coordinates(task: Residual, board: Board, t: int) -> list[int]:
+    """Of x_j: the constant, what has factors and what is measured along random ones; all with kept matrices."""
+    s = task.settings
+    if not s.has_biases or s.curvature is not Curvature.PRIOR:
+        return list(range(s.rank + int(s.has_biases)))
+    _, sketched = sketch_of(task, board, t)
+    learnt = [a for a in range(s.rank) if any(factor != 0.0 for factor in board.arrays["item_factors"][:, a])]
+    return [0, *(1 + a for a in range(s.rank) if a in learnt or a in sketched)]
 
 
 def change_of_gauge(u: np.ndarray, m: np.ndarray, counts: np.ndarray, s: ResidualConfig) -> np.ndarray:

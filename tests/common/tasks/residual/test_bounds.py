@@ -18,6 +18,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
 from fedboard.common.tasks.residual.config import Curvature, StageKind, Start, stage_of
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
+from fedboard.common.tasks.residual.ridges import user_ridge
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums
@@ -25,10 +26,12 @@ from tests.common.tasks.adadpals.test_task import isometric_norm
 from tests.common.tasks.conftest import (
     N_ITEMS,
     N_USERS,
+    SPREAD,
     a_residual_task,
     population,
     presence,
     residual_boards,
+    with_taste,
 )
 
 STARTS, QUANTILES = list(Start), [None, 0.5]
@@ -103,14 +106,18 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(
     clipped = {name: share for name, share in largest.items() if name.endswith("/linear")}
     assert len(clipped) == (4 if feedback is Feedback.EXPLICIT else 3)
     assert min(clipped.values()) > 0.99
-    for name in ("counts", "weighted-counts", "users", *(["pairs"] if start is Start.SPECTRAL else [])):
+    first = "users" if feedback is Feedback.IMPLICIT else "moments"
+    for name in ("counts", "weighted-counts", first, *(["pairs"] if start is Start.SPECTRAL else [])):
         assert largest[name] > 0.95
+    ridges = {name for name in largest if name.endswith("/ridges")}
+    assert ridges == ({"round-2/ridges", "round-3/ridges"} if feedback is Feedback.EXPLICIT else set())
+    assert all(largest[name] > 0.9 for name in ridges)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clip_norm", [0.01, 1.0, 4 * 1.3])
+@pytest.mark.parametrize("clip_norm", [0.01, 1.0, 2 * 1.3])
 def test_the_bound_holds_for_very_small_and_very_large_norms(clip_norm: float) -> None:
-    task = a_residual_task(clip_norm=clip_norm, bias_clip_norm=min(clip_norm, 4.0))
+    task = a_residual_task(clip_norm=clip_norm, bias_clip_norm=min(clip_norm, 2.0))
 
     assert max(largest_shares(task, population()).values()) <= 1.0
 
@@ -124,20 +131,21 @@ def test_without_the_joint_clip_the_booked_bound_would_not_hold(stage: StageKind
     model = ItemModel(
         mean=3.4, biases=board.arrays["item_biases"], factors=np.asarray(board.arrays["item_factors"])
     )
-    local = fit_users(cohort, model, settings, backend="numpy")
+    local = fit_users(cohort, model, settings, backend="numpy", user_ridge=user_ridge(board, settings))
     vectors = np.full((cohort.n_users, 1), settings.bias_scale)
     if stage is StageKind.ALTERNATION:
         vectors = np.hstack([vectors, local[:, 1:]])
     part = Unclipped.of(
         cohort,
         task.weigh(cohort, board),
-        residuals(cohort, local, model),
+        residuals(cohort, local, model) / SPREAD,
         vectors,
         residual_bound=settings.residual_bound,
         vector_bound=settings.vector_bound if stage is StageKind.ALTERNATION else settings.bias_scale,
     )
 
-    clipped, twin = part.clipped(part.norms(), 0.5), part.clipped(np.zeros(cohort.n_users), 0.5)
+    bound = 0.5
+    clipped, twin = part.clipped(part.norms(), bound), part.clipped(np.zeros(cohort.n_users), bound)
 
     honest = task.contribute(cohort, board, requests)
     np.testing.assert_array_equal(clipped.vectors, honest.vectors)
@@ -226,7 +234,7 @@ def test_ratings_that_are_not_numbers_never_leave_the_device(cohort: Cohort, wro
     task = a_residual_task(start=Start.SPECTRAL)
     ratings = cohort.ratings.copy()
     ratings[3] = wrong
-    for board in residual_boards(task)[1:]:
+    for board in residual_boards(task):
         with pytest.raises((PrivacyError, InputError)), np.errstate(invalid="ignore", over="ignore"):
             task.contribute(with_ratings(cohort, ratings), board, task.requests(board))
 
@@ -257,9 +265,9 @@ def test_users_without_ratings_and_with_one_can_take_part(
 
 
 def test_items_outside_the_head_get_no_weight_and_keep_zero_factors(tmp_path: Path) -> None:
-    task, cohort = a_residual_task(head_fraction=0.4, rounds=2), population(n_users=80)
+    task, cohort = a_residual_task(50.0, head_fraction=0.4, rounds=2), with_taste(population(n_users=200))
     board, noise = residual_boards(task)[0], SeededNoise(0)
-    budget = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    budget = Budget(epsilon=50.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     with Ledger.create(tmp_path / "l", budget) as ledger:
         while requests := task.requests(board):
             sums = FactoredSums.of(task.contribute(cohort, board, requests))
@@ -273,7 +281,9 @@ def test_items_outside_the_head_get_no_weight_and_keep_zero_factors(tmp_path: Pa
     assert np.all(np.any(board.arrays["item_factors"][learnt] != 0.0, axis=1))
     weights = task.weigh(cohort, board)
     assert np.all(weights[~learnt[cohort.items]] == 0.0)
-    squares = np.bincount(cohort.user_of_entry(), weights=weights**2, minlength=80)
-    takes_part = np.bincount(cohort.user_of_entry(), weights=learnt[cohort.items], minlength=80) > 0
+    squares = np.bincount(cohort.user_of_entry(), weights=weights**2, minlength=cohort.n_users)
+    takes_part = (
+        np.bincount(cohort.user_of_entry(), weights=learnt[cohort.items], minlength=cohort.n_users) > 0
+    )
     np.testing.assert_allclose(squares[takes_part], 1.0)
     assert np.all(squares[~takes_part] == 0.0)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -18,13 +19,14 @@ from fedboard.common.tasks.residual.config import (
     Stage,
     StageKind,
     Start,
+    complete,
     releases_curvature,
     shares_by_release,
     stage_of,
 )
 from fedboard.common.tasks.residual.releases import alternation, bias_round, spectral_start
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.releases import real_stddev
 from fedboard.common.tasks.shared.written import from_written, with_noise
 from tests.common.tasks.conftest import a_residual_task, residual_boards
@@ -54,6 +56,8 @@ def test_shares_add_to_one_and_the_plan_lists_exactly_what_they_pay_for(
     assert len(clips) == (0 if config.clip_quantile is None else config.rounds - 1)
     matrices = {Curvature.PRIOR: 0, Curvature.ONCE: 1, Curvature.RELEASED: config.rounds}
     assert sum(name.endswith("/curvature") for name in shares) == matrices[config.curvature]
+    ridges = [name for name in shares if name.endswith("/ridges")]
+    assert len(ridges) == (config.rounds - 1 if config.has_biases else 0)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -78,16 +82,17 @@ def test_every_stage_asks_what_the_plan_says_with_its_noise(
 
 def test_shares_are_what_they_are_called() -> None:
     config = ResidualConfig(rounds=3, clip_quantile=0.5, start=Start.SPECTRAL, curvature=Curvature.RELEASED)
+    config = replace(config, moments_share=0.01)
     given = ResidualShares(
-        mean=0.01, users=0.002, counts=0.03, weighted_counts=0.05, bias=0.06, spectral=0.1, moment=0.2,
+        users=0.002, ridges=0.3, counts=0.03, weighted_counts=0.05, bias=0.06, spectral=0.1, moment=0.2,
         clip=0.008, curvature=0.4, round_growth=1.0,
     )  # fmt: skip
 
     shares = shares_by_release(config, given)
 
-    left = 1.0 - 0.01 - 0.002 - 0.03 - 0.05 - 0.06 - 0.1 - 0.008
-    assert shares["mean/sum"] + shares["mean/number"] == pytest.approx(0.01)
-    assert shares["users"] == 0.002
+    left = 1.0 - 0.01 - 0.03 - 0.05 - 0.06 - 0.1 - 0.008
+    assert shares["moments"] == 0.01
+    assert "users" not in shares
     assert shares["counts"] == 0.03
     assert shares["weighted-counts"] == 0.05
     assert shares["bias/moment"] == pytest.approx(0.2 * 0.06)
@@ -97,8 +102,42 @@ def test_shares_are_what_they_are_called() -> None:
     for t in (1, 2, 3):
         of_round = left * t / 6
         assert shares[f"round-{t}/curvature"] == pytest.approx(0.4 * of_round)
-        assert shares[f"round-{t}/moment"] == pytest.approx(0.2 * 0.6 * of_round)
-        assert shares[f"round-{t}/linear"] == pytest.approx(0.8 * 0.6 * of_round)
+        after = 0.6 * of_round
+        if t > 1:
+            assert shares[f"round-{t}/ridges"] == pytest.approx(0.3 * after)
+            after *= 0.7
+        assert shares[f"round-{t}/moment"] == pytest.approx(0.2 * after)
+        assert shares[f"round-{t}/linear"] == pytest.approx(0.8 * after)
+    presence = shares_by_release(replace(config, shared=RatingsConfig(feedback=Feedback.IMPLICIT)), given)
+    assert presence["users"] == 0.002
+    assert not {"moments", "bias/linear", "round-2/ridges"} & presence.keys()
+    assert "round-2/ridges" not in shares_by_release(replace(config, ridge_evidence=False), given)
+    assert shares_by_release(replace(config, moments_share=None), given)["moments"] == 0.005
+
+
+@pytest.mark.parametrize(
+    ("mu", "share"), [(0.01, 0.5), (0.0489, 0.5), (0.1, 0.12), (0.3, 0.0012 / 0.09), (1.0, 0.005)]
+)
+def test_the_moments_get_what_their_accuracy_needs_of_any_budget(mu: float, share: float) -> None:
+    """1 000 users: the sum of their means has noise of deviation sqrt(3) / 0.0346, a twentieth of their number."""
+    config = ResidualConfig()
+
+    found = complete(config, given=(), mu=mu)
+
+    assert found == replace(config, moments_share=found.moments_share)
+    assert found.moments_share == pytest.approx(share, rel=0.01)
+    multiplier = noise_multipliers(5.0, 1e-5, shares_by_release(found, ResidualShares()))["moments"]
+    assert multiplier == pytest.approx(1 / (mu_for(5.0, 1e-5) * math.sqrt(share)), rel=0.01)
+    if 0.05 < mu < 0.4:
+        assert math.sqrt(3) / (mu * math.sqrt(share)) / 1000 == pytest.approx(0.05, rel=0.01)
+
+
+def test_a_share_of_the_moments_that_is_given_is_kept_and_presence_has_none() -> None:
+    config = ResidualConfig(moments_share=0.2)
+
+    assert complete(config, given={"moments_share"}, mu=0.01) is config
+    presence = ResidualConfig(shared=RatingsConfig(feedback=Feedback.IMPLICIT))
+    assert complete(presence, given=(), mu=0.01) is presence
 
 
 def test_a_run_goes_through_its_stages_in_order() -> None:
@@ -146,7 +185,7 @@ def test_the_declared_bound_is_the_clipping_norm_in_real_units() -> None:
         assert linear.release.l2_bound < LINEAR_BOUND
         assert real_stddev(linear) == pytest.approx(norm * linear.release.noise_multiplier, rel=1e-6)
         (moment,) = (r for r in requests if r.source is SumSource.QUADRATIC)
-        bound = 0.8 if norm == 0.21 else 1.2
+        bound = 0.8 if linear.name == "bias/linear" else 1.2
         assert moment.release.l2_bound * moment.release.grid_step == pytest.approx(bound**2)
 
 
@@ -171,6 +210,10 @@ def test_a_clipping_norm_that_follows_stays_where_the_grid_can_carry_it() -> Non
         ({"clip_norm": float("nan")}, "clip_norm"),
         ({"clip_norm": 5.3}, r"clip_norm must be at most 5\.2 \(no contribution is larger\)"),
         ({"bias_clip_norm": 1.0, "bias_scale": 0.2}, r"bias_clip_norm must be at most 0\.8"),
+        ({"bias_memory": 1.1}, r"bias_memory must be in \[0, 1\]"),
+        ({"bias_memory": float("nan")}, "bias_memory"),
+        ({"moments_share": 0.0}, r"moments_share must be in \(0, 1\)"),
+        ({"moments_share": 1.0}, "moments_share"),
         ({"clip_quantile": 0.0}, "clip_quantile"),
         ({"clip_quantile": 1.0}, "clip_quantile"),
         ({"clip_rate": 0.0}, "clip_rate"),
@@ -199,7 +242,6 @@ def test_settings_out_of_range_are_named(settings: dict[str, float], message: st
 @pytest.mark.parametrize(
     "name",
     [
-        "mean",
         "users",
         "counts",
         "weighted_counts",
@@ -207,6 +249,7 @@ def test_settings_out_of_range_are_named(settings: dict[str, float], message: st
         "spectral",
         "moment",
         "clip",
+        "ridges",
         "curvature",
     ],
 )
@@ -219,6 +262,8 @@ def test_shares_out_of_range_are_named(name: str, value: float) -> None:
 def test_shares_that_leave_nothing_for_the_rounds_are_refused() -> None:
     with pytest.raises(InputError, match="before the first round together must be < 1"):
         ResidualShares(bias=0.6, counts=0.4)
+    with pytest.raises(InputError, match="before the first round together must be < 1"):
+        shares_by_release(ResidualConfig(moments_share=0.9), ResidualShares())
 
 
 def test_a_spectral_start_takes_small_catalogues_only() -> None:

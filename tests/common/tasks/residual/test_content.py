@@ -55,9 +55,8 @@ def test_predictions_are_those_of_a_dense_gaussian_process(cohort: Cohort) -> No
     for user in (1, 3, 5, int(np.argmin(np.where(cohort.counts > 0, cohort.counts, 99)))):
         own = cohort.rows(user, user + 1)
         growth = max(own.n_ratings, 1) ** settings.user_ridge_exponent
-        board_part = 1 / (growth * settings.user_bias_ridge) + factors @ factors.T / (
-            growth * settings.user_ridge
-        )
+        strength = float(board.arrays["user_ridge"][0])
+        board_part = 1 / (growth * settings.user_bias_ridge) + factors @ factors.T / (growth * strength)
         rated, left = own.items, own.ratings - base[own.items]
 
         def kernel(ridge: float, board_part: np.ndarray = board_part) -> np.ndarray:

@@ -1,10 +1,21 @@
 """The device's own model in the residual task: what it minimises, predicts and ranks by."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedboard.common.cohort import Cohort
-from tests.common.tasks.conftest import PRESENCE, a_residual_task, population, presence, residual_boards
+from fedboard.common.contribution import Contribution
+from fedboard.common.tasks.residual.ridges import user_ridge
+from tests.common.tasks.conftest import (
+    PRESENCE,
+    SPREAD,
+    a_residual_task,
+    population,
+    presence,
+    residual_boards,
+)
 
 
 def test_the_local_model_minimises_its_loss(cohort: Cohort) -> None:
@@ -13,7 +24,8 @@ def test_the_local_model_minimises_its_loss(cohort: Cohort) -> None:
 
     local = task.fit_local(cohort, board)
 
-    s = task.settings
+    s, strength = task.settings, float(board.arrays["user_ridge"][0])
+    assert strength != s.user_ridge * SPREAD**2  # the board's own is another one
     for j in range(cohort.n_users):
         own = cohort.rows(j, j + 1)
         u = board.arrays["item_factors"][own.items].astype(np.float64)
@@ -21,7 +33,7 @@ def test_the_local_model_minimises_its_loss(cohort: Cohort) -> None:
         growth = max(own.n_ratings, 1) ** s.user_ridge_exponent
         slope = np.append(
             growth * s.user_bias_ridge * local[j, 0] - left.sum(),
-            growth * s.user_ridge * local[j, 1:] - u.T @ left,
+            growth * strength * local[j, 1:] - u.T @ left,
         )
         assert np.abs(slope).max() < 1e-3
 
@@ -35,10 +47,49 @@ def test_the_last_board_may_be_read_with_a_ridge_of_its_own(settings: dict[str, 
     steep = a_residual_task(**{**settings, "user_ridge": 0.5})
     before = residual_boards(plain)[-1]
     last = before.successor()
+    untold = {name: values for name, values in last.arrays.items() if name != "user_ridge"}
 
     np.testing.assert_array_equal(plain.fit_local(cohort, before), other.fit_local(cohort, before))
-    np.testing.assert_array_equal(other.fit_local(cohort, last), steep.fit_local(cohort, last))
+    unread = steep.fit_local(cohort, replace(last, arrays=untold, _digest=[]))
+    np.testing.assert_array_equal(other.fit_local(cohort, last), unread)
     assert np.abs(other.fit_local(cohort, last) - plain.fit_local(cohort, last)).max() > 0.01
+
+
+def test_the_ridge_is_the_board_s_or_the_configured_one_in_squared_deviations_of_a_rating() -> None:
+    task = a_residual_task(user_ridge=4.0)
+    board = residual_boards(task)[-1]
+    settings, told = task.settings, float(board.arrays["user_ridge"][0])
+    untold = {name: values for name, values in board.arrays.items() if name != "user_ridge"}
+    unspread = {name: values for name, values in untold.items() if name != "spread"}
+
+    assert user_ridge(board, settings) == told
+    assert user_ridge(replace(board, arrays=untold), settings) == pytest.approx(4.0 * SPREAD**2)
+    assert user_ridge(replace(board, arrays=unspread), settings) == 4.0
+    own = replace(settings, final_user_ridge=0.3)
+    assert user_ridge(board, own) == told
+    assert user_ridge(board.successor(), own) == pytest.approx(0.3 * SPREAD**2)
+
+
+def test_what_a_board_of_presence_says_of_ridges_is_not_read() -> None:
+    """No rule binds it there: a board could make own models of whom it likes."""
+    task = a_residual_task(**PRESENCE)
+    board = residual_boards(task)[-1]
+    cohort = presence(population())
+    said = {"user_ridge": np.array([-1.0]), "spread": np.array([7.0]), "explores": np.array([0.0])}
+
+    other = replace(board, arrays={**board.arrays, **said}, _digest=[])
+
+    np.testing.assert_array_equal(task.fit_local(cohort, other), task.fit_local(cohort, board))
+    first = residual_boards(task)[2]
+    told = replace(first, arrays={**first.arrays, **said}, _digest=[])
+    for one, two in zip(
+        *(vars_of(task.contribute(cohort, b, task.requests(b))) for b in (first, told)), strict=True
+    ):
+        np.testing.assert_array_equal(one, two)
+
+
+def vars_of(rows: Contribution) -> tuple[object, ...]:
+    return rows.weights, rows.vectors, rows.responses
 
 
 def test_the_ranking_orders_items_as_the_prediction_does(cohort: Cohort) -> None:

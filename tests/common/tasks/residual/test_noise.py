@@ -15,7 +15,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.residual.config import Curvature, Start, stage_of
 from tests.common.tasks.adadpals.test_task import isometric_norm
-from tests.common.tasks.conftest import N_USERS, a_residual_task, population, residual_boards
+from tests.common.tasks.conftest import N_USERS, SPREAD, a_residual_task, population, residual_boards
 from tests.common.tasks.residual.test_bounds import exact_sums, with_ratings
 
 
@@ -25,7 +25,8 @@ def test_the_private_quantile_counts_who_is_within_the_norm(cohort: Cohort) -> N
     board, unbounded = (
         replace(plain, arrays={**plain.arrays, "clip_norm": np.array([norm])}) for norm in (1.2, 4 * 1.3)
     )
-    (clip,) = (r for r in task.requests(board) if r.source is SumSource.TOTAL)
+    (clip,) = (r for r in task.requests(board) if r.name.endswith("/clip"))
+    assert clip.source is SumSource.TOTAL
 
     told = task.contribute(cohort, board, task.requests(board)).totals[clip.name]
 
@@ -55,12 +56,10 @@ def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -
     )
     s, z = task.settings, task.settings.shared.noise_multipliers
     real = {
-        "mean/sum": s.shared.mean_cap * 2.0,
-        "mean/number": s.shared.mean_cap,
-        "counts": np.sqrt(s.shared.count_cap),
-        "users": 1.0,
+        "moments": np.sqrt(3.0),
+        "counts": 1.0,
         "weighted-counts": 1.0,
-        "bias/linear": 0.7,
+        "bias/linear": 0.7 * SPREAD,
         "bias/moment": 0.9**2,
         "pairs": 1.0,
     }
@@ -82,7 +81,8 @@ def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -
             t = stage_of(board.version, s).alternation
             clip_norm = 0.8 * 0.6 if t > 1 else 0.6
             real |= {
-                f"round-{t}/linear": clip_norm,
+                f"round-{t}/linear": clip_norm * SPREAD,
+                f"round-{t}/ridges": 1.0,
                 f"round-{t}/moment": 1.3**2,
                 f"round-{t}/curvature": 1.3**2,
                 f"round-{t}/clip": 1.0,
@@ -109,7 +109,8 @@ def test_sensitivities_follow_the_adjacency(adjacency: Adjacency) -> None:
     task = a_residual_task(
         start=Start.SPECTRAL, clip_quantile=0.5, curvature=Curvature.ONCE, adjacency=adjacency
     )
-    mixed = {"mean/sum", "bias/linear", "round-1/linear", "round-2/linear", "round-3/linear"}
+    mixed = {"moments", "bias/linear", *(f"round-{t}/linear" for t in (1, 2, 3))}
+    mixed |= {f"round-{t}/ridges" for t in (2, 3)}
     for board in residual_boards(task):
         for request in task.requests(board):
             factor = request.release.l2_sensitivity / request.release.l2_bound

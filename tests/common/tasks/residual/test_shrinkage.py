@@ -11,6 +11,7 @@ from fedboard.common.tasks.residual.shrinkage import (
     Estimates,
     Prior,
     fit_prior,
+    fit_prior_by_moments,
     positive_definite,
     posterior_means,
 )
@@ -164,3 +165,123 @@ def test_eigenvalues_are_raised_to_the_least(make: Callable[[np.random.Generator
     np.testing.assert_allclose(values, np.sort(np.maximum(np.linalg.eigvalsh(matrix), 0.3)), atol=1e-12)
     (stacked,) = positive_definite(matrix[None], least=0.3)
     np.testing.assert_allclose(stacked, found)
+
+
+def items_of(
+    n_items: int, width: int, level: float, spread: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, Estimates]:
+    """Truths and their estimates; noise differs from item to item by a factor of 30 and has directions."""
+    axes = np.linalg.qr(np.random.default_rng(width).standard_normal((width, width)))[0]
+    shape = (axes * np.geomspace(1.0, 4.0, width)) @ axes.T
+    noise = level * np.exp(rng.uniform(-1.7, 1.7, n_items))[:, None, None] * shape
+    sizes, directions = np.linalg.eigh(spread)
+    root = directions * np.sqrt(np.maximum(sizes, 0.0))
+    truth = rng.standard_normal((n_items, width)) @ root.T
+    draws = np.einsum("iab,ib->ia", np.linalg.cholesky(noise), rng.standard_normal((n_items, width)))
+    return truth, estimates_of(truth + draws, noise)
+
+
+SIZES = [(60, 1), (60, 5), (800, 1), (800, 5), (800, 9)]
+
+
+@pytest.mark.parametrize("level", [0.01, 10.0])
+@pytest.mark.parametrize(("n_items", "width"), SIZES)
+def test_in_nine_of_ten_draws_of_pure_noise_nothing_is_found(n_items: int, width: int, level: float) -> None:
+    rng, nothing = np.random.default_rng(6), np.zeros((width, width))
+    found = []
+    for _ in range(60):
+        _, estimates = items_of(n_items, width, level, nothing, rng)
+        prior = fit_prior(estimates, None, ridge=20.0)
+        found.append(float(np.linalg.eigvalsh(prior.covariance)[-1]))
+    none = np.count_nonzero(np.array(found) < 1e-8) / 60
+    # The bias is looked at twice: alone, and with the others.
+    assert none >= 0.9
+    assert max(found) < 3.0 * level
+
+
+@pytest.mark.parametrize("level", [0.001, 0.1])
+@pytest.mark.parametrize(("n_items", "width"), [(800, 1), (800, 5), (4000, 9)])
+def test_what_items_differ_by_is_found_where_it_is_clear_of_the_noise(
+    n_items: int, width: int, level: float
+) -> None:
+    rng = np.random.default_rng(7)
+    axes = np.linalg.qr(rng.standard_normal((width, width)))[0]
+    strengths = np.zeros(width)
+    strengths[: max(1, width // 2)] = 2.0  # items vary along some directions, not along the others
+    spread = (axes * strengths) @ axes.T
+
+    _, estimates = items_of(n_items, width, level, spread, rng)
+    found = fit_prior(estimates, None, ridge=20.0).covariance
+
+    # The deviation of a moment of n normal numbers is sqrt(2 / n) of it; of a matrix somewhat more.
+    assert np.linalg.norm(found - spread, ord=2) < 2.0 * (4.0 * np.sqrt((1 + width) / n_items) + level)
+    beyond = np.linalg.eigvalsh(found)
+    assert np.count_nonzero(beyond > 0.5) == max(1, width // 2)
+
+
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("strength", [0.0, 0.03, 0.3, 3.0])
+@pytest.mark.parametrize("level", [0.1, 1.0])
+def test_the_posterior_is_never_worse_than_taking_all_items_alike(
+    level: float, strength: float, width: int
+) -> None:
+    rng, spread = np.random.default_rng(8), strength * level * np.diag(np.linspace(1.0, 0.2, width))
+    risk = trivial = raw = 0.0
+    for _ in range(12):
+        truth, estimates = items_of(400, width, level, spread, rng)
+        found = posterior_means(estimates, fit_prior(estimates, np.ones((400, 1)), ridge=20.0))
+        alike = posterior_means(
+            estimates,
+            Prior(means=found * 0 + truth.mean(axis=0), covariance=1e-12 * np.eye(width)),
+        )
+        risk += squared(found, truth)
+        trivial += squared(alike, truth)
+        raw += squared(estimates.values, truth)
+    # Means of all items are not known to the one, but are to the other: what that costs is part of what is allowed.
+    of_mean = 12 * 400 * level * width * 4.0 / 400
+    assert risk < 1.02 * trivial + 2.0 * of_mean
+    assert risk < 1.02 * raw
+    if strength == 3.0:
+        assert risk < 0.7 * trivial
+
+
+def squared(found: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sum((found - truth) ** 2))
+
+
+def test_a_weak_bias_is_found_alone_where_it_would_drown_among_noisy_factors() -> None:
+    rng = np.random.default_rng(9)
+    spread = np.zeros((9, 9))
+    spread[0, 0] = 0.45
+    both, none = [], []
+    for _ in range(20):
+        _, estimates = items_of(600, 9, 0.5, spread, rng)
+        both.append(fit_prior(estimates, None, ridge=20.0).covariance[0, 0])
+        _, estimates = items_of(600, 9, 0.5, 0 * spread, rng)
+        none.append(fit_prior(estimates, None, ridge=20.0).covariance[0, 0])
+    assert np.median(both) > 0.25
+    assert np.median(none) < 1e-8
+
+
+def test_presence_keeps_the_fit_by_moments() -> None:
+    """Frozen: what it finds of a small world, number by number."""
+    world = a_world(n_items=40)
+
+    prior = fit_prior_by_moments(world.estimates, world.design, ridge=1.0)
+
+    spread, means = np.eye(WIDTH), np.zeros((40, WIDTH))
+    for _ in range(2):
+        for a in range(WIDTH):
+            weights = 1.0 / (world.noise[:, a, a] + spread[a, a])
+            pull = np.diag([0.0, 1.0 / spread[a, a]])
+            left = (world.design * weights[:, None]).T @ world.design + pull
+            right = (world.design * weights[:, None]).T @ world.estimates.values[:, a]
+            means[:, a] = world.design @ np.linalg.solve(left, right)
+        weights = np.array([1.0 / np.trace(spread + noise) ** 2 for noise in world.noise])
+        errors = world.estimates.values - means
+        total = sum(
+            w * (np.outer(e, e) - noise) for w, e, noise in zip(weights, errors, world.noise, strict=True)
+        )
+        spread = positive_definite(np.asarray(total) / weights.sum(), least=1e-4)
+    np.testing.assert_allclose(prior.covariance, spread, atol=1e-10)
+    np.testing.assert_allclose(prior.means, means, atol=1e-10)

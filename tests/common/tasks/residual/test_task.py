@@ -1,6 +1,7 @@
 """Residual alternating minimisation against a slow, obvious version of its formulas, from the first board on."""
 
 import itertools
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.sums.exact import FactoredSums
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.residual.config import (
     Curvature,
@@ -25,14 +26,17 @@ from fedboard.common.tasks.residual.config import (
     stage_of,
 )
 from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import (
     N_ITEMS,
     PRESENCE,
+    SPREAD,
     a_residual_task,
     population,
     presence,
     residual_boards,
+    with_taste,
 )
 from tests.common.tasks.residual import obvious_rounds as obvious
 from tests.common.tasks.residual.obvious_contributions import row_of
@@ -69,7 +73,9 @@ def alike(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 VARIANTS: dict[str, dict[str, object]] = {
     "as it comes": {},
+    "a wide range": {"rating_low": -7.0, "rating_high": 9.0},
     "clipped by quantile": {"clip_quantile": 0.6, "clip_norm": 0.5, "bias_clip_norm": 0.7},
+    "neither evidence nor memory": {"ridge_evidence": False, "bias_memory": 0.0},
     "every constant another": {
         "popularity_prior": False,
         "gauge_exponent": 0.7,
@@ -86,18 +92,25 @@ VARIANTS: dict[str, dict[str, object]] = {
     "matrices every round": {"curvature": Curvature.RELEASED},
     "spectral start": {"start": Start.SPECTRAL},
     "only the head": {"head_fraction": 0.6, "prior_inflation": 1.5, "curvature": Curvature.ONCE},
+    "ratings alike": {},
     "presence": {**PRESENCE, "clip_quantile": 0.5},
     "presence, spectral start": {**PRESENCE, "start": Start.SPECTRAL, "popularity_prior": False},
     "presence, matrices every round": {**PRESENCE, "curvature": Curvature.RELEASED, "head_fraction": 1.0},
     "presence, fixed ridge": {**PRESENCE, "shrinkage": Shrinkage.RIDGE, "item_ridge": 3.0},
 }
 
+WITHOUT_TASTE = {"ratings alike"}
+"""Where ratings have no structure."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_round_of_a_run_is_what_a_slow_obvious_version_computes(tmp_path: Path, variant: str) -> None:
     cohort = population(n_users=150)
-    cohort = cohort if VARIANTS[variant].get("feedback") is None else presence(cohort)
+    if VARIANTS[variant].get("feedback") is not None:
+        cohort = presence(cohort)
+    elif variant not in WITHOUT_TASTE:
+        cohort = with_taste(cohort)
     # Much of the budget for the moments: of so few users they would be noise, and errors grow as they are inverted.
     task = a_residual_task(60.0, shares=ResidualShares(moment=0.5), **VARIANTS[variant])
     boards = a_run(task, cohort, tmp_path, epsilon=60.0)
@@ -121,47 +134,207 @@ def test_every_round_of_a_run_is_what_a_slow_obvious_version_computes(tmp_path: 
             continue
         for name, values in expected.items():
             assert_close(after.arrays[name].astype(np.float64), values)
+        for name in ("explores", "user_ridge", "ridge_evidence", "bias_measured", "bias_precisions"):
+            assert (name in expected) or name not in after.arrays or after.arrays[name] is board.arrays[name]
+
+
+def expected_after(
+    task: Residual, cohort: Cohort, board: Board, t: int
+) -> tuple[Board, dict[str, np.ndarray]]:
+    """The board after an alternation with the noise of the plan, and what the obvious version makes of it."""
+    requests = task.requests(board)
+    sums = Trusted().combine([Trusted().encode(task.contribute(cohort, board, requests), requests)], requests)
+    budget = Budget(epsilon=1000.0, delta=1e-5, adjacency=task.settings.shared.adjacency)
+    with tempfile.TemporaryDirectory() as folder, Ledger.create(Path(folder) / "l", budget) as ledger:
+        booked = {r.name: r.release.book(ledger, NOISE) for r in requests}
+        after = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+    expected = obvious.alternation(task, cohort, board, NOISE, t=t)
+    signs = alike(after.arrays["item_factors"], expected["item_factors"])
+    return after, {**expected, "item_factors": expected["item_factors"] * signs}
+
+
+def a_later_board(task: Residual, *, empty: list[int], evidence: float) -> Board:
+    """Before the third alternation, with nothing learnt along some coordinates yet."""
+    board, rng = residual_boards(task)[4], np.random.default_rng(3)
+    factors = np.array(board.arrays["item_factors"])
+    factors[:, empty] = 0.0
+    biases = board.arrays["item_biases"]
+    return replace(
+        board,
+        arrays={
+            **board.arrays,
+            "item_factors": factors,
+            "ridge_evidence": np.full(7, evidence),
+            "bias_measured": (biases + rng.normal(0.0, 0.2, biases.size)).astype(np.float32),
+            "bias_precisions": rng.uniform(10.0, 40.0, biases.size).astype(np.float32),
+        },
+        _digest=[],
+    )
+
+
+@pytest.mark.parametrize("rounds", [4, 6])
+@pytest.mark.parametrize("empty", [[], [1], [0, 1, 2]])
+def test_until_two_thirds_of_the_run_what_is_empty_is_measured_along_new_directions(
+    empty: list[int], rounds: int
+) -> None:
+    task, cohort = (
+        a_residual_task(60.0, rounds=rounds, moments_share=0.1),
+        with_taste(population(n_users=150)),
+    )
+    board = a_later_board(task, empty=empty, evidence=-1e3)
+
+    after, expected = expected_after(task, cohort, board, 3)
+
+    for name, values in expected.items():
+        assert_close(after.arrays[name].astype(np.float64), values)
+    vectors = task.contribute(cohort, board, task.requests(board)).vectors
+    assert vectors is not None
+    measured = vectors[cohort.counts > 1, 1:].any(axis=0)
+    assert [a for a in range(3) if not measured[a]] == ([] if rounds == 6 else empty)
+
+
+@pytest.mark.parametrize("evidence", [-1e3, 1e3])
+def test_factors_that_predict_worse_than_none_are_dropped_from_the_third_alternation_on(
+    evidence: float,
+) -> None:
+    task, cohort = a_residual_task(60.0), with_taste(population(n_users=150))
+    board = a_later_board(task, empty=[], evidence=evidence)
+
+    after, expected = expected_after(task, cohort, board, 3)
+
+    for name, values in expected.items():
+        assert_close(after.arrays[name].astype(np.float64), values)
+    assert bool(after.arrays["item_factors"].any()) == (evidence < 0)
+    assert np.std(after.arrays["item_biases"]) > 0.1
+    # The ridge of before stays where no candidate is any good.
+    kept = after.arrays["user_ridge"] == board.arrays["user_ridge"]
+    assert bool(kept[0]) == (evidence > 0)
+    early, _ = expected_after(task, cohort, replace(board, version=3, _digest=[]), 2)
+    assert early.arrays["item_factors"].any()
+
+
+def test_biases_that_were_measured_before_are_known_better() -> None:
+    """With as much noise in this round, a run that remembers is nearer to the truth."""
+    cohort = with_taste(population(n_users=150))
+    board = a_later_board(a_residual_task(2.0), empty=[], evidence=-1e3)
+    truth = board.arrays["item_biases"]
+    apart = {}
+    for memory in (0.0, 0.9):
+        task = a_residual_task(2.0, bias_memory=memory)
+        sure = {"bias_measured": truth.copy(), "bias_precisions": np.full(truth.size, 1e4, np.float32)}
+        after, _ = expected_after(
+            task, cohort, replace(board, arrays={**board.arrays, **sure}, _digest=[]), 3
+        )
+        apart[memory] = float(np.linalg.norm(after.arrays["item_biases"] - truth) / np.linalg.norm(truth))
+    assert apart[0.9] < 0.05
+    assert apart[0.0] > 0.3
 
 
 def test_public_features_of_the_items_join_the_prior(tmp_path: Path) -> None:
     cohort, features = population(n_users=120), np.random.default_rng(5).standard_normal((N_ITEMS, 2))
-    task = replace(a_residual_task(20.0, rounds=1), features=features)
+    liked = np.clip(np.rint(3.0 + features[cohort.items, 0] + 0.5 * (cohort.ratings - 3.0)), 1.0, 5.0)
+    cohort = replace(cohort, ratings=liked.astype(np.float32))
+    task = replace(a_residual_task(60.0, rounds=1, moments_share=0.1), features=features)
 
-    boards = a_run(task, cohort, tmp_path)
+    boards = a_run(task, cohort, tmp_path, epsilon=60.0)
 
-    expected = obvious.bias_round(task, cohort, boards[1], NOISE)["item_biases"]
-    without = obvious.bias_round(replace(task, features=None), cohort, boards[1], NOISE)["item_biases"]
-    assert_close(boards[2].arrays["item_biases"], expected)
+    expected = obvious.alternation(task, cohort, boards[2], NOISE, t=1)["item_biases"]
+    without = obvious.alternation(replace(task, features=None), cohort, boards[2], NOISE, t=1)["item_biases"]
+    assert boards[2].arrays["explores"].tolist() == [1.0]
+    assert_close(boards[3].arrays["item_biases"], expected)
     assert np.linalg.norm(expected - without) > 100 * CLOSE * np.linalg.norm(expected)
 
 
-def test_the_preparation_is_mean_counts_and_number_of_users(tmp_path: Path) -> None:
+def noise_of(task: Residual, name: str, size: int = 1) -> np.ndarray:
+    """In units of the sensitivity."""
+    return task.settings.shared.noise_multipliers[name] * NOISE.stream(name).normal(0, size)
+
+
+def prepared(task: Residual, cohort: Cohort) -> Board:
+    """The board after the preparation alone."""
+    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
+    requests = task.requests(board)
+    sums = whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
+    units = {r.name: NOISE.stream(r.name).normal(0, sums[r.name].size) for r in requests}
+    real = {
+        r.name: (sums[r.name] + r.release.noise_stddev * units[r.name].reshape(sums[r.name].shape))
+        * r.release.grid_step
+        for r in requests
+    }
+    return task.update(board, _Given(real))
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 20.0])
+def test_the_preparation_is_the_level_of_ratings_and_even_counts(epsilon: float) -> None:
+    """Mean and variance in half widths of the range, each pulled to the usual by how unsure it is."""
     cohort = population(n_users=120)
-    task = a_residual_task(20.0)
-    s, z = task.settings, task.settings.shared.noise_multipliers
+    task = a_residual_task(epsilon)
 
-    arrays = a_run(task, cohort, tmp_path)[1].arrays
+    arrays = prepared(task, cohort).arrays
 
-    def noise(name: str, size: int = 1) -> np.ndarray:
-        return z[name] * NOISE.stream(name).normal(0, size)
-
-    total, number, counts = 0.0, 0.0, np.zeros(N_ITEMS)
+    told, even = np.zeros(3), np.zeros(N_ITEMS)
     for j in range(cohort.n_users):
         own = cohort.rows(j, j + 1)
-        capped = min(1.0, s.shared.mean_cap / max(own.n_ratings, 1))
-        total += capped * float(np.sum(own.ratings - 3.0))
-        number += capped * own.n_ratings
-        counts[own.items] += min(1.0, np.sqrt(s.shared.count_cap / max(own.n_ratings, 1)))
-    total += s.shared.mean_cap * 2.0 * noise("mean/sum")[0]
-    number += s.shared.mean_cap * noise("mean/number")[0]
-    counts = np.maximum(counts + np.sqrt(s.shared.count_cap) * noise("counts", N_ITEMS), 1.0)
-    assert arrays["mean"][0] == pytest.approx(np.clip(3.0 + total / number, 1.0, 5.0), rel=1e-4)
-    assert arrays["population"][0] == pytest.approx(
-        np.count_nonzero(cohort.counts) + noise("users")[0], rel=1e-3
+        if own.n_ratings:
+            apart = (own.ratings.astype(np.float64) - 3.0) / 2.0
+            told += [1.0, np.mean(apart), np.mean(apart**2)]
+            even[own.items] += 1.0 / np.sqrt(own.n_ratings)
+    sigma = np.sqrt(3.0) * task.settings.shared.noise_multipliers["moments"]
+    told += np.sqrt(3.0) * noise_of(task, "moments", 3)
+    users = max(told[0], sigma, 1.0)
+    doubt = (sigma / users) ** 2
+    mean = np.clip(told[1] / users, -1.0, 1.0) * 0.25 / (0.25 + doubt)
+    variance = 0.2 + (np.clip(told[2] / users, 0.0, 1.0) - mean**2 - 0.2) * 0.01 / (0.01 + 2 * doubt)
+    assert arrays["mean"][0] == pytest.approx(3.0 + 2.0 * mean, rel=1e-3)
+    assert arrays["spread"][0] == pytest.approx(2.0 * np.clip(np.sqrt(max(variance, 0)), 0.1, 1.0), rel=1e-3)
+    assert arrays["population"][0] == pytest.approx(users, rel=1e-3)
+    stddev = task.settings.shared.noise_multipliers["counts"]
+    shares = likely_counts(even + noise_of(task, "counts", N_ITEMS), stddev=stddev).mean
+    of_rating = min(users / max(shares.sum(), 1.0), 1.0)
+    np.testing.assert_allclose(arrays["item_counts"], np.maximum(shares / of_rating, 0.05), rtol=5e-3)
+    trusted = np.maximum(arrays["item_counts"], 0.3 * stddev / of_rating)
+    np.testing.assert_allclose(arrays["item_weights"], trusted**-task.settings.weight_exponent, rtol=5e-3)
+    assert np.all(arrays["learnt"] == 1)
+
+
+def test_even_counts_that_are_known_well_are_about_the_numbers_of_ratings() -> None:
+    """Where all have equally many, they are: then a rating weighs the same in every share."""
+    rng = np.random.default_rng(0)
+    items = np.concatenate([np.sort(rng.permutation(N_ITEMS)[:9]) for _ in range(2000)])
+    cohort = Cohort(
+        indptr=9 * np.arange(2001, dtype=np.int64),
+        items=items.astype(np.int32),
+        ratings=rng.integers(1, 6, items.size).astype(np.float32),
+        n_items=N_ITEMS,
     )
+
+    found = prepared(a_residual_task(50.0), cohort).arrays
+
+    np.testing.assert_allclose(found["item_counts"], np.bincount(items, minlength=N_ITEMS), rtol=0.02)
+    assert found["population"][0] == pytest.approx(2000, rel=0.02)
+    assert found["mean"][0] == pytest.approx(cohort.ratings.mean(), abs=0.05)
+    assert found["spread"][0] == pytest.approx(cohort.ratings.std(), abs=0.05)
+
+
+def test_the_preparation_of_presence_is_counts_and_number_of_users() -> None:
+    cohort = presence(population(n_users=120))
+    task = a_residual_task(20.0, **{**PRESENCE, "head_fraction": 1.0})
+    s = task.settings
+
+    arrays = prepared(task, cohort).arrays
+
+    counts = np.zeros(N_ITEMS)
+    for j in range(cohort.n_users):
+        own = cohort.rows(j, j + 1)
+        counts[own.items] += min(1.0, np.sqrt(s.shared.count_cap / max(own.n_ratings, 1)))
+    counts = np.maximum(counts + np.sqrt(s.shared.count_cap) * noise_of(task, "counts", N_ITEMS), 1.0)
+    users = np.count_nonzero(cohort.counts) + noise_of(task, "users")[0]
+    assert arrays["population"][0] == pytest.approx(users, rel=1e-3)
     np.testing.assert_allclose(arrays["item_counts"], counts, rtol=2e-3)
     np.testing.assert_allclose(arrays["item_weights"], arrays["item_counts"] ** -s.weight_exponent)
     assert np.all(arrays["learnt"] == 1)
+    assert arrays["mean"].tolist() == [0.0]
+    assert "spread" not in arrays
 
 
 def test_the_spectral_start_takes_the_leading_directions_of_what_items_share() -> None:
@@ -178,7 +351,7 @@ def test_the_spectral_start_takes_the_leading_directions_of_what_items_share() -
     for j in range(cohort.n_users):
         own = cohort.rows(j, j + 1)
         if own.n_ratings:
-            row = row_of(task, own, board, t=0, clip_norm=4.0)
+            row = row_of(task, own, board, t=0, clip_norm=4.0 * SPREAD)
             z = np.zeros(N_ITEMS)
             z[own.items] = row.weights * row.residuals / np.linalg.norm(row.weights * row.residuals)
             shared += np.outer(z, z)
@@ -192,7 +365,9 @@ def test_the_spectral_start_takes_the_leading_directions_of_what_items_share() -
 
 
 class _Given:
-    """Sums without noise, in real units."""
+    """Sums in real units; their noise is what the requests say."""
+
+    noise_ratio = 1.0
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.arrays = arrays
@@ -207,7 +382,15 @@ def test_the_loss_of_a_run_with_little_noise_falls(tmp_path: Path) -> None:
     tastes, styles = rng.standard_normal((400, 2)), rng.standard_normal((N_ITEMS, 2))
     told = 3.0 + np.sum(tastes[cohort.user_of_entry()] * styles[cohort.items], axis=1)
     cohort = replace(cohort, ratings=np.clip(told, 1.0, 5.0).astype(np.float32))
-    task = a_residual_task(200.0, rank=2, rounds=4, user_ridge=1.0, clip_norm=3.0, bias_clip_norm=2.0)
+    task = a_residual_task(
+        200.0,
+        rank=2,
+        rounds=4,
+        user_ridge=0.5,
+        ridge_evidence=False,
+        clip_norm=2.0,
+        bias_clip_norm=1.5,
+    )
 
     boards = a_run(task, cohort, tmp_path, epsilon=200.0)
 

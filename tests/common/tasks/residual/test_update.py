@@ -10,11 +10,14 @@ from fedboard.common.tasks.residual.config import ResidualConfig
 from fedboard.common.tasks.residual.curvature import credible_curvature
 from fedboard.common.tasks.residual.update import (
     ReleasedRound,
+    Remembered,
     credible_weighted_counts,
     gauge,
     moment_matrix,
     new_coordinates,
+    worth_measuring,
 )
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
 RANK, N_ITEMS, N_USERS = 4, 60, 500
 
@@ -22,10 +25,6 @@ RANK, N_ITEMS, N_USERS = 4, 60, 500
 def a_matrix(rng: np.random.Generator, width: int = RANK) -> np.ndarray:
     root = rng.standard_normal((width, 2 * width))
     return root @ root.T / (2 * width)
-
-
-def packed(matrix: np.ndarray) -> np.ndarray:
-    return matrix[np.triu_indices(matrix.shape[0])]
 
 
 def symmetric_noise(rng: np.random.Generator, size: int, width: int, stddev: float) -> np.ndarray:
@@ -80,9 +79,12 @@ def test_weighted_counts_without_noise_are_kept_and_all_noise_is_replaced_by_the
     counts = rng.integers(5, 2000, N_ITEMS).astype(float)
     truth = 0.3 * counts**0.75 * rng.uniform(0.8, 1.25, N_ITEMS)
 
-    exact = credible_weighted_counts(truth, counts, 0.25, stddev=0.0, counts_stddev=0.0)
-    lost = credible_weighted_counts(truth, counts, 0.25, stddev=1e9, counts_stddev=0.0)
+    sure = credible_weighted_counts(truth, counts, 0.25, stddev=0.0, counts_stddev=0.0)
+    unsure = credible_weighted_counts(truth, counts, 0.25, stddev=1e9, counts_stddev=0.0)
+    exact, lost = sure.mean, unsure.mean
 
+    assert not sure.variance.any()
+    np.testing.assert_allclose(unsure.variance, (0.3 * lost) ** 2)  # what was believed before
     np.testing.assert_allclose(exact, truth)
     shape = counts**0.75
     np.testing.assert_allclose(lost, np.maximum(shape * (shape @ truth) / (shape @ shape), 0.3))
@@ -94,7 +96,9 @@ def test_credible_weighted_counts_are_nearer_the_truth_and_never_near_zero() -> 
     truth = 0.3 * counts**0.75 * rng.uniform(0.8, 1.25, counts.size)
     noisy = truth + 5.0 * rng.standard_normal(counts.size)
 
-    found = credible_weighted_counts(noisy, counts, 0.25, stddev=5.0, counts_stddev=0.0)
+    credible = credible_weighted_counts(noisy, counts, 0.25, stddev=5.0, counts_stddev=0.0)
+    found = credible.mean
+    assert np.all(credible.variance <= 25.0)
 
     assert found.min() >= 0.3
     rare = truth < 20
@@ -107,7 +111,7 @@ def test_uncertain_plain_counts_are_believed_less() -> None:
     noisy = np.array([30.0, 30.0, 30.0, 12.0])
 
     sure, unsure = (
-        credible_weighted_counts(noisy, counts, 0.25, stddev=3.0, counts_stddev=stddev)[3]
+        credible_weighted_counts(noisy, counts, 0.25, stddev=3.0, counts_stddev=stddev).mean[3]
         for stddev in (0.0, 30.0)
     )
 
@@ -125,7 +129,7 @@ def test_packed_matrices_are_symmetric_row_by_row() -> None:
 def test_a_moment_without_noise_is_the_moment() -> None:
     truth = a_matrix(np.random.default_rng(4), 5)
 
-    found = moment_matrix(packed(truth * 300), stddev=0.0, population=300.0, bound=1.3)
+    found = moment_matrix(truth * 300, stddev=0.0, population=300.0, bound=1.3)
 
     np.testing.assert_allclose(found, truth, atol=1e-12)
 
@@ -138,7 +142,7 @@ def test_a_noisy_moment_is_usable_and_near_the_truth_where_it_can_be(stddev: flo
         truth = a_matrix(rng, 5)
         truth *= 0.6 * 1.3**2 / np.trace(truth) * rng.uniform(0.7, 1.3)
         noisy = truth + symmetric_noise(rng, 1, 5, stddev)[0]
-        found = moment_matrix(packed(noisy * 40), stddev=40 * stddev, population=40.0, bound=1.3)
+        found = moment_matrix(noisy * 40, stddev=40 * stddev, population=40.0, bound=1.3)
         noisy_error += np.sum((noisy - truth) ** 2)
         found_error += np.sum((found - truth) ** 2)
         np.testing.assert_allclose(found, found.T, atol=1e-12)
@@ -199,7 +203,13 @@ def a_round(rng: np.random.Generator, linear: np.ndarray, stddev: float, width: 
         weighted_counts=counts,
         mean_weights=np.full(len(linear), 0.4),
         unobserved=np.zeros(len(linear)),
+        spread=1.0,
+        count_variances=np.zeros(len(linear)),
     )
+
+
+def coordinates(start: np.ndarray, released: ReleasedRound, settings: ResidualConfig) -> np.ndarray:
+    return new_coordinates(start, released, None, settings, remembered=None).coordinates
 
 
 def test_matrices_of_the_items_that_are_the_usual_ones_change_nothing() -> None:
@@ -208,20 +218,104 @@ def test_matrices_of_the_items_that_are_the_usual_ones_change_nothing() -> None:
     plain = a_round(rng, linear, 2.0, 3)
     usual = plain.weighted_counts[:, None, None] * plain.moment
     for settings in (ResidualConfig(), ResidualConfig(shrinkage="ridge")):
-        expected = new_coordinates(start, plain, None, settings)
-        found = new_coordinates(start, replace(plain, curvature=usual), None, settings)
+        expected = coordinates(start, plain, settings)
+        found = coordinates(start, replace(plain, curvature=usual), settings)
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_declared_noise_is_the_noise_of_the_step() -> None:
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_the_declared_noise_is_the_noise_of_the_step(feedback: Feedback) -> None:
     """Items that are all alike: a step of pure noise is shrunk to almost nothing, and only if its size is known."""
     rng = np.random.default_rng(10)
     start = np.zeros((4000, 2))
     released = a_round(rng, 30.0 * rng.standard_normal((4000, 2)), 30.0, 2)
-    settings = ResidualConfig(noise_variance=1e-9)
+    settings = ResidualConfig(noise_variance=1e-9, shared=RatingsConfig(feedback=feedback))
     step = released.linear @ np.linalg.inv(released.moment) / released.weighted_counts[:, None]
-    told = new_coordinates(start, released, None, settings)
-    misled = new_coordinates(start, replace(released, noise_stddev=20.0), None, settings)
+    told = coordinates(start, released, settings)
+    misled = coordinates(start, replace(released, noise_stddev=20.0), settings)
 
     assert np.mean(told**2) < 0.03 * np.mean(step**2)
     assert np.mean(misled**2) > 0.1 * np.mean(step**2)
+
+
+def test_the_spread_of_ratings_is_part_of_the_noise() -> None:
+    """Ratings of twice the deviation tell a quarter: what is declared without release noise scales with it."""
+    rng = np.random.default_rng(11)
+    released = a_round(rng, rng.standard_normal((N_ITEMS, 2)), 1e-6, 2)
+    settings, start = ResidualConfig(noise_variance=0.5), np.zeros((N_ITEMS, 2))
+
+    narrow, wide = (
+        new_coordinates(start, replace(released, spread=spread), None, settings, remembered=None).measured
+        for spread in (1.0, 2.0)
+    )
+
+    np.testing.assert_allclose(narrow.precisions, 4.0 * wide.precisions, rtol=1e-3)
+    along = np.linalg.inv(released.moment)[0, 0]
+    np.testing.assert_allclose(narrow.precisions, released.weighted_counts / (0.5 * 0.4 * along), rtol=1e-3)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_was_measured_before_and_what_is_measured_now_are_joined_by_their_precision(width: int) -> None:
+    rng = np.random.default_rng(12)
+    start, released = (
+        np.zeros((N_ITEMS, width)),
+        a_round(rng, rng.standard_normal((N_ITEMS, width)), 3.0, width),
+    )
+    settings = ResidualConfig()
+    now = new_coordinates(start, released, None, settings, remembered=None).measured
+    before = Remembered(values=rng.standard_normal(N_ITEMS), precisions=rng.uniform(0.1, 5.0, N_ITEMS))
+
+    both = new_coordinates(start, released, None, settings, remembered=before).measured
+
+    np.testing.assert_allclose(both.precisions, now.precisions + before.precisions)
+    sums = now.precisions * now.values + before.precisions * before.values
+    np.testing.assert_allclose(both.values, sums / both.precisions)
+
+
+def test_two_measurements_are_as_near_to_the_truth_as_their_precisions_say() -> None:
+    rng = np.random.default_rng(13)
+    truth, counts = rng.normal(0.0, 0.5, 4000), rng.uniform(20.0, 60.0, 4000)
+    settings = ResidualConfig(noise_variance=1e-9)
+
+    def measured(remembered: Remembered | None) -> Remembered:
+        linear = counts * truth + 20.0 * rng.standard_normal(4000)
+        released = replace(a_round(rng, linear[:, None], 20.0, 1), moment=np.eye(1), weighted_counts=counts)
+        step = new_coordinates(np.zeros((4000, 1)), released, None, settings, remembered=remembered)
+        return step.measured
+
+    first = measured(None)
+    for found in (first, measured(first)):
+        assert np.mean(found.precisions * (found.values - truth) ** 2) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("variance", [0.01, 0.1, 1.0])
+def test_a_round_is_worth_measuring_where_noise_alone_would_not_look_like_factors(variance: float) -> None:
+    """The edge is where it is said to be: just above it, the largest direction of a simulation stands out."""
+    rng, n_items = np.random.default_rng(14), 2000
+    settings = ResidualConfig(rank=3)
+    level, counts = 0.6 * settings.vector_bound**2 / 4, np.full(n_items, 30.0)
+
+    def edge_over_signal(stddev: float) -> float:
+        """Largest eigenvalue of pure noise, less that noise itself, over what factors would add."""
+        noise = stddev / (30.0 * level)
+        drawn = noise * rng.standard_normal((n_items, 4))
+        largest = float(np.linalg.eigvalsh(drawn.T @ drawn / n_items)[-1])
+        return (largest - noise**2) / (3.0 * variance)
+
+    worth = [worth_measuring(variance, counts, s, settings) for s in np.geomspace(0.1, 1e4, 200)]
+    assert worth[0]
+    assert not worth[-1]
+    assert worth == sorted(worth, reverse=True)
+    turn = float(np.geomspace(0.1, 1e4, 200)[worth.index(False)])
+    assert 0.6 < edge_over_signal(turn) < 1.1  # of so few items the largest is somewhat below its limit
+    assert not worth_measuring(0.0, counts, 1.0, settings)
+    assert worth_measuring(variance, counts, 0.0, settings)
+
+
+def test_items_without_weight_do_not_hide_those_that_have_some() -> None:
+    settings, many = ResidualConfig(), np.full(500, 200.0)
+    stddev = 12.0
+
+    assert worth_measuring(0.1, many, stddev, settings)
+    assert worth_measuring(0.1, np.append(many, np.full(20_000, 0.3)), stddev, settings)
+    assert not worth_measuring(0.1, np.full(20_500, 0.3), stddev, settings)

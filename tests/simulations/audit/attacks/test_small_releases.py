@@ -29,7 +29,7 @@ def looked_at(
         ("explicit", MEAN),
         ("replace", MEAN),
         ("implicit", ("round-2/gram",)),
-        ("residual", ("users", "bias/moment", "round-2/moment")),
+        ("residual", ("moments", "bias/moment", "round-2/moment", "round-2/ridges")),
     ],
 )
 def test_every_run_gives_its_own_numbers_until_they_are_enough(

@@ -1,0 +1,159 @@
+"""What a ridge does for ratings that were left out: held against solving again without each."""
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.kernels import left_out_errors
+from fedboard.common.kernels.ridge import MOST_LEFT_OUT
+
+RIDGES, BIAS_RIDGE = np.array([0.3, 3.0, 40.0]), 2.0
+
+
+@pytest.fixture(scope="module")
+def given(pattern):
+    rng = np.random.default_rng(8)
+    return {
+        "indptr": pattern.indptr,
+        "items": pattern.columns,
+        "targets": (3.0 * rng.standard_normal(pattern.columns.size)).astype(np.float32),
+        "factors": (0.7 * rng.standard_normal((pattern.n_columns, 4))).astype(np.float32),
+        "ridges": RIDGES,
+        "growth": rng.uniform(0.5, 3.0, pattern.n_rows),
+        "bias_ridge": BIAS_RIDGE,
+    }
+
+
+def really_left_out(columns, wanted, ridge):
+    """Mean squared error for each of at most 32 ratings, evenly spaced, by a regression on all the others."""
+    chosen = range(0, wanted.size, -(-wanted.size // MOST_LEFT_OUT))
+    errors = []
+    for k in chosen:
+        x, y = np.delete(columns, k, axis=0), np.delete(wanted, k)
+        found = np.linalg.solve(x.T @ x + np.diag(ridge), x.T @ y)
+        errors.append((wanted[k] - columns[k] @ found) ** 2)
+    return np.mean(errors)
+
+
+def expected_row(given, row):
+    entries = slice(given["indptr"][row], given["indptr"][row + 1])
+    wanted = given["targets"][entries].astype(np.float64)
+    if wanted.size < 2:
+        return np.zeros(RIDGES.size)
+    constant = np.ones((wanted.size, 1))
+    columns = np.hstack([constant, given["factors"][given["items"][entries]].astype(np.float64)])
+    own = given["growth"][row]
+    alone = really_left_out(constant, wanted, [own * BIAS_RIDGE])
+    return [
+        really_left_out(columns, wanted, own * np.array([BIAS_RIDGE, *[ridge] * 4])) - alone
+        for ridge in RIDGES
+    ]
+
+
+def test_errors_are_those_of_solving_again_without_each_rating(backend, given):
+    found = left_out_errors(**given, backend=backend)
+
+    lengths = np.diff(given["indptr"])
+    assert {0, 1, 2, 600} <= set(lengths.tolist())  # nothing to leave out, one other, more than are left out
+    for row in range(lengths.size):
+        np.testing.assert_allclose(found[row], expected_row(given, row), rtol=1e-8, atol=1e-8)
+    assert np.count_nonzero(found) == RIDGES.size * np.count_nonzero(lengths > 1)
+
+
+def test_backends_agree(backend, given):
+    reference = left_out_errors(**given, backend="numpy")
+
+    np.testing.assert_allclose(left_out_errors(**given, backend=backend), reference, rtol=1e-9, atol=1e-9)
+
+
+def test_a_row_does_not_see_the_others(backend, given):
+    whole = left_out_errors(**given, backend=backend)
+    for row in (2, 4, 9):
+        first, last = given["indptr"][row], given["indptr"][row + 1]
+        part = {"items": given["items"][first:last], "targets": given["targets"][first:last]}
+        alone = {"indptr": np.array([0, last - first]), "growth": given["growth"][row : row + 1]}
+
+        found = left_out_errors(**{**given, **part, **alone}, backend=backend)
+
+        np.testing.assert_array_equal(found[0], whole[row])
+
+
+def test_factors_that_explain_help_and_others_harm(backend):
+    """Of 500 people with 30 ratings each; with a strong ridge neither does anything."""
+    rng = np.random.default_rng(4)
+    factors = rng.standard_normal((30, 2)).astype(np.float32)
+    tastes = rng.standard_normal((500, 2))
+    noise = rng.standard_normal((500, 30))
+    rows = {
+        "indptr": 30 * np.arange(501),
+        "items": np.tile(np.arange(30, dtype=np.int32), 500),
+        "growth": np.ones(500),
+        "ridges": np.array([1.0, 1e9]),
+        "bias_ridge": 1.0,
+    }
+
+    def gain(targets, known):
+        told = {"targets": targets.ravel().astype(np.float32), "factors": known}
+        return left_out_errors(**rows, **told, backend=backend).mean(axis=0)
+
+    told = tastes @ factors.T
+    helps = gain(told + noise, factors)
+    harms = gain(told + noise, rng.standard_normal((30, 2)).astype(np.float32))
+    explained = float(np.mean(np.var(told, axis=1)))
+    assert helps[0] == pytest.approx(-explained, rel=0.1)  # all but a little
+    assert harms[0] > 0.02
+    assert np.abs([helps[1], harms[1]]).max() < 1e-6
+
+
+def test_two_ratings_and_nothing_to_learn_are_fine(backend, given):
+    two = {
+        "indptr": np.array([0, 0, 1, 3]),
+        "items": np.array([3, 5, 5], dtype=np.int32),  # the same item twice
+        "targets": np.array([1.0, 2.0, 2.0], dtype=np.float32),
+        "growth": np.ones(3),
+    }
+    for factors in (given["factors"], np.zeros_like(given["factors"])):
+        found = left_out_errors(**{**given, **two, "factors": factors}, backend=backend)
+        assert np.isfinite(found).all()
+        assert not found[:2].any()
+    np.testing.assert_allclose(found, 0.0, atol=1e-12)  # no factors, no difference
+
+
+def test_absurd_factors_raise_nothing(backend, given):
+    """A leverage that rounds to 1 is for the caller to look for: an error would tell who rated such an item."""
+    absurd = {**given, "factors": np.full_like(given["factors"], 1e6), "ridges": np.array([1e-3])}
+    with np.errstate(all="ignore"):
+        found = left_out_errors(**absurd, backend=backend)
+    assert found.shape == (given["growth"].size, 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"indptr": np.array([0, 3])},
+        {"indptr": np.array([0, 2, 1, 2])},
+        {"indptr": np.array([-1, 2])},
+        {"items": np.array([0, 4], np.int32)},
+        {"items": np.array([-1, 0], np.int32)},
+        {"targets": np.ones(3, np.float32)},
+        {"growth": np.ones(2)},
+        {"growth": np.zeros(1)},
+        {"growth": np.array([np.nan])},
+        {"ridges": np.array([1.0, 0.0])},
+        {"ridges": np.array([np.nan])},
+        {"bias_ridge": 0.0},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(backend, wrong):
+    fitting = {
+        "indptr": np.array([0, 2]),
+        "items": np.array([0, 1], np.int32),
+        "targets": np.ones(2, np.float32),
+        "factors": np.ones((4, 3), np.float32),
+        "ridges": np.ones(2),
+        "growth": np.ones(1),
+        "bias_ridge": 1.0,
+    }
+    assert left_out_errors(**fitting, backend=backend).shape == (1, 2)
+    with pytest.raises(InputError):
+        left_out_errors(**{**fitting, **wrong}, backend=backend)
