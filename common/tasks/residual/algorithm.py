@@ -6,6 +6,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.tasks.residual.arrays import array_rules
 from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, complete, shares_by_release
 from fedboard.common.tasks.residual.regression import regression
+from fedboard.common.tasks.residual.ridges import RIDGES
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -17,13 +18,14 @@ def _task(settings: ResidualConfig, *, backend: str, features: FloatArray | None
 
 
 def _round_size(rank: int) -> RoundSize:
-    """g_i of each item, which has a bias too, and the users' symmetric second moment."""
+    """g_i of each item, which has a bias too, the users' symmetric second moment, and what ridges do."""
     width = rank + 1
     return RoundSize(
         vector_width=width,
         item_numbers=width,
-        common_numbers=width * (width + 1) // 2,
-        board_bytes=4 * rank + 29,
+        common_numbers=width * (width + 1) // 2 + RIDGES.size,
+        user_numbers=RIDGES.size,
+        board_bytes=4 * rank + 45,
     )
 
 

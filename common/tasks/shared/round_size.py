@@ -13,5 +13,7 @@ class RoundSize:
     """Numbers that a round releases for one item."""
     common_numbers: int
     """Numbers that a round releases once."""
+    user_numbers: int = 0
+    """Of those, numbers that every user gives as they are, not as rows."""
     board_bytes: int
     """Of a board, for one item: its factors as float32, and counts, weights and flags."""

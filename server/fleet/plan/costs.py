@@ -207,8 +207,9 @@ def _seconds(terms: Mapping[str, float], rates: Rates) -> float:
 
 
 def factored_bytes(fleet: Fleet) -> int:
-    """An answer as rows: row pointers, ratings with weights and responses, vectors, and the header."""
-    per_user = 8 + _PER_RATING * fleet.ratings_per_user + 2 * fleet.round.vector_width
+    """An answer as rows: row pointers, ratings with weights and responses, vectors, totals, and the header."""
+    rows = 8 + _PER_RATING * fleet.ratings_per_user
+    per_user = rows + 2 * fleet.round.vector_width + 8 * fleet.round.user_numbers
     return int(_HEADER + 8 + fleet.users_per_node * per_user)
 
 

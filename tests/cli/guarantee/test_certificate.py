@@ -208,7 +208,7 @@ def soften_trust(plain: dict[str, Any]) -> None:
     ("edit", "caught"),
     [
         (lower_claim, "claim"),
-        (less_noise, "release 'mean/sum'"),
+        (less_noise, "release 'moments'"),
         (claim_secure_noise, "noise"),
         (drop_release, "booked releases"),
         (soften_trust, "digest"),
