@@ -1,11 +1,9 @@
 """The releases of top-k lists: what each sum covers, its grid, its sensitivity. Data-free.
 
 Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
-clipping norm to choose. Where the counts say that there is too little to learn more than popularity, the rounds
-that are left count again, each with the noise that its release was calibrated to.
+clipping norm to choose. What is asked does not depend on what was released: where there is too little to learn more
+than popularity, devices put counts into the same sums (``recounting.py``).
 """
-
-from dataclasses import replace
 
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels.shared.packed import packed_size
@@ -13,7 +11,6 @@ from fedboard.common.per_user.clipping import LINEAR_BOUND, VECTOR_BOUND
 from fedboard.common.tasks.shared.releases import (
     calibrated_request,
     counts_request,
-    noise_multiplier,
     users_request,
 )
 from fedboard.common.tasks.topk.config import Stage, TopKConfig
@@ -24,20 +21,17 @@ KERNELS = 6
 """Public kernels between items, see ``kernels.py``."""
 
 
-def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int, personal: bool) -> tuple[Request, ...]:
+def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int) -> tuple[Request, ...]:
     """What a round asks for.
 
     Args:
         stage: which round.
         settings: public.
         n_items: size of the catalogue.
-        personal: whether more than popularity is learnt.
     """
-    if stage is Stage.COUNTS:
-        return (counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
-    if not personal:
-        return (_recount(stage, settings, n_items),)
     match stage:
+        case Stage.COUNTS:
+            return (counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
         case Stage.START:
             return (_start(settings, n_items),)
         case Stage.DIRECTIONS:
@@ -49,12 +43,6 @@ def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int, personal: bool
 def start_columns(settings: TopKConfig, n_items: int) -> int:
     """Columns of the start, without the constant one."""
     return min(settings.start_width, n_items)
-
-
-def _recount(stage: Stage, settings: TopKConfig, n_items: int) -> Request:
-    again = counts_request(settings.shared, n_items=n_items)
-    z = noise_multiplier(settings.shared, str(stage))
-    return replace(again, release=replace(again.release, name=str(stage), noise_multiplier=z))
 
 
 def _start(settings: TopKConfig, n_items: int) -> Request:

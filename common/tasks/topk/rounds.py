@@ -19,7 +19,8 @@ from fedboard.common.tasks.topk.basis import public_basis
 from fedboard.common.tasks.topk.config import Stage, TopKConfig, head_size
 from fedboard.common.tasks.topk.kernels import Kernels, public_kernels
 from fedboard.common.tasks.topk.local import CONSTANT, OWN_SHARE
-from fedboard.common.tasks.topk.releases import start_columns
+from fedboard.common.tasks.topk.recounting import counts_so_far, leaders
+from fedboard.common.tasks.topk.releases import KERNELS, start_columns
 from fedboard.common.tasks.topk.scoring import Scores, scores_of
 from fedboard.common.tasks.topk.spectra import Directions, denoised, gauge, started
 
@@ -52,8 +53,9 @@ def after_counts(board: Board, released: ReleasedSums, request: Request, setting
     above = float(np.sum(noisy**2)) - noisy.size * stddev**2
     worth = above > stddev**2 * int(learnt.sum())
     counts = _positive(noisy, stddev)
-    factors = np.zeros((noisy.size, start_columns(settings, noisy.size)), dtype=np.float32)
+    factors = leaders(noisy, settings)
     if worth:
+        factors[:] = 0.0
         items = np.flatnonzero(learnt).astype(np.int32)
         columns = public_basis(board.catalogue.features, counts[items], items, settings).columns
         factors[items, : columns.shape[1]] = columns
@@ -64,7 +66,7 @@ def after_counts(board: Board, released: ReleasedSums, request: Request, setting
         population=np.array([max(float(released.array("users")[0, 0]), 1.0)]),
         personal=np.array([worth], dtype=np.uint8),
         noisy_counts=noisy.copy(),
-        count_variance=np.array([stddev**2]),
+        count_variance=np.full(noisy.size, stddev**2),
         item_factors=factors,
     )
 
@@ -72,21 +74,18 @@ def after_counts(board: Board, released: ReleasedSums, request: Request, setting
 def after_recount(
     board: Board, released: ReleasedSums, request: Request, stage: Stage, settings: TopKConfig
 ) -> Board:
-    """Counts from all rounds so far, each weighed by its precision; on the last board they order every list."""
-    stddev = real_stddev(request) * released.noise_ratio
-    before, own = float(board.arrays["count_variance"][0]), stddev**2
-    noisy = (board.arrays["noisy_counts"] * own + released.array(str(stage))[:, 0] * before) / (before + own)
-    variance = before * own / (before + own)
-    counts = _positive(noisy, float(np.sqrt(variance)))
+    """Counts from all rounds so far; on the last board they order every list."""
+    noisy, variance = counts_so_far(board, released, request, stage, settings)
+    counts = _positive(noisy, float(np.sqrt(variance.max())))
     width = settings.width if stage is Stage.START else model_width(settings, board)
     last = {"item_scale": np.ones(noisy.size), "item_biases": (noisy / counts.max()).astype(np.float32)}
     return board.successor(
         item_counts=counts,
         noisy_counts=noisy,
-        count_variance=np.array([variance]),
+        count_variance=variance,
         learnt=head_of(noisy, head_size(settings, noisy.size) / noisy.size),
         item_factors=np.zeros((noisy.size, width), dtype=np.float32),
-        **_no_directions(settings) if stage is Stage.DIRECTIONS else {},
+        **_no_directions(settings, board) if stage is Stage.DIRECTIONS else {},
         **last if stage is Stage.ENERGIES else {},
     )
 
@@ -95,7 +94,7 @@ def after_start(board: Board, released: ReleasedSums, request: Request, settings
     """Directions to measure next, in their gauge: popularity, and what rises from the start.
 
     Without features nothing but its size tells a direction from noise: where none is clearly above the largest
-    eigenvalue that noise would give, the other rounds count.
+    eigenvalue that noise would give, the directions count.
     """
     stddev = real_stddev(request) * released.noise_ratio
     n_columns = start_columns(settings, board.catalogue.n_items)
@@ -132,7 +131,7 @@ def after_directions(board: Board, released: ReleasedSums, request: Request, set
     kernels = public_kernels(board.catalogue, items, _root_own(board), rank=settings.kernel_rank)
     factors = np.zeros((board.catalogue.n_items, model_width(settings, board)), dtype=np.float32)
     factors[items, : found.values.size] = found.axes
-    arrays = _no_directions(settings)
+    arrays = _no_directions(settings, board)
     arrays["direction_values"][: found.values.size] = found.values
     arrays["direction_agreement"][: found.values.size] = found.agreement
     if kernels is not None:
@@ -208,9 +207,13 @@ def _credible_diagonal(noisy: FloatArray, counts: FloatArray, stddev: float) -> 
     return pulled
 
 
-def _no_directions(settings: TopKConfig) -> dict[str, AnyArray]:
+def _no_directions(settings: TopKConfig, board: Board) -> dict[str, AnyArray]:
     none: dict[str, AnyArray] = {
         "direction_values": np.zeros(settings.width),
         "direction_agreement": np.zeros(settings.width),
     }
+    if board.catalogue.features is not None:
+        none["kernel_forms"] = np.zeros(
+            (KERNELS, settings.kernel_rank, settings.kernel_rank), dtype=np.float32
+        )
     return none

@@ -9,8 +9,8 @@ G = sum z z^T off the diagonal. A run asks for
 4. energies: how strong G is along E, and along public kernels between items.
 
 A device scores by item-based regression on what that says of the items' second moments. Where counts or start say
-that noise would drown all but popularity, the rounds that are left count again, and lists are those of the private
-popularity of the whole budget. The derivation, with the sensitivity of each release, is docs/guide/topk.md.
+that noise would drown all but popularity, the same sums carry counts again, and lists are those of private
+popularity. The derivation, with the sensitivity of each release, is docs/guide/topk.md.
 """
 
 from collections.abc import Mapping
@@ -37,6 +37,7 @@ from fedboard.common.tasks.topk.local import (
     times,
     unit_rows,
 )
+from fedboard.common.tasks.topk.recounting import recounted
 from fedboard.common.tasks.topk.releases import of_stage
 
 
@@ -61,7 +62,7 @@ class TopK:
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """The four rounds; what only a board can say is filled in when a round is asked."""
-        return tuple(of_stage(stage, self.settings, n_items=1, personal=True) for stage in STAGES)
+        return tuple(of_stage(stage, self.settings, n_items=1) for stage in STAGES)
 
     def first_board(self, catalogue: Catalogue) -> Board:
         """An item model of zeros, and the public catalogue with its features."""
@@ -74,9 +75,7 @@ class TopK:
         """What the round after this board asks."""
         if board.version >= len(STAGES):
             return ()
-        stage, n_items = STAGES[board.version], board.catalogue.n_items
-        personal = stage is Stage.COUNTS or rounds.personal(board)
-        return of_stage(stage, self.settings, n_items=n_items, personal=personal)
+        return of_stage(STAGES[board.version], self.settings, n_items=board.catalogue.n_items)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
@@ -85,7 +84,7 @@ class TopK:
             present = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
             return replace(counted(cohort, self.settings), totals={"users": present})
         if not rounds.personal(board):
-            return counted(cohort, self.settings)
+            return recounted(cohort, board, stage, self.settings)
         match stage:
             case Stage.START:
                 return started(cohort, board)

@@ -7,6 +7,7 @@ from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.topk.config import Stage, TopKConfig
+from fedboard.common.tasks.topk.recounting import leaders
 from fedboard.common.tasks.topk.releases import KERNELS
 from fedboard.common.tasks.topk.task import TopK
 
@@ -42,7 +43,7 @@ def cohort() -> Cohort:
     )
 
 
-def board_before(stage: Stage, task: TopK, *, learnt_share: float = 1.0) -> Board:
+def board_before(stage: Stage, task: TopK, *, learnt_share: float = 1.0, personal: bool = True) -> Board:
     """Directions with steps of scale from 1 to 1e-9, as an honest server would hardly send them."""
     rng, settings = np.random.default_rng(1), task.settings
     width = {
@@ -56,6 +57,8 @@ def board_before(stage: Stage, task: TopK, *, learnt_share: float = 1.0) -> Boar
         * np.logspace(0, -9, width)
         * rng.choice([0.0, 1.0], (N_ITEMS, 1))
     )
+    if not personal:
+        factors = leaders(rng.random(N_ITEMS), settings) if stage is Stage.START else np.zeros_like(factors)
     return Board(
         version=list(Stage).index(stage),
         task=task.name,
@@ -63,7 +66,7 @@ def board_before(stage: Stage, task: TopK, *, learnt_share: float = 1.0) -> Boar
         arrays={
             "item_factors": factors.astype(np.float32),
             "learnt": (rng.random(N_ITEMS) < learnt_share).astype(np.uint8),
-            "personal": np.ones(1, dtype=np.uint8),
+            "personal": np.array([personal], dtype=np.uint8),
             "kernel_forms": rng.standard_normal((KERNELS, settings.kernel_rank, settings.kernel_rank)).astype(
                 np.float32
             ),

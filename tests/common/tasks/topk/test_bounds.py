@@ -5,6 +5,7 @@ import pytest
 
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import PrivacyError
+from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.topk import local
@@ -39,6 +40,29 @@ def test_nobody_adds_more_than_the_bound_after_rounding(stage: Stage, learnt_sha
                 assert added == 0.0
             if number > 40 and stage in MATRICES:  # nothing of the budget is left unused
                 assert added > 0.97 * request.release.l2_bound
+
+
+@pytest.mark.parametrize("stage", list(Stage)[1:])
+def test_counting_on_keeps_the_bounds_and_gives_the_counts(stage: Stage) -> None:
+    task, everybody = a_task(), cohort()
+    board = board_before(stage, task, personal=False)
+    (request,) = task.requests(board)
+    for user in range(everybody.n_users):
+        own = everybody.rows(user, user + 1)
+        added = norm(task.contribute(own, board, (request,)), request)
+        assert added <= request.release.l2_bound * (1 + 1e-12)
+        assert (stage is Stage.ENERGIES) == (added == 0.0) or own.n_ratings == 0
+    (sums,) = whole_sums(FactoredSums.of(task.contribute(everybody, board, (request,))), (request,)).values()
+    counts = np.zeros(everybody.n_items)
+    np.add.at(counts, everybody.items, local.unit_rows(everybody))
+    if stage is Stage.START:
+        items, places = np.nonzero(board.arrays["item_factors"])
+        rank = task.settings.start_width + 1
+        found = 2 * unpack_symmetric(sums * request.release.grid_step, rank=rank)[0][places, -1]
+        assert np.abs(found - counts[items]).max() < 5e-3
+    if stage is Stage.DIRECTIONS:
+        assert np.abs(sums[:, -1] * request.release.grid_step - counts).max() < 1e-3
+        assert (sums[:, :-1] == 0).all()
 
 
 @pytest.mark.parametrize("stage", MATRICES)

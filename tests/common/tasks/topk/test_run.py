@@ -1,5 +1,6 @@
 """Whole runs on made-up people with tastes: better than popularity where it can be, popularity where it cannot."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from fedboard.client.recommending.recommend import recommend
 from fedboard.common import kernels
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
-from fedboard.common.contribution import Request
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -114,18 +114,30 @@ def test_where_noise_drowns_the_rest_the_whole_budget_counts(
 
     assert board.arrays["personal"][0] == 0
     assert board.version == len(task.plan())
-    precision = sum(
-        1.0 / (request.release.noise_stddev * request.release.grid_step) ** 2
-        for version in range(len(task.plan()))
-        for request in _asked(task, version)
-        if request.name != "users"
-    )
-    assert board.arrays["count_variance"][0] == pytest.approx(1.0 / precision)
+    deviation = {
+        request.name: request.release.noise_stddev * request.release.grid_step
+        for version in range(len(STAGES))
+        for request in of_stage(STAGES[version], task.settings, n_items=N_ITEMS)
+    }
+    precision = deviation["counts"] ** -2 + deviation["start"] ** -2 / 2 + deviation["directions"] ** -2
+    assert board.arrays["count_variance"] == pytest.approx(1.0 / precision)
     counts = np.argsort(-board.arrays["noisy_counts"], kind="stable")
     learnt = counts[np.asarray(board.arrays["learnt"])[counts] != 0]
     nobody = people.rows(0, 1).where(np.zeros(people.counts[0], dtype=bool))
     assert [one.item for one in recommend(nobody, board, k=9)] == learnt[:9].tolist()
 
 
-def _asked(task: TopK, version: int) -> tuple[Request, ...]:
-    return of_stage(STAGES[version], task.settings, n_items=N_ITEMS, personal=False)
+def test_a_run_takes_the_same_course_whatever_is_released(people: Cohort, tmp_path: Path) -> None:
+    def course(users: Cohort, folder: str) -> tuple[object, int]:
+        (tmp_path / folder).mkdir()
+        task, board, seen = *run(users, tmp_path / folder, 8.0, with_features=True), []
+        shapes = {name: (str(array.dtype), array.shape) for name, array in board.arrays.items()}
+        for version in range(len(STAGES)):
+            asked = task.requests(replace(board, version=version))
+            seen.append([(one.name, one.source, one.release.rows, one.release.width) for one in asked])
+        return (seen, shapes), int(board.arrays["personal"][0])
+
+    everybody, learnt = course(people, "everybody")
+    nobody, not_learnt = course(people.where(np.zeros(people.n_ratings, dtype=bool)), "nobody")
+    assert (learnt, not_learnt) == (1, 0)
+    assert everybody == nobody
