@@ -69,14 +69,15 @@ def counts_so_far(
     unit = np.sqrt(settings.shared.count_cap)  # a row of counts of norm 1, in users
     stddev = unit * real_stddev(request) * released.noise_ratio
     again, precision = np.zeros(noisy.size), np.zeros(noisy.size)
+    sums = released.array(request.name)  # also of the energies: what leaves the server is always the same
     if stage is Stage.START:
         columns = np.asarray(board.arrays["item_factors"])
         items, places = np.nonzero(columns)
-        whole = unpack_symmetric(released.array(request.name), rank=columns.shape[1] + 1)[0]
+        whole = unpack_symmetric(sums, rank=columns.shape[1] + 1)[0]
         again[items] = 2.0 * unit * whole[places, -1]
         precision[items] = 1.0 / (2.0 * stddev**2)
     elif stage is Stage.DIRECTIONS:
-        again = unit * released.array(request.name)[:, settings.width]
+        again = unit * sums[:, settings.width]
         precision[:] = 1.0 / stddev**2
     together = 1.0 / variance + precision
     return (noisy / variance + again * precision) / together, 1.0 / together

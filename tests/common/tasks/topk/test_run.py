@@ -1,5 +1,6 @@
 """Whole runs on made-up people with tastes: better than popularity where it can be, popularity where it cannot."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,17 @@ from fedboard.client.recommending.explain import explain
 from fedboard.client.recommending.neighbours import nearest_items
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common import kernels
+from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.contribution import Request
+from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocol import ExactSums
+from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.topk.config import STAGES
@@ -24,6 +31,7 @@ from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.round import run_round
 from fedboard.server.run_spec import Promise
+from fedboard.server.runtime import Gathered
 from fedboard.simulations.judging.contract_runs import _InOneCall
 
 N_USERS, N_ITEMS, KINDS = 700, 120, 4
@@ -56,7 +64,36 @@ def catalogue(*, with_features: bool) -> Catalogue:
     return Catalogue(item_ids=names, titles=names, features=features if with_features else None)
 
 
-def run(people: Cohort, folder: Path, epsilon: float, *, with_features: bool) -> tuple[TopK, Board]:
+class Watched:
+    """The smallest runtime, which tells what leaves the server: what is read of the noised sums."""
+
+    def __init__(self, task: TopK, people: Cohort, left: list[str]) -> None:
+        self._inner, self._left = _InOneCall(task, people), left
+
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        return self._inner.gather(board, requests, attendance)
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        released, left = self._inner.open(sums, requests, booked), self._left
+
+        class Told:
+            noise_ratio = released.noise_ratio
+            map_items = released.map_items
+
+            def array(self, name: str) -> FloatArray:
+                left.append(name)
+                return released.array(name)
+
+        return Told()
+
+
+def run(
+    people: Cohort, folder: Path, epsilon: float, *, with_features: bool, left: list[str] | None = None
+) -> tuple[TopK, Board]:
     promise = Promise(epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ADD_REMOVE, seed=2)
     training = Training(algorithm=variant_of("topk"), feedback=Feedback.IMPLICIT, promise=promise)
     task = calibrated_task(training, rating_range=(0.0, 1.0), backend="numpy").task
@@ -65,7 +102,7 @@ def run(people: Cohort, folder: Path, epsilon: float, *, with_features: bool) ->
     board = task.first_board(catalogue(with_features=with_features))
     with Ledger.create(folder / f"{epsilon:g}-{with_features}", budget) as ledger:
         while task.requests(board):
-            runtime = _InOneCall(task, people)
+            runtime = Watched(task, people, [] if left is None else left)
             board = run_round(task, board, runtime=runtime, ledger=ledger, noise=SeededNoise(1)).board
     return task, board
 
@@ -130,12 +167,15 @@ def test_where_noise_drowns_the_rest_the_whole_budget_counts(
 def test_a_run_takes_the_same_course_whatever_is_released(people: Cohort, tmp_path: Path) -> None:
     def course(users: Cohort, folder: str) -> tuple[object, int]:
         (tmp_path / folder).mkdir()
-        task, board, seen = *run(users, tmp_path / folder, 8.0, with_features=True), []
+        left: list[str] = []
+        task, board = run(users, tmp_path / folder, 8.0, with_features=True, left=left)
         shapes = {name: (str(array.dtype), array.shape) for name, array in board.arrays.items()}
-        for version in range(len(STAGES)):
-            asked = task.requests(replace(board, version=version))
-            seen.append([(one.name, one.source, one.release.rows, one.release.width) for one in asked])
-        return (seen, shapes), int(board.arrays["personal"][0])
+        asked = [
+            (one.name, one.source, one.release.rows, one.release.width)
+            for version in range(len(STAGES))
+            for one in task.requests(replace(board, version=version))
+        ]
+        return (asked, sorted(set(left)), shapes), int(board.arrays["personal"][0])
 
     everybody, learnt = course(people, "everybody")
     nobody, not_learnt = course(people.where(np.zeros(people.n_ratings, dtype=bool)), "nobody")
