@@ -136,14 +136,18 @@ def _check(
         raise InputError(
             "indptr, ridge (one per row), columns and targets (one per entry) do not fit together"
         )
-    if indptr[0] < 0 or indptr[-1] > columns.size or np.any(np.diff(indptr) < 0):
-        raise InputError("indptr must ascend within 0..number of entries")
-    if columns.size and (columns.min() < 0 or columns.max() >= factors.shape[0]):
-        raise InputError("columns must be row numbers of factors")
+    _check_entries(indptr, columns, factors, name="columns")
     if added.shape != (factors.shape[1], factors.shape[1]):
         raise InputError("gram must have shape (rank, rank)")
     if not np.all(ridge > 0):
         raise InputError("ridge must be > 0 in every row")
+
+
+def _check_entries(indptr: IntArray, entries: IndexArray, factors: Float32Array, *, name: str) -> None:
+    if indptr[0] < 0 or indptr[-1] > entries.size or np.any(np.diff(indptr) < 0):
+        raise InputError("indptr must ascend within 0..number of entries")
+    if entries.size and (entries.min() < 0 or entries.max() >= factors.shape[0]):
+        raise InputError(f"{name} must be row numbers of factors")
 
 
 def left_out_errors(
@@ -204,9 +208,6 @@ def _check_left_out(
         raise InputError(
             "indptr, growth (one per row), items and targets (one per entry) do not fit together"
         )
-    if indptr[0] < 0 or indptr[-1] > items.size or np.any(np.diff(indptr) < 0):
-        raise InputError("indptr must ascend within 0..number of entries")
-    if items.size and (items.min() < 0 or items.max() >= factors.shape[0]):
-        raise InputError("items must be row numbers of factors")
+    _check_entries(indptr, items, factors, name="items")
     if not (np.all(ridges > 0) and np.all(growth > 0) and bias_ridge > 0):
         raise InputError("ridges, growth and bias_ridge must be > 0")

@@ -72,6 +72,8 @@ def evidence_rows(
         bias_ridge: strength of the ridge on her own bias.
         backend: which kernels compute.
     """
+    if not factors.any():  # every candidate is what no factors are
+        return np.zeros((cohort.n_users, RIDGES.size), dtype=np.int64)
     own = np.maximum(cohort.counts, 1).astype(np.float64)
     gains = kernels.left_out_errors(
         cohort.indptr,
@@ -119,9 +121,17 @@ def user_ridge(board: Board, settings: ResidualConfig) -> float:
     return settings.user_ridge * _unit(board, settings)
 
 
+def unit_of(board: Board, settings: ResidualConfig) -> float:
+    """The unit of residuals in contributions: the released deviation of a rating, stars; 1 for presence.
+
+    Devices divide by it, so that what a round asks does not depend on what was released.
+    """
+    return spread_of(board) if settings.has_biases else 1.0
+
+
 def _unit(board: Board, settings: ResidualConfig) -> float:
-    """Of a ridge: squared deviation of a rating; 1 for presence."""
-    return spread_of(board) ** 2 if settings.has_biases and "spread" in board.arrays else 1.0
+    """Of a ridge: that of residuals squared; 1 where none is released yet."""
+    return unit_of(board, settings) ** 2 if "spread" in board.arrays else 1.0
 
 
 def after_evidence(

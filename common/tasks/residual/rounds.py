@@ -17,7 +17,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges, stage_of
 from fedboard.common.tasks.residual.curvature import credible_curvature
 from fedboard.common.tasks.residual.releases import alternation
-from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request
+from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request, unit_of
 from fedboard.common.tasks.residual.start import leading_factors, measured_columns
 from fedboard.common.tasks.residual.update import (
     ItemStep,
@@ -241,7 +241,7 @@ def _evidence(
     population = float(board.arrays["population"][0])
     weighted, counts = weighted[rows], board.arrays["item_counts"][rows]
     omega = board.arrays["item_weights"][rows]
-    spread = spread_of(board) if settings.has_biases else 1.0
+    spread = unit_of(board, settings)
     # omega_i in units of c_i: an average user's weight on item i.
     of_user = omega * float(weighted.sum()) / float(counts @ omega)
     return ReleasedRound(

@@ -40,7 +40,7 @@ from fedboard.common.tasks.residual.local import (
     residuals,
     unit_vectors,
 )
-from fedboard.common.tasks.residual.ridges import evidence_rows, release_name, user_ridge
+from fedboard.common.tasks.residual.ridges import evidence_rows, release_name, unit_of, user_ridge
 from fedboard.common.tasks.residual.rounds import (
     after_alternation,
     after_biases,
@@ -51,7 +51,7 @@ from fedboard.common.tasks.residual.start import sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.tasks.shared.content import content_of
 from fedboard.common.tasks.shared.levels.even_counts import even_weights
-from fedboard.common.tasks.shared.levels.rating_level import moments_of, spread_of
+from fedboard.common.tasks.shared.levels.rating_level import moments_of
 from fedboard.common.tasks.shared.preparation import capped_counts, share_among_learnt
 from fedboard.common.tasks.shared.releases import ONE_USER
 from fedboard.common.tasks.shared.written import as_written
@@ -156,19 +156,12 @@ class Residual:
             cohort,
             cohort.ratings - np.float32(model.mean) - model.biases[cohort.items],
             model.factors,
-            spread=self._spread(board),
+            spread=unit_of(board, settings),
             exponent=settings.user_ridge_exponent,
             bias_ridge=settings.user_bias_ridge,
             backend=self.backend,
         )
         return {release_name(stage.alternation): rows}
-
-    def _spread(self, board: Board) -> float:
-        """The unit of residuals in contributions: the released deviation of a rating, stars; 1 for presence.
-
-        Divided by here, so that what a round asks does not depend on what was released.
-        """
-        return spread_of(board) if self.settings.has_biases else 1.0
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage) -> Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j)."""
@@ -187,7 +180,7 @@ class Residual:
         return Unclipped.of(
             cohort,
             self.weigh(cohort, board),
-            residuals(cohort, local, model) / self._spread(board),
+            residuals(cohort, local, model) / unit_of(board, settings),
             vectors,
             residual_bound=settings.residual_bound,
             vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,
