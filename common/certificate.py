@@ -25,6 +25,7 @@ from fedboard.common.privacy.claim_checks import (
     same_numbers,
 )
 from fedboard.common.privacy.commitment import PLAN, Commitment, numbers_of
+from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.events import (
     LIBRARY_TOLERANCE,
     RELATIVE_TOLERANCE,
@@ -35,15 +36,17 @@ from fedboard.common.privacy.events import (
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.older_claims import older_findings
 from fedboard.common.privacy.releases.protection import protection_of
-from fedboard.common.privacy.shown import table_html
+from fedboard.common.privacy.shown import shown_number, table_html
 from fedboard.common.rounds_made import RoundsMade
 
-_FORMAT = 4
+_FORMAT = 5
+"""The newest. A certificate has the oldest format that has all its fields, so that more readers know it."""
+_COMMITTED = 4
 _PLANNED = 3
 """An older format: it says whether there was a plan, but not which, and claims what had been spent by then."""
 _OLDEST = 2
 """It does not even say whether there was a plan."""
-_SINCE = {"planned": _PLANNED, "commitment": _FORMAT, "rounds": _FORMAT}
+_SINCE = {"planned": _PLANNED, "commitment": _COMMITTED, "rounds": _COMMITTED, "deployment": _FORMAT}
 """Fields that not every format has, and the first that has them."""
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
@@ -96,18 +99,22 @@ class Certificate:
     """What all runs on the same users cost together, where an account of them is kept."""
     rounds: RoundsMade | None = None
     """How many rounds were planned, made and lost by then; None where nobody counted."""
-    format: int = _FORMAT
+    deployment: Deployment | None = None
+    """What only people can say, where they said it; covered by the digest, and by nothing that is recomputed."""
+    format: int = _COMMITTED
     """Version of this layout."""
     digest: str = ""
     """SHA-256 of all other fields, so that an edit shows."""
 
     def to_json(self) -> str:
         """JSON text, keys sorted, indented."""
-        return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=2).decode()
+        return msgspec.json.format(msgspec.json.encode(self.to_dict(), order="sorted"), indent=2).decode()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON object, as a board carries it."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
+        if self.deployment is None:
+            del plain["deployment"]  # so that older readers find what they know
         return plain
 
     @classmethod
@@ -134,7 +141,7 @@ class Certificate:
             return msgspec.convert(plain, type=cls)
         except msgspec.ValidationError as error:
             other = plain.get("format", _FORMAT)
-            if other != _FORMAT:
+            if other not in range(_OLDEST, _FORMAT + 1):
                 raise InputError(
                     f"this certificate has format {other!r}; this version reads formats {_OLDEST} to {_FORMAT}"
                 ) from None
@@ -156,7 +163,7 @@ class Certificate:
             One finding per check, passed or not. The certificate holds if all passed.
         """
         findings = [*claim_findings(self.claim), *release_findings(self.releases, claim=self.claim)]
-        if self.format < _FORMAT or all(finding.passed for finding in findings):
+        if self.format < _COMMITTED or all(finding.passed for finding in findings):
             findings += _commitment_findings(self, plan)
         if all(finding.passed for finding in findings):
             findings += _number_findings(self)
@@ -178,10 +185,17 @@ class Certificate:
 
     @property
     def promise(self) -> str:
-        """What is claimed, in one line."""
+        """What is claimed, in one line: mu first, where a plan bounds it, epsilon beside it; for people."""
         claim = self.claim
-        cost = f"({claim.epsilon:.4g}, {claim.delta:g})-differential privacy"
-        return f"{cost} for each {claim.unit}, {claim.adjacency}"
+        cost = f"({shown_number(claim.epsilon)}, {shown_number(claim.delta)})-differential privacy"
+        return f"{self._shown_mu}{cost} for each {claim.unit}, {claim.adjacency}"
+
+    @property
+    def _shown_mu(self) -> str:
+        """Nothing without a plan: what releases may count as Gaussian ones is not promised of pure ones."""
+        if not self.planned:
+            return ""
+        return f"mu {'' if self.composition.exact else 'at most '}{shown_number(self.composition.mu)}, "
 
     def __repr__(self) -> str:
         """One line."""
@@ -213,6 +227,7 @@ def certify(
     ledger_head: str | None = None,
     population: PopulationTotal | None = None,
     rounds: RoundsMade | None = None,
+    deployment: Deployment | None = None,
 ) -> Certificate:
     """Make the certificate of everything booked so far.
 
@@ -227,6 +242,7 @@ def certify(
         ledger_head: ``ledger.head``.
         population: ``ledger.population_total()``.
         rounds: planned, made and lost.
+        deployment: what people say of it.
 
     Raises:
         PrivacyError: the commitment does not support the claim, or does not allow the events.
@@ -258,6 +274,8 @@ def certify(
         commitment=commitment,
         population=population,
         rounds=rounds,
+        deployment=deployment,
+        format=_COMMITTED if deployment is None else _FORMAT,
         statements=(),
     )
     certificate = replace(certificate, statements=_statements(certificate))
@@ -275,7 +293,7 @@ def _require(findings: Iterable[Finding]) -> None:
 def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Finding]:
     """Whether what is claimed was fixed before the first release."""
     held, claim = certificate.commitment, certificate.claim
-    if certificate.format < _FORMAT:
+    if certificate.format < _COMMITTED:
         return older_findings(claim, certificate.releases, planned=certificate.planned, plan=plan)
     if held is None or certificate.planned != (held.rule == PLAN) or held.adjacency != claim.adjacency:
         detail = "the plan or the budget that is claimed must be stated, for the claim's adjacency"
@@ -319,7 +337,9 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
         unchanged = False
     checks = {
         "format": (
-            _OLDEST <= certificate.format <= _FORMAT and all(_states(certificate, field) for field in _SINCE),
+            _OLDEST <= certificate.format <= _FORMAT
+            and all(_states(certificate, field) for field in _SINCE)
+            and (certificate.format < _FORMAT or certificate.deployment is not None),
             f"this version reads formats {_OLDEST} to {_FORMAT}, each with its own fields",
         ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
@@ -338,7 +358,7 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
 
 def _says_nothing_proven(certificate: Certificate) -> bool:
     """Whether it has failed for what it claims; its sentences are those of numbers that are recomputed no more."""
-    return certificate.format < _FORMAT and not certificate.planned
+    return certificate.format < _COMMITTED and not certificate.planned
 
 
 def _noise(releases: Iterable[Event]) -> tuple[str, bool]:
@@ -365,7 +385,7 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
 
 def _is_private(certificate: Certificate) -> bool:
     """Whether no seed has to be warned of; formats before the present one warned where nothing was released too."""
-    return certificate.private or (certificate.format == _FORMAT and not certificate.releases)
+    return certificate.private or (certificate.format >= _COMMITTED and not certificate.releases)
 
 
 def _composed(certificate: Certificate) -> tuple[str, ...]:
@@ -379,7 +399,7 @@ def _of_population(certificate: Certificate) -> tuple[str, ...]:
     total = certificate.population
     if total is None:
         return ()
-    return (total.sentence() if certificate.format >= _FORMAT else total.sentence_before(),)
+    return (total.sentence() if certificate.format >= _COMMITTED else total.sentence_before(),)
 
 
 def _content(certificate: Certificate) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import FullParticipation, Participation
 from fedboard.common.privacy.accounting.guarantee import Guarantee
+from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
@@ -61,6 +62,8 @@ class Training:
     assumptions: Sequence[str] = ()
     """What this run takes for granted beyond every run's; public facts."""
     participation: Participation = _EVERYBODY
+    deployment: Deployment | None = None
+    """What people say of the run, for its certificates; public."""
 
     def start(self, first_board: Board) -> Board:
         """The last published board; where there is none, ``first_board`` is published.
@@ -113,6 +116,7 @@ class Training:
             dataset=self.dataset,
             assumptions=self.assumptions,
             rounds=rounds,
+            deployment=self.deployment,
         )
 
     def _require_booked(self, board: Board) -> None:

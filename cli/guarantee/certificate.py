@@ -30,7 +30,8 @@ def certificate() -> None:
 def show(target: Path, as_json: bool) -> None:
     """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
 
-    The first line says whether it is private at all.
+    The first line says whether it is private at all, the next what is promised, mu before epsilon. Numbers are
+    rounded up to five digits; --json has all of them.
     """
     from fedboard.client.guarantee.evidence import read_evidence
 
@@ -107,10 +108,12 @@ def _verdict(evidence: "Evidence", n_checks: int, n_failed: int, protection: "Pr
 
 
 def _print(evidence: "Evidence") -> None:
+    from fedboard.common.privacy.shown import shown_sentence
+
     held = evidence.certificate
-    click.echo(f"{held.verdict}\n")
+    click.echo(f"{held.verdict}\n\n{held.promise[:1].upper()}{held.promise[1:]}.")
     for sentence in held.statements:
-        click.echo(sentence)
+        click.echo(shown_sentence(sentence))
     rows = [
         (
             str(event.get("name")),

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,15 @@ _PRODUCT_TOLERANCE = 1e-12
 _KEPT_BITS = 20
 _SMALL_LOSS = 1e-3
 _ROUNDING = 1e-12
-Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+
+
+class Rule(NamedTuple):
+    """What one field of an event must be."""
+
+    holds: Callable[[Any], bool]
+    message: str
+    schema: dict[str, Any]
+    """The same as JSON Schema says it (draft 2020-12), for ``docs/certificate.schema.json``."""
 
 
 def _is_text(value: Any) -> bool:
@@ -40,24 +48,32 @@ def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-_TEXT: Rule = (_is_text, "must be a non-empty string")
-_COUNT: Rule = (_is_count, "must be an int > 0")
-_POSITIVE: Rule = (_is_positive, "must be a finite number > 0")
+_TEXT = Rule(_is_text, "must be a non-empty string", {"type": "string", "pattern": r"\S"})
+_COUNT = Rule(_is_count, "must be an int > 0", {"type": "integer", "exclusiveMinimum": 0})
+_POSITIVE = Rule(_is_positive, "must be a finite number > 0", {"type": "number", "exclusiveMinimum": 0})
 _COMMON: dict[str, Rule] = {
     "name": _TEXT,
     "covers": _TEXT,
-    "adjacency": (lambda value: value in tuple(Adjacency), f"must be one of {', '.join(Adjacency)}"),
+    "adjacency": Rule(
+        lambda value: value in tuple(Adjacency),
+        f"must be one of {', '.join(Adjacency)}",
+        {"enum": [str(adjacency) for adjacency in Adjacency]},
+    ),
     "noise_multiplier": _POSITIVE,
 }
-_STATED: dict[str, dict[str, Rule]] = {
+STATED: Mapping[str, Mapping[str, Rule]] = {
     "gaussian": {
         **_COMMON,
         "rows": _COUNT,
         "width": _COUNT,
-        "layout": (lambda value: value in LAYOUTS, f"must be one of {', '.join(LAYOUTS)}"),
+        "layout": Rule(
+            lambda value: value in LAYOUTS, f"must be one of {', '.join(LAYOUTS)}", {"enum": list(LAYOUTS)}
+        ),
         "grid_step": _POSITIVE,
         "l2_bound": _COUNT,
-        "same_sign": (lambda value: isinstance(value, bool), "must be true or false"),
+        "same_sign": Rule(
+            lambda value: isinstance(value, bool), "must be true or false", {"type": "boolean"}
+        ),
     },
     "laplace": {**_COMMON, "l1_sensitivity": _POSITIVE, "noise_scale": _POSITIVE},
     "exponential": {
@@ -67,22 +83,27 @@ _STATED: dict[str, dict[str, Rule]] = {
         "score_scale": _POSITIVE,
     },
 }
-_LAPLACE_GRID: dict[str, Rule] = {"width": _COUNT, "grid_step": _POSITIVE, "l1_bound": _COUNT}
+LAPLACE_GRID: Mapping[str, Rule] = {"width": _COUNT, "grid_step": _POSITIVE, "l1_bound": _COUNT}
 """Of a Laplace release on the grid; a planned one has none of these."""
 
 
 _KIND = "kind"
-_PARTICIPATION: dict[str, dict[str, Rule]] = {
+PARTICIPATION: Mapping[str, Mapping[str, Rule]] = {
     "poisson": {
-        "probability": (lambda value: _is_positive(value) and value < 1, "must be a number in (0, 1)"),
+        "probability": Rule(
+            lambda value: _is_positive(value) and value < 1,
+            "must be a number in (0, 1)",
+            {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        ),
         "round": _TEXT,
     },
     "fixed-size": {"size": _COUNT, "round": _TEXT},
     "shuffled-cohorts": {"cohorts": _COUNT, "round": _TEXT},
     "disjoint": {
-        "cohort": (
+        "cohort": Rule(
             lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
             "must be an int >= 0",
+            {"type": "integer", "minimum": 0},
         ),
         "cohorts": _COUNT,
         "round": _TEXT,
@@ -98,15 +119,15 @@ def symmetric_rank(width: int) -> int | None:
 
 def stated_problems(event: Event) -> list[str]:
     """Say what is missing or out of range in an event, without looking at numbers derived from others."""
-    rules = _STATED.get(str(event.get("mechanism")))
+    rules = STATED.get(str(event.get("mechanism")))
     if rules is None:
-        return [f"mechanism must be one of {', '.join(_STATED)}, got {event.get('mechanism')!r}"]
-    if event["mechanism"] == "laplace" and not _LAPLACE_GRID.keys().isdisjoint(event):
-        rules = {**rules, **_LAPLACE_GRID}
+        return [f"mechanism must be one of {', '.join(STATED)}, got {event.get('mechanism')!r}"]
+    if event["mechanism"] == "laplace" and not LAPLACE_GRID.keys().isdisjoint(event):
+        rules = {**rules, **LAPLACE_GRID}
     problems = [
-        f"{field} {message}, got {event.get(field)!r}"
-        for field, (holds, message) in rules.items()
-        if not holds(event.get(field))
+        f"{field} {rule.message}, got {event.get(field)!r}"
+        for field, rule in rules.items()
+        if not rule.holds(event.get(field))
     ]
     if not problems and event.get("layout") == "symmetric" and symmetric_rank(event["width"]) is None:
         problems.append(f"width of a symmetric release must be d (d + 1) / 2, got {event['width']}")
@@ -152,13 +173,13 @@ def participation_problems(event: Event) -> list[str]:
     if "participation" not in event:
         return []
     stated = event["participation"]
-    if not isinstance(stated, Mapping) or str(stated.get(_KIND)) not in _PARTICIPATION:
-        return [f"participation must state its kind, one of {', '.join(_PARTICIPATION)}, got {stated!r}"]
-    rules = _PARTICIPATION[stated[_KIND]]
+    if not isinstance(stated, Mapping) or str(stated.get(_KIND)) not in PARTICIPATION:
+        return [f"participation must state its kind, one of {', '.join(PARTICIPATION)}, got {stated!r}"]
+    rules = PARTICIPATION[stated[_KIND]]
     problems = [
-        f"participation {field} {message}, got {stated.get(field)!r}"
-        for field, (holds, message) in rules.items()
-        if not holds(stated.get(field))
+        f"participation {field} {rule.message}, got {stated.get(field)!r}"
+        for field, rule in rules.items()
+        if not rule.holds(stated.get(field))
     ]
     unknown = sorted(map(str, set(stated) - set(rules) - {_KIND}))
     if unknown:

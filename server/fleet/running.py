@@ -116,6 +116,7 @@ def _training(
         dataset=job.dataset,
         assumptions=job.assumptions,
         participation=participation,
+        deployment=job.deployment,
     )
     return training, runtime
 

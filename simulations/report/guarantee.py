@@ -8,6 +8,7 @@ from scipy.special import ndtr, ndtri
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.odds import right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
 from fedboard.simulations.drawing.json_values import (
     JsonObject,
@@ -77,9 +78,9 @@ class Statement:
 
         mu-GDP: Phi(mu / 2), exact. From (epsilon, delta) alone: (e^epsilon + delta) / (e^epsilon + 1).
         """
-        if self.mu is not None:
-            return float(ndtr(self.mu / 2))
-        return (1.0 + self.delta * math.exp(-self.epsilon)) / (1.0 + math.exp(-self.epsilon))
+        return (
+            right_bets_of_epsilon(self.epsilon, self.delta) if self.mu is None else right_bets_of_mu(self.mu)
+        )
 
     def detection_rate(self, false_alarms: float) -> float | None:
         """Largest share of participants that any attack can name at that false-alarm rate, from mu."""

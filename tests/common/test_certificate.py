@@ -448,7 +448,7 @@ def test_a_certificate_of_an_older_format_is_named_as_such():
     older = {key: value for key, value in PLAIN.items() if key != "implied"} | {"format": 1}
 
     for read in (Certificate.from_dict, lambda plain: Certificate.from_json(json.dumps(plain))):
-        with pytest.raises(InputError, match="format 1; this version reads formats 2 to 4"):
+        with pytest.raises(InputError, match="format 1; this version reads formats 2 to 5"):
             read(older)
 
 

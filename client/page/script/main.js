@@ -18,7 +18,7 @@ import { titleSearch } from "./taste/search.js";
 import { part, el } from "./view/dom.js";
 import { finder } from "./view/finder.js";
 import { mapView } from "./view/map_view.js";
-import { showOdds } from "./view/odds_view.js";
+import { betsInHundred, showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
 import { countRequests } from "./view/requests.js";
@@ -214,6 +214,7 @@ function unproven() {
 /** For the console, and for tests: what the page computes with. */
 const INSIDE = {
   MODELS,
+  betsInHundred,
   boardDigest,
   checkedCertificate,
   deltaOf,
@@ -232,6 +233,7 @@ const INSIDE = {
   readRatings,
   sealOf,
   sha256,
+  shortNumber,
   textOf,
   titleSearch,
   writtenRatings,

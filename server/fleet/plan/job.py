@@ -7,6 +7,7 @@ import msgspec
 
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.files import write_atomically
+from fedboard.common.privacy.deployment import Deployment
 from fedboard.server.fleet.plan.former_job import in_sections
 from fedboard.server.run_spec import (
     Promise,
@@ -46,6 +47,8 @@ class Job(Section, frozen=True, kw_only=True):
     """Kernels of the server."""
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
+    deployment: Deployment | None = None
+    """What people say of it, for the certificates; public."""
     nodes: dict[str, int] | None = None
     """Public key (PEM) of each admitted node -> most users that it may host; None in simulations."""
 

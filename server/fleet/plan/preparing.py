@@ -83,6 +83,7 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         rounds=settings.rounds,
         dataset=settings.catalogue.statement,
         backend=settings.task.kernels,
+        deployment=None if settings.deployment is None else settings.deployment.stated(),
         features=str(state.features) if with_features else None,
         nodes={key: node.max_users for key, node in settings.public_keys.items()},
     )

@@ -8,6 +8,7 @@ import msgspec
 
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.keys.node_keys import public_key_pem
+from fedboard.common.privacy.deployment import DeploymentSection
 from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
 from fedboard.server.fleet.plan.job import MOST_USERS
@@ -48,6 +49,7 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     network: NetworkSection
     nodes: tuple[NodeSection, ...]
     board: BoardSection = BoardSection()
+    deployment: DeploymentSection | None = None
 
     def __post_init__(self) -> None:
         """Check ranges, and that the numbers go together.

@@ -16,6 +16,7 @@ from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.privacy.shown import shown_number
 from tests.common.privacy.commitments import planned
 
 pytestmark = pytest.mark.slow
@@ -274,3 +275,16 @@ def test_a_run_directory_without_its_ledger_does_not_verify(fedboard: Command, r
     (run / "ledger.sqlite").unlink()
 
     assert failed_checks(fedboard("certificate", "verify", run, "--json")) == ["ledger"]
+
+
+def test_people_read_mu_first_and_five_digits_and_scripts_read_all(fedboard: Command, secret: Path) -> None:
+    text = fedboard("certificate", "show", secret).stdout
+    stated = json.loads(fedboard("certificate", "show", secret, "--json").stdout)
+
+    mu = stated["composition"]["mu"]
+    assert len(repr(mu)) > 10, "something was shortened"
+    promised = text.splitlines()[2]
+    assert promised.startswith(f"Mu {shown_number(mu)}, ({shown_number(stated['claim']['epsilon'])}, 1e-05)-")
+    assert repr(mu) not in text
+    assert f"exactly {shown_number(mu)}-GDP" in text
+    assert any(repr(mu) in sentence for sentence in stated["statements"]), "what is hashed keeps every digit"

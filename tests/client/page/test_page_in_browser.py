@@ -28,6 +28,7 @@ from fedboard.client.recommending.neighbours import nearest_items
 from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.privacy.shown import shown_number
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.langevin.config import LangevinConfig
@@ -554,7 +555,7 @@ def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder
     alike = len(set(lists[0]) & set(lists[1]))
     assert lists[0] != lists[1]
     claimed = [board.certificate["claim"]["epsilon"] for board in (more, less)]
-    assert told == [f"epsilon {epsilon:.5g}" for epsilon in claimed]
+    assert told == [f"epsilon {shown_number(epsilon)}" for epsilon in claimed]
     assert "who sees several boards of the same people knows more" in page.text("#odds-more")
     assert page.text("#compare-told").startswith(
         f"{alike} of the first 10 are also among the first 10 at epsilon "

@@ -13,7 +13,9 @@ from scipy.special import ndtr
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.exact import delta_of, epsilon_of, mu_for
+from fedboard.common.privacy.accounting.odds import in_hundred, right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.events import digest
+from fedboard.common.privacy.shown import shown_number
 from tests.client.page import certificates
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, claiming, edited, unsigned_page
@@ -160,6 +162,25 @@ def test_accounting_is_that_of_python(page: Page, signed: Signed) -> None:
     budgets = [(epsilon, delta) for epsilon in (0.1, 1.0, 8.0, 50.0) for delta in (1e-4, 1e-8)]
     found = page.js("return arguments[0].map(([epsilon, delta]) => fedboard.muFor(epsilon, delta))", budgets)
     np.testing.assert_allclose(found, [mu_for(epsilon, delta) for epsilon, delta in budgets], rtol=1e-9)
+
+
+def test_odds_and_numbers_are_those_of_a_label(page: Page, signed: Signed) -> None:
+    """Page and label say the same of one certificate: right bets in a hundred, and five digits rounded up."""
+    page.open(signed.page)
+    grid = [float(mu) for mu in np.geomspace(0.01, 20, 60)]
+    claims = [(epsilon, delta) for epsilon in (0.0, 0.1, 1.0, 5.0, 30.0) for delta in (1e-3, 1e-5, 1e-9)]
+    numbers = [5.0, 4.9999999, 5.0000001, 9.99991, 9.99996, 1e-5, 0.95133543, 1234.5678, 0.0, 2.5e-7, *grid]
+
+    exact = "fedboard.betsInHundred({ numbers: { exact: true, mu } })"
+    claimed = "fedboard.betsInHundred({ claim: { epsilon, delta }, numbers: null })"
+    assert page.js(f"return arguments[0].map((mu) => {exact})", grid) == [
+        in_hundred(right_bets_of_mu(mu)) for mu in grid
+    ]
+    assert page.js(f"return arguments[0].map(([epsilon, delta]) => {claimed})", claims) == [
+        in_hundred(right_bets_of_epsilon(epsilon, delta)) for epsilon, delta in claims
+    ]
+    shown = page.js("return arguments[0].map((number) => Number(fedboard.shortNumber(number)))", numbers)
+    assert shown == [float(shown_number(number)) for number in numbers]
 
 
 def test_erfc_keeps_its_digits_from_one_tail_to_the_other(page: Page, signed: Signed) -> None:

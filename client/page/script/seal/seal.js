@@ -180,9 +180,10 @@ function shortName(name) {
   return plain.length > MOST_OF_A_NAME ? `${plain.slice(0, MOST_OF_A_NAME - 1)}…` : plain;
 }
 
-/** Five digits, not sixteen. */
+/** Five digits, not sixteen, rounded up: of what this shows, less is better. */
 export function shortNumber(value) {
   if (!Number.isFinite(value)) return "–";
-  const short = Number(value.toPrecision(5));
+  let short = Number(value.toPrecision(5));
+  if (short < value) short = Number((short + 10 ** (Math.floor(Math.log10(value)) - 4)).toPrecision(5));
   return short !== 0 && Math.abs(short) < 1e-3 ? short.toExponential() : String(short);
 }

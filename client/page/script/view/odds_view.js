@@ -32,9 +32,9 @@ export function showOdds(seal, boards) {
     `${BETS[claim.adjacency]} ${would} right at most ${bets} times in 100.`;
   part("odds-more").textContent = seal.simulation
     ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out, and no odds hold."
-    : `Who tosses a coin is right 50 times. In the terms of the certificate: epsilon ${shortNumber(claim.epsilon)} at delta ` +
-      `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}` +
-      `${seal.numbers === null ? "" : `, mu ${shortNumber(seal.numbers.mu)}`}.${hedge(seal, boards)}`;
+    : `Who tosses a coin is right 50 times. In the terms of the certificate: ` +
+      `${seal.numbers?.exact ? `mu ${shortNumber(seal.numbers.mu)}, ` : ""}epsilon ${shortNumber(claim.epsilon)} at delta ` +
+      `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}.${hedge(seal, boards)}`;
   const icons = part("odds-icons");
   icons.replaceChildren(...Array.from({ length: 100 }, (_, n) => figure(n, kindOf(n, bets))));
   icons.setAttribute("aria-label", `${bets} of 100 bets right, at most; 50 by tossing a coin`);
