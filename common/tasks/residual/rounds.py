@@ -23,6 +23,7 @@ from fedboard.common.tasks.residual.update import (
     ItemStep,
     ReleasedRound,
     Remembered,
+    costs_little,
     credible_weighted_counts,
     gauge,
     moment_matrix,
@@ -103,7 +104,7 @@ def after_biases(
         weighted_counts=weighted,
         item_biases=biases,
         **_remembered_arrays(step.measured, settings),
-        **_explores(board, step, weighted[rows], settings, 1),
+        **_explores(board, step, evidence, settings, 1),
     )
 
 
@@ -147,7 +148,7 @@ def after_alternation(
         **arrays,
         **ridges,
         **_remembered_arrays(step.measured, settings),
-        **_explores(board, step, evidence.weighted_counts, settings, t + 1),
+        **_explores(board, step, evidence, settings, t + 1),
         **next_clip_norm(board, released, settings, t),
     )
 
@@ -164,14 +165,15 @@ def _ridges(
 
 
 def _explores(
-    board: Board, step: ItemStep, weighted: FloatArray, settings: ResidualConfig, t: int
+    board: Board, step: ItemStep, evidence: ReleasedRound, settings: ResidualConfig, t: int
 ) -> dict[str, Any]:
     """Whether alternation t is to look for factors where there are none yet: from what is released and planned."""
     if not settings.has_biases or t > settings.rounds:
         return {}
     asked = alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
-    worth = worth_measuring(step.bias_variance, weighted, spread_of(board) * real_stddev(asked[0]), settings)
-    return {"explores": np.array([float(worth)])}
+    stddev = spread_of(board) * real_stddev(asked[0])
+    worth = worth_measuring(step.bias_variance, evidence.weighted_counts, stddev, settings)
+    return {"explores": np.array([float(worth or costs_little(evidence, stddev, settings))])}
 
 
 def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> Remembered | None:
@@ -179,8 +181,10 @@ def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> Remem
     if "bias_precisions" not in board.arrays or settings.bias_memory == 0.0:
         return None
     # What a bias is changes with the factors that others are predicted by; without factors it does not.
-    memory = settings.bias_memory if np.any(board.arrays["item_factors"]) else 1.0
+    alone = not np.any(board.arrays["item_factors"])
+    memory = 1.0 if alone else settings.bias_memory
     return Remembered(
+        alone=alone,
         values=np.asarray(board.arrays["bias_measured"], dtype=np.float64)[rows] / settings.bias_scale,
         precisions=memory
         * np.asarray(board.arrays["bias_precisions"], dtype=np.float64)[rows]

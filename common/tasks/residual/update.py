@@ -25,8 +25,8 @@ _LEAST_SHARE = 1e-3  # of the mean eigenvalue: below it a direction is taken to 
 _USUAL = 0.6  # of bound^2: a usual trace of M / n
 _LEAST_LEVEL = 0.1
 _NOISE_FLOOR = 2.0  # an eigenvalue below it could be anything up to it: the larger one makes the shorter step
-_LEAST_NOISE = 0.05  # of an estimate's variance: that of the release is no smaller
 _FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
+_LEAST_VARIANCE = 1e-18  # of a measurement: without any noise it would be known for ever
 _CREDIBLE = 0.3  # how far a weighted count may be from what the plain count predicts, relatively
 
 
@@ -62,6 +62,8 @@ class Remembered:
     """float64, shape (n_items,)."""
     precisions: FloatArray
     """1 / variance of each, float64, shape (n_items,)."""
+    alone: bool
+    """Measured without factors: then the variance is that of the release noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,10 @@ def new_coordinates(
     the unobserved term of implicit feedback. Its noise covariance is step^2 K_i^-1 (sigma^2 I + noise_variance
     w_i H_i) K_i^-1: that of the release, which is known exactly, and that of the ratings themselves.
 
-    An estimate does not depend on the noise of earlier rounds, so what they measured of the biases, which mean the
-    same in every round, is a second measurement: both are joined before the prior is fitted.
+    An estimate does not depend on the release noise of earlier rounds, so what they measured of the biases, which
+    mean the same in every round, is a second measurement: both are joined before the prior is fitted. How ratings
+    scatter is the same in both, since they are the same ratings: it does not average out, and without factors is
+    added afterwards. With factors it stays with each round, in place of what a bias changes when factors do.
 
     Args:
         start: float64, shape (n_items, width).
@@ -103,15 +107,20 @@ def new_coordinates(
     gradient = released.linear - released.unobserved[:, None] * (start @ released.moment)
     if settings.shrinkage is Shrinkage.RIDGE:
         moved = _ridge_step(start, gradient, released, settings)
-        measured = Remembered(values=moved[:, 0], precisions=released.weighted_counts)
+        measured = Remembered(values=moved[:, 0], precisions=released.weighted_counts, alone=False)
         return ItemStep(coordinates=moved, measured=measured, bias_variance=float(moved[:, 0].var()))
     step = _step(released)
     values = start + settings.step * step.times(gradient)
-    estimates = Estimates(values=values, covariance=_covariance(step, released, settings))
-    measured = _measured(estimates)
+    noise, scatter = _release_noise(step, released, settings), _rating_noise(step, released, settings)
+    alone = settings.has_biases and values.shape[1] == 1
+    estimates = Estimates(values=values, covariance=noise if alone else _sum(noise, scatter))
+    measured = _measured(estimates, alone=alone)
     if remembered is not None:
+        if remembered.alone and not alone:
+            remembered = _less_sure(remembered, scatter)
         estimates, measured = _joined(estimates, remembered), _both(measured, remembered)
-    if settings.has_biases and estimates.values.shape[1] == 1:
+    if alone:
+        estimates = replace(estimates, covariance=_sum(estimates.covariance, scatter))
         prior = fit_prior(estimates, design, ridge=settings.prior_ridge)
         coordinates = _biases_alone(measured, released, settings)
         variance = float(prior.covariance[0, 0])
@@ -150,33 +159,65 @@ def worth_measuring(
     return bool(_FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
 
 
+def costs_little(released: ReleasedRound, noise_stddev: float, settings: ResidualConfig) -> bool:
+    """Whether the noise of a round is less than ratings scatter anyway, for the items that most ratings are of.
+
+    Then factors may be looked for though nothing says that there are any: the biases lose next to nothing by it.
+
+    Args:
+        released: the last round.
+        noise_stddev: of each number of the next round's ``linear``.
+        settings: public.
+    """
+    counts = released.weighted_counts
+    scatter = settings.noise_variance * released.spread**2 * released.mean_weights
+    level = _USUAL * settings.vector_bound**2 / settings.width
+    usual = float(np.average(scatter * counts, weights=counts))
+    return bool(noise_stddev**2 < usual * level)
+
+
 def _biases_alone(measured: Remembered, released: ReleasedRound, settings: ResidualConfig) -> FloatArray:
     """Biases, where there are no factors: by the same Bayes as the floor, from all that was measured of them."""
     counts = LikelyCounts(mean=released.weighted_counts, variance=released.count_variances)
     scale = settings.bias_scale
-    of_ratings = settings.noise_variance * released.spread**2 * released.mean_weights * counts.mean
-    variances = scale**2 * counts.mean**2 / measured.precisions
     sums = NoisySums(
         values=scale * counts.mean * measured.values,
-        variances=np.maximum(variances - of_ratings, _LEAST_NOISE * variances),
+        variances=scale**2 * counts.mean**2 / measured.precisions,
     )
     weight = float(np.average(released.mean_weights, weights=counts.mean))
     effects = posterior_effects(sums, counts, spread=released.spread, mean_weight=weight)
     return effects[:, None] / scale
 
 
-def _measured(estimates: Estimates) -> Remembered:
+def _measured(estimates: Estimates, *, alone: bool) -> Remembered:
     """The estimates of the first coordinates alone, with their noise."""
-    precisions = np.empty(estimates.values.shape[0])
-    for block, noise in estimates.blocks():
-        precisions[block] = 1.0 / noise[:, 0, 0]
-    return Remembered(values=estimates.values[:, 0].copy(), precisions=precisions)
+    variances = _first_variances(estimates.covariance, estimates.values.shape[0])
+    return Remembered(
+        values=estimates.values[:, 0].copy(),
+        precisions=1.0 / np.maximum(variances, _LEAST_VARIANCE),
+        alone=alone,
+    )
+
+
+def _first_variances(covariance: Covariance, n_items: int) -> FloatArray:
+    found = np.empty(n_items)
+    for block, matrices in Estimates(values=found[:, None], covariance=covariance).blocks():
+        found[block] = matrices[:, 0, 0]
+    return found
+
+
+def _less_sure(remembered: Remembered, scatter: Covariance) -> Remembered:
+    """What was measured without factors, as a measurement among those with them."""
+    variances = _first_variances(scatter, remembered.values.size) + 1.0 / np.maximum(
+        remembered.precisions, _LEAST_VARIANCE
+    )
+    return replace(remembered, precisions=1.0 / variances, alone=False)
 
 
 def _both(new: Remembered, old: Remembered) -> Remembered:
     precisions = new.precisions + old.precisions
     values = (new.precisions * new.values + old.precisions * old.values) / precisions
-    return Remembered(values=values, precisions=precisions)
+    return Remembered(values=values, precisions=precisions, alone=new.alone)
 
 
 def _joined(estimates: Estimates, remembered: Remembered) -> Estimates:
@@ -323,22 +364,45 @@ def _step(released: ReleasedRound) -> _Step:
     return _Step(np.linalg.inv(matrix).astype(np.float64, copy=False), scales)
 
 
-def _covariance(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
-    length = settings.step**2
-    of_rating = settings.noise_variance * released.spread**2
-    noise, own = length * released.noise_stddev**2, length * of_rating * released.mean_weights
+def _sum(one: Covariance, other: Covariance) -> Covariance:
+    """Of two independent errors."""
+
+    def covariance(first: int, last: int) -> FloatArray:
+        found: FloatArray = one(first, last) + other(first, last)
+        return found
+
+    return covariance
+
+
+def _release_noise(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
+    """What the noise of this round's release does to each estimate."""
+    noise = (settings.step * released.noise_stddev) ** 2
+
+    def shared(first: int, last: int) -> FloatArray:
+        found: FloatArray = noise * step.inverse @ step.inverse / step.scales[first:last, None, None] ** 2
+        return found
+
+    def each(first: int, last: int) -> FloatArray:
+        inverse = step.inverse[first:last]
+        found: FloatArray = noise * inverse @ inverse
+        return found
+
+    return shared if step.inverse.ndim == 2 else each
+
+
+def _rating_noise(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
+    """What the scatter of the ratings themselves does to each estimate."""
+    own = settings.step**2 * settings.noise_variance * released.spread**2 * released.mean_weights
 
     def shared(first: int, last: int) -> FloatArray:
         block = slice(first, last)
-        squares = step.scales[block, None, None] ** 2
-        of_ratings = (own * released.weighted_counts)[block, None, None] * step.inverse
-        found: FloatArray = (noise * step.inverse @ step.inverse + of_ratings) / squares
+        scatter = (own * released.weighted_counts)[block] / step.scales[block] ** 2
+        found: FloatArray = scatter[:, None, None] * step.inverse
         return found
 
     def each(first: int, last: int) -> FloatArray:
         inverse = step.inverse[first:last]
         middle = own[first:last, None, None] * _curvature(released)[first:last]
-        middle[:, range(middle.shape[1]), range(middle.shape[1])] += noise
         found: FloatArray = inverse @ middle @ inverse
         return found
 

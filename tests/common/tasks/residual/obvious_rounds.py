@@ -121,6 +121,8 @@ class Measured:
 
     values: np.ndarray
     precisions: np.ndarray
+    alone: bool = False
+    """Without factors."""
 
     @staticmethod
     def before(s: ResidualConfig, board: Board) -> "Measured | None":
@@ -131,6 +133,7 @@ class Measured:
             # Without factors a bias means the same in every round.
             precisions=(s.bias_memory if board.arrays["item_factors"].any() else 1.0)
             * board.arrays["bias_precisions"].astype(np.float64),
+            alone=not board.arrays["item_factors"].any(),
         )
 
 
@@ -155,7 +158,8 @@ def stepped(
     before: Measured | None = None,
 ) -> Step:
     """One item step and its shrinkage, of the items that are learnt."""
-    values, noise, unit = np.empty_like(start), np.empty_like(curvature), np.eye(start.shape[1])
+    values, unit = np.empty_like(start), np.eye(start.shape[1])
+    noise, scatter = np.empty_like(curvature), np.empty_like(curvature)
     for i, weight in enumerate(known.rating_weights):
         whole = curvature[i] + known.unobserved[i] * moment
         gradient = linear[i] - known.unobserved[i] * moment @ start[i]
@@ -166,20 +170,29 @@ def stepped(
         inverse = np.linalg.inv(whole)
         values[i] = start[i] + s.step * inverse @ gradient
         of_ratings = s.noise_variance * known.spread**2 * weight * curvature[i]
-        noise[i] = s.step**2 * inverse @ (stddev**2 * unit + of_ratings) @ inverse
+        noise[i] = s.step**2 * stddev**2 * inverse @ inverse
+        scatter[i] = s.step**2 * inverse @ of_ratings @ inverse
     if s.shrinkage is Shrinkage.RIDGE:
         told = Measured(values=values[:, 0] * s.bias_scale, precisions=known.c / s.bias_scale**2)
         return Step(coordinates=values, measured=told, bias_variance=float(np.var(values[:, 0])))
     now = values[:, 0] * s.bias_scale
+    alone = s.has_biases and values.shape[1] == 1
+    if not alone:
+        noise = noise + scatter
     told = Measured(values=now, precisions=1.0 / (noise[:, 0, 0] * s.bias_scale**2))
     if before is not None:
+        if before.alone and not alone:
+            variances = 1.0 / before.precisions + scatter[:, 0, 0] * s.bias_scale**2
+            before = replace(before, precisions=1.0 / variances)
         values, noise = told_twice(s, values, noise, before)
         both = told.precisions + before.precisions
         mean = (told.precisions * now + before.precisions * before.values) / both
         told = Measured(values=mean, precisions=both)
+    if alone:
+        noise = noise + scatter  # the same ratings in every round: their scatter does not average out
     fitted = prior_beyond_noise if s.has_biases else prior_by_moments
     prior, spread = fitted(values, noise, known.design, s.prior_ridge)
-    if s.has_biases and values.shape[1] == 1:
+    if alone:
         effects = biases_alone(s, known, told) / s.bias_scale
         return Step(coordinates=effects[:, None], measured=told, bias_variance=float(spread[0, 0]))
     found = shrunk(values, noise, prior, spread, s.prior_inflation)
@@ -187,14 +200,10 @@ def stepped(
 
 
 def biases_alone(s: ResidualConfig, known: Public, told: Measured) -> np.ndarray:
-    """In stars, from sums of deviations: c_i times what was measured, and what of its noise is not the ratings'."""
+    """In stars, from sums of deviations: c_i times what was measured."""
     values, variances = np.empty(known.c.size), np.empty(known.c.size)
-    for i, (c, precision, weight) in enumerate(
-        zip(known.c, told.precisions, known.rating_weights, strict=True)
-    ):
-        values[i], whole = c * told.values[i], c**2 / precision
-        of_ratings = s.noise_variance * known.spread**2 * weight * c
-        variances[i] = max(whole - of_ratings, 0.05 * whole)
+    for i, (c, precision) in enumerate(zip(known.c, told.precisions, strict=True)):
+        values[i], variances[i] = c * told.values[i], c**2 / precision
     mean_weight = sum(w * c for w, c in zip(known.rating_weights, known.c, strict=True)) / sum(known.c)
     return posterior_effects(
         NoisySums(values=values, variances=variances),
@@ -219,16 +228,18 @@ def told_twice(
     return means, rest
 
 
-def explores(task: Residual, board: Board, variance: float, c: np.ndarray, t: int, clip_norm: float) -> float:
-    """Whether factors that vary as biases do would be seen in alternation t: 1, or 0."""
-    s = task.settings
+def explores(task: Residual, board: Board, variance: float, known: Public, t: int, clip_norm: float) -> float:
+    """Whether factors that vary as biases do would be seen in alternation t, or cost little: 1, or 0."""
+    s, c = task.settings, known.c
     stddev = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm * spread_of(s, board)
     width, usual = s.rank + 1, 0.6 * s.vector_bound**2 / (s.rank + 1)
     noise = np.array([(stddev / (weight * usual)) ** 2 for weight in c])
     trust = np.array([1.0 / (value + variance) ** 2 for value in noise])
     carried = sum(trust * noise) ** 2 / sum((trust * noise) ** 2)
     seen = variance * sum(trust) / sum(trust * noise)
-    return float(1.0 + 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2)
+    found = 1.0 + 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2
+    scatter = s.noise_variance * known.spread**2 * sum(known.rating_weights * c * c) / sum(c)
+    return float(found or stddev**2 < scatter * usual)
 
 
 def remembered(s: ResidualConfig, measured: Measured) -> dict[str, np.ndarray]:
@@ -270,7 +281,7 @@ def bias_round(task: Residual, cohort: Cohort, board: Board, noise: SeededNoise)
     start = np.zeros((rows.size, 1))
     step = stepped(s, known, start, unit * sums.linear[rows], curvature, moment, stddev)
     biases[rows] = step.coordinates[:, 0] * s.bias_scale
-    explored = explores(task, board, step.bias_variance, known.c, 1, s.clip_norm)
+    explored = explores(task, board, step.bias_variance, known, 1, s.clip_norm)
     return {
         "weighted_counts": weighted,
         "count_variances": doubt,
@@ -324,7 +335,7 @@ def alternation(
     if t >= 3 and "ridge_evidence" in made and min(made["ridge_evidence"]) >= 0:
         moved[:, own] = 0.0
     if s.has_biases and t < s.rounds:
-        explored = explores(task, board, step.bias_variance, known.c, t + 1, clip_norm)
+        explored = explores(task, board, step.bias_variance, known, t + 1, clip_norm)
         made["explores"] = np.array([explored])
     made["item_factors"][rows] = moved[:, own]
     if s.has_biases:

@@ -11,6 +11,7 @@ from fedboard.common.tasks.residual.curvature import credible_curvature
 from fedboard.common.tasks.residual.update import (
     ReleasedRound,
     Remembered,
+    costs_little,
     credible_weighted_counts,
     gauge,
     moment_matrix,
@@ -254,6 +255,28 @@ def test_the_spread_of_ratings_is_part_of_the_noise() -> None:
     np.testing.assert_allclose(narrow.precisions, released.weighted_counts / (0.5 * 0.4 * along), rtol=1e-3)
 
 
+def test_the_scatter_of_ratings_does_not_average_out_over_rounds() -> None:
+    """Twenty rounds of the same ratings, no factors: what is known of their means, and what is believed."""
+    rng = np.random.default_rng(15)
+    settings, start, counts = (
+        ResidualConfig(noise_variance=0.5),
+        np.zeros((4000, 1)),
+        rng.uniform(20, 60, 4000),
+    )
+    means = np.sqrt(0.2 / counts) * rng.standard_normal(4000)  # of 0.5 spread^2 an item keeps weight 0.4
+    released = replace(a_round(rng, means[:, None], 3.0, 1), moment=np.eye(1), weighted_counts=counts)
+    remembered = None
+    for _ in range(20):
+        linear = (counts * means + 3.0 * rng.standard_normal(4000))[:, None]
+        again = replace(released, linear=linear)
+        found = new_coordinates(start, again, None, settings, remembered=remembered)
+        remembered = found.measured
+
+    off = remembered.precisions * (remembered.values - means) ** 2
+    assert np.mean(off) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(found.coordinates[:, 0] ** 2) < 0.1 * np.mean(means**2)
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_what_was_measured_before_and_what_is_measured_now_are_joined_by_their_precision(width: int) -> None:
     rng = np.random.default_rng(12)
@@ -263,7 +286,9 @@ def test_what_was_measured_before_and_what_is_measured_now_are_joined_by_their_p
     )
     settings = ResidualConfig()
     now = new_coordinates(start, released, None, settings, remembered=None).measured
-    before = Remembered(values=rng.standard_normal(N_ITEMS), precisions=rng.uniform(0.1, 5.0, N_ITEMS))
+    before = Remembered(
+        values=rng.standard_normal(N_ITEMS), precisions=rng.uniform(0.1, 5.0, N_ITEMS), alone=width == 1
+    )
 
     both = new_coordinates(start, released, None, settings, remembered=before).measured
 
@@ -310,6 +335,19 @@ def test_a_round_is_worth_measuring_where_noise_alone_would_not_look_like_factor
     assert 0.6 < edge_over_signal(turn) < 1.1  # of so few items the largest is somewhat below its limit
     assert not worth_measuring(0.0, counts, 1.0, settings)
     assert worth_measuring(variance, counts, 0.0, settings)
+
+
+def test_a_round_costs_little_where_its_noise_is_less_than_ratings_scatter() -> None:
+    rng = np.random.default_rng(16)
+    settings = ResidualConfig(rank=3, noise_variance=0.5)
+    released = replace(a_round(rng, np.zeros((N_ITEMS, 1)), 1.0, 1), weighted_counts=np.full(N_ITEMS, 30.0))
+    # The edge: what 30 ratings of weight 0.4 scatter along a coordinate of usual length.
+    edge = np.sqrt(0.5 * 0.4 * 30.0 * 0.6 * settings.vector_bound**2 / 4)
+
+    for spread in (1.0, 2.0):
+        here = replace(released, spread=spread)
+        assert costs_little(here, 0.99 * spread * edge, settings)
+        assert not costs_little(here, 1.01 * spread * edge, settings)
 
 
 def test_items_without_weight_do_not_hide_those_that_have_some() -> None:
