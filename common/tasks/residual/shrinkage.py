@@ -5,8 +5,9 @@ truth_i ~ Normal(W^T phi_i, S). W and S are fitted to the estimates themselves, 
 its posterior mean. Items that many users rated keep their estimate; the others move to what items like them are.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -85,15 +86,15 @@ class _Surprises:
     found: FloatArray
     """float64, shape (width, width), as are the others."""
     noise: FloatArray
-    simulated: tuple[FloatArray, ...]
+    simulated: FloatArray
+    """float64, shape (_SIMULATED, width, width)."""
 
 
 def _surprises(estimates: Estimates, means: FloatArray, covariance: FloatArray) -> _Surprises:
     width = covariance.shape[0]
-    # Of post-processing: nothing here protects anybody. One each, so that blocks may be of any size.
-    draws = [np.random.default_rng(number) for number in range(_SIMULATED)]
+    draws = _draws(*estimates.values.shape)
     found, noise_of_all, total = np.zeros((width, width)), np.zeros((width, width)), 0.0
-    simulated = [np.zeros((width, width)) for _ in range(_SIMULATED)]
+    simulated = np.zeros((_SIMULATED, width, width))
     for block, noise in estimates.blocks():
         weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
         errors = estimates.values[block] - means[block]
@@ -101,14 +102,34 @@ def _surprises(estimates: Estimates, means: FloatArray, covariance: FloatArray) 
         noise_of_all += np.einsum("i,iab->ab", weights, noise)
         total += float(weights.sum())
         roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(width))
-        for rng, moment in zip(draws, simulated, strict=True):
-            drawn = np.einsum("iab,ib->ia", roots, rng.standard_normal(errors.shape))
+        for normal, moment in zip(next(draws), simulated, strict=True):
+            drawn = np.einsum("iab,ib->ia", roots, normal)
             moment += (drawn * weights[:, None]).T @ drawn
-    return _Surprises(
-        found=found / total,
-        noise=noise_of_all / total,
-        simulated=tuple(moment / total for moment in simulated),
-    )
+    return _Surprises(found=found / total, noise=noise_of_all / total, simulated=simulated / total)
+
+
+def _draws(n_items: int, width: int) -> Iterator[Iterable[FloatArray]]:
+    """For each block of items ``_SIMULATED`` times standard normal numbers: float64, shape (items in it, width)."""
+    if n_items <= _ITEMS_AT_ONCE:
+        yield _draws_of_one_block(n_items, width)
+        return
+    generators = _generators()
+    for first in range(0, n_items, _ITEMS_AT_ONCE):
+        shape = (min(_ITEMS_AT_ONCE, n_items - first), width)
+        yield (rng.standard_normal(shape) for rng in generators)
+
+
+@lru_cache(maxsize=4)
+def _draws_of_one_block(n_items: int, width: int) -> FloatArray:
+    """Kept, since every sweep of every fit takes the same: at most some 10 MB."""
+    drawn = np.stack([rng.standard_normal((n_items, width)) for rng in _generators()])
+    drawn.setflags(write=False)
+    return drawn
+
+
+def _generators() -> list[np.random.Generator]:
+    """Of post-processing: nothing here protects anybody. One each, so that blocks may be of any size."""
+    return [np.random.default_rng(number) for number in range(_SIMULATED)]
 
 
 def _beyond_noise(moments: _Surprises) -> FloatArray:
@@ -116,7 +137,7 @@ def _beyond_noise(moments: _Surprises) -> FloatArray:
     values, axes = np.linalg.eigh(moments.noise)
     values = np.maximum(values, max(1e-12 * values[-1], _LEAST_NOISE))
     root, whitening = (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
-    edge = max(float(np.linalg.eigvalsh(whitening @ moment @ whitening)[-1]) for moment in moments.simulated)
+    edge = float(np.linalg.eigvalsh(whitening @ moments.simulated @ whitening)[:, -1].max())
     seen, directions = np.linalg.eigh(whitening @ moments.found @ whitening)
     # The edge of n samples in D dimensions is (1 + sqrt(D / n))^2: so noise spreads as if D / n were this.
     ratio = max(np.sqrt(edge) - 1.0, 0.0) ** 2

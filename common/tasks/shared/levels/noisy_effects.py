@@ -49,23 +49,25 @@ def posterior_effects(
         spread: deviation of ratings within an average user, stars; > 0. Public or released.
         mean_weight: mean of ``sum_j w_ij^2 / sum_j w_ij`` over items: how much of a count is one rating; in (0, 1].
     """
-    design = _design(counts) * counts.mean[:, None]
+    per_effect = _design(counts)
+    design = per_effect * counts.mean[:, None]
+    scattered = _SCATTER[:, None] * spread**2 * mean_weight * counts.mean
     found, weights = [], []
     for tau in _TAU * spread:
-        for scatter in _SCATTER * spread**2 * mean_weight:
-            of_effects = tau**2 * (counts.mean**2 + counts.variance)
-            effects, evidence = _given_scales(
-                sums.values,
-                of_effects + scatter * counts.mean + sums.variances,
-                design,
-                pull=tau**2 * counts.mean,
-                line=_PRIOR_OF_LINE[: design.shape[1]] * spread,
-                per_effect=_design(counts),
-            )
-            found.append(effects)
-            weights.append(evidence - 0.5 * (tau / (_USUAL_TAU * spread)) ** 2)
-    shares = np.exp(np.array(weights) - max(weights))
-    posterior: FloatArray = (shares / shares.sum()) @ np.array(found)
+        of_effects = tau**2 * (counts.mean**2 + counts.variance)
+        effects, evidence = _given_scales(
+            sums.values,
+            of_effects + scattered + sums.variances,
+            design,
+            pull=tau**2 * counts.mean,
+            line=_PRIOR_OF_LINE * spread,
+            per_effect=per_effect,
+        )
+        found.append(effects)
+        weights.append(evidence - 0.5 * (tau / (_USUAL_TAU * spread)) ** 2)
+    evidences = np.concatenate(weights)
+    shares = np.exp(evidences - evidences.max())
+    posterior: FloatArray = (shares / shares.sum()) @ np.concatenate(found)
     return posterior
 
 
@@ -99,13 +101,19 @@ def _given_scales(
     pull: FloatArray,
     line: FloatArray,
     per_effect: FloatArray,
-) -> tuple[FloatArray, float]:
-    """Posterior mean of the effects and log marginal likelihood, with the line integrated out."""
-    weighted = design / variances[:, None]
-    precision = weighted.T @ design + np.diag(1.0 / line**2)
-    projected = weighted.T @ values
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean of the effects and log marginal likelihood, with the line integrated out.
+
+    For several scales at once: variances, float64, shape (n_scales, n_items), give shapes (n_scales, n_items) and
+    (n_scales,).
+    """
+    weighted = np.swapaxes(design / variances[:, :, None], 1, 2)
+    precision = weighted @ design + np.diag(1.0 / line**2)
+    projected = (weighted @ values)[:, :, None]
     fitted = np.linalg.solve(precision, projected)
-    evidence = float(np.sum(np.log(variances) + values**2 / variances)) - float(projected @ fitted)
-    evidence += float(np.linalg.slogdet(precision)[1])
-    effects: FloatArray = per_effect @ fitted + pull / variances * (values - design @ fitted)
+    evidence = np.sum(np.log(variances) + values**2 / variances, axis=1)
+    evidence -= (np.swapaxes(projected, 1, 2) @ fitted)[:, 0, 0]
+    evidence += np.linalg.slogdet(precision)[1]
+    left = values - (design @ fitted)[:, :, 0]
+    effects: FloatArray = (per_effect @ fitted)[:, :, 0] + pull / variances * left
     return effects, -0.5 * evidence
