@@ -1,6 +1,7 @@
 """How a failure reaches the person at the keyboard: one sentence and an exit code, a traceback only on request."""
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -14,6 +15,9 @@ from typing import ClassVar
 import click
 
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.style.colours import bad, colour_wanted
+from fedboard.cli.style.documents import error_document
+from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError
 
 _EXTRAS = frozenset(
@@ -34,6 +38,12 @@ _EXTRAS = frozenset(
         "uvicorn",
     }
 )
+
+
+_HELP_ASKED: tuple[type[click.ClickException], ...] = tuple(
+    kind for kind in [getattr(click.exceptions, "NoArgsIsHelpError", None)] if kind is not None
+)
+"""A group by itself, which newer versions of click tell as an error: its help says what there is."""
 
 
 class InterruptedRunError(FedboardError):
@@ -81,9 +91,11 @@ def _told(error: BaseException) -> int:
             return int(error.exit_code)
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
-        case click.ClickException():
+        case click.ClickException() if isinstance(error, _HELP_ASKED):
             error.show()
             return error.exit_code
+        case click.ClickException():
+            return _say(_mistake(error), error.exit_code)
         case FedboardError():
             return _say(str(error), error.exit_code)
         case click.Abort() | KeyboardInterrupt():
@@ -99,8 +111,31 @@ def _told(error: BaseException) -> int:
     return _say(" ".join(told.split()), ExitCode.BUG)
 
 
+def _mistake(error: click.ClickException) -> str:
+    """What click found wrong in a command line, in our words and with the place that says how it is meant."""
+    told = _choice(error) or error.format_message().rstrip(".")
+    told = f"{told[:1].lower()}{told[1:]}".replace(". Did you mean", "; did you mean").removesuffix("?")
+    context = getattr(error, "ctx", None)
+    meant = "?" if "did you mean" in told else ""
+    return told + meant if context is None else f"{told}{meant} (see {context.command_path} --help)"
+
+
+def _choice(error: click.ClickException) -> str:
+    """Of a value that is none of a few, with the nearest one; empty for other errors."""
+    param = getattr(error, "param", None)
+    kind = getattr(param, "type", None)
+    wrong = re.match(r"'(.*?)' is not one of", getattr(error, "message", ""))
+    if wrong is None or param is None or not isinstance(kind, click.Choice):
+        return ""
+    known = [str(choice) for choice in kind.choices]
+    return (
+        f"{param.opts[0]} must be one of {', '.join(known)}, got {wrong[1]!r}{did_you_mean(wrong[1], known)}"
+    )
+
+
 def _say(sentence: str, exit_code: int) -> int:
-    click.echo(f"fedboard: {sentence}", err=True)
+    click.echo(f"{bad('fedboard:')} {sentence}", err=True, color=colour_wanted())
+    error_document(sentence, exit_code)
     return exit_code
 
 

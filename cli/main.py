@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fedboard.cli.completion import completion
 from fedboard.cli.device.board import board
 from fedboard.cli.device.client import client
 from fedboard.cli.device.explain import explain
@@ -27,17 +28,20 @@ from fedboard.cli.guarantee.certificate import certificate
 from fedboard.cli.guarantee.ledger import ledger
 from fedboard.cli.research.audit import audit
 from fedboard.cli.research.data import data
-from fedboard.cli.research.demo import demo
+from fedboard.cli.research.demo.demo import demo
 from fedboard.cli.research.protocols import protocols
 from fedboard.cli.research.reproduce import reproduce
 from fedboard.cli.research.simulate import simulate
 from fedboard.cli.research.sweep import sweep
 from fedboard.cli.research.tune import tune
+from fedboard.cli.style.colours import colour_wanted
+from fedboard.cli.style.documents import begin
+from fedboard.cli.style.groups import Commands
 
 _DEBUG = "--debug"
 
 
-class _Commands(click.Group):
+class _Commands(Commands):
     """A group whose failures are sentences, and which takes ``--debug`` anywhere on the line."""
 
     def main(
@@ -53,7 +57,9 @@ class _Commands(click.Group):
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C++ core writes lines of its own on stderr
         given = list(sys.argv[1:] if args is None else args)
         arguments = [argument for argument in given if argument != _DEBUG]
-        command = partial(super().main, arguments, "fedboard", complete_var, standalone_mode=False, **extra)
+        begin(arguments)
+        settings = {"standalone_mode": False, "color": colour_wanted(), **extra}
+        command = partial(super().main, arguments, "fedboard", complete_var, **settings)
         sys.exit(guarded(command, debug=_DEBUG in given))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -111,6 +117,7 @@ for _command in (
     protocols,
     reproduce,
     data,
+    completion,
 ):
     commands.add_command(_command)
 

@@ -1,5 +1,9 @@
 """Checking public settings: one clear sentence about what is out of range."""
 
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
 from fedboard.common.errors import InputError
 
 MOST_ROUNDS = 10_000
@@ -28,3 +32,95 @@ def require_whole(name: str, value: object, *, least: int = 1, most: int | None 
     if number is None or number < least or (most is not None and number > most):
         rule = f">= {least}" if most is None else f"from {least} to {most}"
         raise InputError(f"{name} must be a whole number {rule}, got {value!r}")
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """The nearest known name, as the end of a sentence; empty where none is near.
+
+    Args:
+        given: what somebody typed. Public.
+        known: the names that there are.
+    """
+    from difflib import get_close_matches  # for mistakes alone
+
+    names = {name.casefold(): name for name in known}
+    ends = {name.rpartition("_")[2]: name for name in reversed(names)}  # rmse of validation_rmse
+    wanted = str(given).casefold()
+    close = get_close_matches(wanted, names, n=1) or [ends[e] for e in get_close_matches(wanted, ends, n=1)]
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
+def require_one_of(name: str, value: str, known: Collection[str]) -> None:
+    """Refuse a name that nothing has.
+
+    Raises:
+        InputError: it is none of those that are known; the message lists them and says which may be meant.
+    """
+    if value not in known:
+        raise InputError(
+            f"{name} must be one of {', '.join(known)}, got {value!r}{did_you_mean(value, known)}"
+        )
+
+
+def unknown_key(key: str, known: Collection[str], *, section: str = "") -> str:
+    """The sentence about a key that nobody reads.
+
+    Args:
+        key: as it was given.
+        known: those that there are.
+        section: what the key was given to.
+    """
+    where = f"{section}: " if section else ""
+    meant = did_you_mean(key, known)
+    return f"{where}unknown key {key!r}{f'{meant} Known' if meant else '; known'} are {', '.join(known)}"
+
+
+def key_sentence(error: Exception, kind: type) -> str:
+    """What msgspec found wrong in a configuration, by the key that it is about.
+
+    Args:
+        error: of ``msgspec.convert`` to ``kind``.
+        kind: the struct that was to be read.
+    """
+    found = _AT.fullmatch(str(error))
+    if found is None:
+        return str(error)
+    what, path = found["what"], found["path"] or ""
+    unknown, value = _UNKNOWN.fullmatch(what), _VALUE.fullmatch(what)
+    if unknown is not None:
+        return unknown_key(unknown["key"], _keys_of(_type_at(kind, path)), section=path)
+    if value is not None:
+        known = _values_of(_type_at(kind, path))
+        return f"{error}; known are {', '.join(known)}{did_you_mean(value['value'], known)}"
+    return str(error)
+
+
+_AT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
+_VALUE = re.compile(r"Invalid enum value '(?P<value>.*)'")
+
+
+def _type_at(kind: type, path: str) -> Any:
+    """What is read at this place of a configuration, such as ``nodes[0].name``, as ``msgspec.inspect`` says it."""
+    from msgspec import inspect
+
+    found: Any = inspect.type_info(kind)
+    for part in [part for part in re.split(r"[.\[\]]+", path) if part]:
+        for inner in _all_of(found):
+            named = {field.encode_name: field.type for field in getattr(inner, "fields", ())}
+            found = named.get(part) or getattr(inner, "item_type", found)
+    return found
+
+
+def _all_of(found: Any) -> tuple[Any, ...]:
+    """The kinds of a union, or the one that it is."""
+    return tuple(getattr(found, "types", (found,)))
+
+
+def _keys_of(found: Any) -> list[str]:
+    return [field.encode_name for inner in _all_of(found) for field in getattr(inner, "fields", ())]
+
+
+def _values_of(found: Any) -> list[str]:
+    kinds = _all_of(found)
+    return [str(v) for kind in kinds for v in (*getattr(kind, "values", ()), *getattr(kind, "cls", ()))]

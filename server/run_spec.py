@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.checks import key_sentence
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.per_user.participation import Participation, participation_with
 from fedboard.common.privacy.accounting.budget import Budget
@@ -280,6 +281,13 @@ def require_steps_fit(protocol: ProtocolChoice, pace: RoundPace) -> None:
     )
 
 
-def sentence_of(error: Exception) -> str:
-    """What to tell whoever wrote a file: the section's own sentence, which names its key, or the reader's."""
-    return str(error.__cause__ if isinstance(error.__cause__, SettingError) else error)
+def sentence_of(error: Exception, kind: type) -> str:
+    """What to tell whoever wrote a file: the section's own sentence, which names its key, or the reader's.
+
+    Args:
+        error: of reading it.
+        kind: what it should have been.
+    """
+    if isinstance(error.__cause__, SettingError):
+        return str(error.__cause__)
+    return key_sentence(error, kind)

@@ -235,7 +235,7 @@ def parse_config(raw: dict[str, Any], *, source: str = "the configuration") -> S
     try:
         return msgspec.convert(raw, SimulationConfig)
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"{source}: {sentence_of(error)}") from error
+        raise InputError(f"{source}: {sentence_of(error, SimulationConfig)}") from error
 
 
 def read_config(path: Path) -> dict[str, Any]:

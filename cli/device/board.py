@@ -1,6 +1,5 @@
 """``fedboard board``: hand boards to readers, and fetch them as one."""
 
-import json
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,6 +12,8 @@ from fedboard.cli.device.board_page import page
 from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _MAX_BYTES = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def board() -> None:
     """Publish boards to readers, and fetch and verify them as one."""
 
@@ -160,7 +161,7 @@ def serve(
 @_AUTHORITY
 @_MAX_BYTES
 @click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a board on stdout.")
+@JSON
 def fetch(
     source: str | None,
     key: Path | None,
@@ -217,7 +218,7 @@ def fetch(
 @_MAX_BYTES
 @click.option("--simulation", is_flag=True, help="Accept boards of seeded noise: 0 where all else passed.")
 @click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, with what passed.")
+@JSON
 def verify(
     source: str,
     key: Path,
@@ -243,7 +244,7 @@ def verify(
     protection = protection_of_source(findings)
     passed = all(finding.passed is True for finding in findings)
     if as_json:
-        click.echo(json.dumps(record_of(findings, protection)))
+        document(record_of(findings, protection))
     else:
         if protection is not Protection.PRIVATE:
             click.echo(f"{protection.verdict}.\n")

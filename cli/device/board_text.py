@@ -1,11 +1,11 @@
 """What ``fedboard board`` prints of boards that were fetched or verified."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.style.documents import document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     """Print what was fetched; ``seconds`` is how long it took, where that is known."""
     manifest, file = fetched.manifest, fetched.file
     if as_json:
-        click.echo(json.dumps(_record(fetched, seconds)))
+        document(_record(fetched, seconds))
         return
     how = f"{fetched.received} bytes as {file.encoding.value}" if fetched.received else "here already"
     since = " since an earlier board" if file.bases and fetched.received else ""

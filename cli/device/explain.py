@@ -1,6 +1,5 @@
 """``fedboard explain``: which of a person's own ratings pulled an item."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import click
 
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("ratings", type=click.Path(path_type=Path), default=Path("device.toml"))
 @click.argument("board", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many of your ratings.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 def explain(item: str, ratings: Path, board: Path | None, k: int, as_json: bool) -> None:
     """Show which of your ratings pulled ITEM up or down, exactly.
 
@@ -35,7 +35,7 @@ def explain(item: str, ratings: Path, board: Path | None, k: int, as_json: bool)
     number = ItemIndex(view.board.catalogue).find_part(item)
     found = take_apart(view.own, view.board, number)
     if as_json:
-        click.echo(json.dumps(_record(found, view.board), ensure_ascii=False))
+        document(_record(found, view.board))
     else:
         _print(found, view.board, k=k)
 

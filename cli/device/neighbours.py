@@ -1,12 +1,12 @@
 """``fedboard neighbours``: which items the board holds to be alike."""
 
-import json
 from pathlib import Path
 
 import click
 
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
 
@@ -14,7 +14,7 @@ from fedboard.cli.text import aligned
 @click.argument("item")
 @click.argument("board", type=click.Path(path_type=Path))
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many neighbours.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
     """List the items nearest to ITEM by the cosine of their factors.
 
@@ -40,7 +40,7 @@ def neighbours(item: str, board: Path, k: int, as_json: bool) -> None:
             **mark_record(opened),
             "neighbours": entries,
         }
-        click.echo(json.dumps(record, ensure_ascii=False))
+        document(record)
         return
     rows = [
         (

@@ -1,7 +1,6 @@
 """``fedboard ratings``: a person's own ratings, in a file on her own machine."""
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -44,7 +45,7 @@ def _of_store(command: Command) -> Command:
     return command
 
 
-@click.group()
+@click.group(cls=Commands)
 def ratings() -> None:
     """Keep your own ratings on this machine: add, list, import, export, delete.
 
@@ -124,7 +125,7 @@ def remove(item: str, device: Path, store: Path | None, place: Path | None) -> N
 
 
 @ratings.command("list", epilog="Example: fedboard ratings list --json")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 @_of_store
 def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | None) -> None:
     """List your ratings."""
@@ -133,7 +134,7 @@ def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | 
         found = opened.ratings()
         coverage = None if board is None else opened.coverage(board)
     if as_json:
-        click.echo(json.dumps({"ratings": [asdict(own) for own in found]}, ensure_ascii=False))
+        document({"ratings": [asdict(own) for own in found]})
         return
     about = _about([own.item for own in found], board)
     rows = [(*about[own.item], f"{own.rating:g}") for own in found]

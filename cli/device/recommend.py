@@ -1,6 +1,5 @@
 """``fedboard recommend``: what a person's own device does with a board."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import click
 
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _STAYS = "Computed on this machine from the board; your ratings were sent nowher
 @click.argument("ratings", type=click.Path(path_type=Path))
 @click.argument("board", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many items.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 def recommend(ratings: Path, board: Path | None, k: int, as_json: bool) -> None:
     """Recommend items to one person, on this machine.
 
@@ -38,7 +38,7 @@ def recommend(ratings: Path, board: Path | None, k: int, as_json: bool) -> None:
     explicit = device.rating_range_of(view.board) is not None
     found = device.recommend(view.own, view.board, k=k)
     if as_json:
-        click.echo(json.dumps(_record(found, view.board, explicit=explicit), ensure_ascii=False))
+        document(_record(found, view.board, explicit=explicit))
     else:
         _print(found, view, explicit=explicit)
 

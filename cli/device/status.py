@@ -1,6 +1,5 @@
 """``fedboard status``: what this device has given so far, and what it has left."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.device.ratings import DEVICE
+from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: fedboard status --device my-device/device.toml")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 @DEVICE
 def status(as_json: bool, device: Path) -> None:
     """Show what this device has given so far: to which runs, at which cost, and what it refused."""
@@ -23,7 +23,7 @@ def status(as_json: bool, device: Path) -> None:
     from fedboard.client.device.status import status_of
 
     found = status_of(load_device(device))
-    click.echo(json.dumps(_record(found), ensure_ascii=False)) if as_json else _print(found)
+    document(_record(found)) if as_json else _print(found)
 
 
 def _record(found: "Status") -> dict[str, Any]:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from fedboard.cli.style.groups import Commands
+
 _FOLDER = click.option(
     "--out",
     "folder",
@@ -14,7 +16,7 @@ _FOLDER = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def keys() -> None:
     """Make keys and certificates. Private ones are readable by their owner only, and none is overwritten."""
 

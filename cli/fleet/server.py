@@ -1,6 +1,5 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
-import json
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Examples:
 @click.option(
     "--status", is_flag=True, help="Say how the training fares: rounds made and lost, epsilon spent; and end."
 )
-@click.option("--json", "as_json", is_flag=True, help="With --status: one JSON object on stdout.")
+@JSON
 def server(config: Path, check: bool, until_trained: bool, status: bool, as_json: bool) -> None:
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
 
@@ -92,7 +92,7 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     budget = {"spent": fares.spent, "limit": epsilon, "left": max(epsilon - fares.spent, 0.0)}
     if as_json:
         record = {"name": settings.name, "running": running, "rounds": rounds, "epsilon": budget}
-        click.echo(json.dumps(record))
+        document(record)
     else:
         click.echo(
             f"{settings.name}: {fares.sentence} of {epsilon:g}; a server is {'' if running else 'not '}running here"

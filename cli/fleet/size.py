@@ -1,11 +1,11 @@
 """``fedboard size``: what a deployment needs, from the cost model."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedboard.cli.names import NamedOption, default_algorithm
+from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned, byte_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ Examples:
     show_default=True,
     help="How long a round may take.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 def size(
     users: int,
     items: int,
@@ -85,7 +85,7 @@ def size(
     )
     costs = round_costs(fleet)
     record = _record(fleet, costs, hours)
-    click.echo(json.dumps(record) if as_json else _text(record))
+    document(record) if as_json else click.echo(_text(record))
 
 
 def _record(fleet: "Fleet", costs: "RoundCosts", hours: float) -> dict[str, Any]:

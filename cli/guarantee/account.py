@@ -1,6 +1,5 @@
 """``fedboard account``: what noise for this epsilon, what epsilon for this plan, what is left."""
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fedboard.cli.counts import PEOPLE, RELEASES
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -40,10 +41,9 @@ _PLOT = click.option(
     metavar="FILE",
     help="Draw the privacy curve, by each accounting (.svg, .png or .pdf); needs fedboard[all].",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 
 
-@click.group()
+@click.group(cls=Commands)
 def account() -> None:
     """Answer what a guarantee costs: noise for an epsilon, epsilon for a plan, what a ledger has left."""
 
@@ -59,7 +59,7 @@ def account() -> None:
 @click.option("--shares", metavar="NAME=PART,...", help="Parts of mu^2, together at most 1, by release.")
 @_POISSON
 @_PLOT
-@_JSON
+@JSON
 def noise(
     epsilon: float,
     delta: float,
@@ -82,8 +82,8 @@ def noise(
     divided = _shares(releases, shares)
     answer = noise_answer(epsilon, delta, divided, poisson=poisson)
     plan = planned(answer["noise_multipliers"], poisson)
-    _tell(answer, _noise_text, as_json=as_json)
     _draw(plan_account(plan, Adjacency.ADD_REMOVE, label="this plan"), plot, delta=delta)
+    _tell(answer, _noise_text, as_json=as_json)
 
 
 @account.command(
@@ -106,7 +106,7 @@ def noise(
     "constant weight 1/sqrt(TAU), one a rating and independent of the others.",
 )
 @_PLOT
-@_JSON
+@JSON
 def epsilon(
     source: Path | None,
     noise_multiplier: float | None,
@@ -141,8 +141,8 @@ def epsilon(
         taken = plan_account(planned(equal, poisson), Adjacency(adjacency), label="this plan")
     at = delta or taken.delta or _DEFAULT_DELTA
     answer = epsilon_answer(taken, at, group=group, trimmed=trimmed)
-    _tell(answer, _epsilon_text, as_json=as_json)
     _draw(taken, plot, delta=at)
+    _tell(answer, _epsilon_text, as_json=as_json)
 
 
 @account.command(
@@ -151,7 +151,7 @@ def epsilon(
 @click.argument("ledger", type=click.Path(path_type=Path))
 @click.option("--for", "noise_multiplier", type=float, metavar="Z", help="How many releases of Z still fit.")
 @_PLOT
-@_JSON
+@JSON
 def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_json: bool) -> None:
     """Print what LEDGER promises, has spent and has room for: of a run (or its directory), a device, a population.
 
@@ -169,8 +169,8 @@ def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_jso
     budget = taken.budget
     assert budget is not None  # every ledger has one
     answer = left_answer(taken, budget, noise_multiplier=noise_multiplier)
-    _tell(answer, _left_text, as_json=as_json)
     _draw(taken, plot, delta=budget.delta)
+    _tell(answer, _left_text, as_json=as_json)
 
 
 def _require_in_range(noise_multiplier: float | None, poisson: float | None) -> None:
@@ -200,7 +200,7 @@ def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
 
 
 def _tell(answer: dict[str, Any], text: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
-    click.echo(json.dumps(answer) if as_json else text(answer))
+    document(answer) if as_json else click.echo(text(answer))
 
 
 def _draw(taken: "Account", plot: Path | None, *, delta: float) -> None:

@@ -1,12 +1,13 @@
 """``fedboard ask``: one private question to the users of a data set, booked and answered with its noise."""
 
-import json
 from typing import Any
 
 import click
 
 from fedboard.cli.guarantee.ask_options import question_options
 from fedboard.cli.research.configuration import parse_range
+from fedboard.cli.style.documents import document
+from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.group()
+@click.group(cls=Commands)
 def ask() -> None:
     """Ask the users of a data set one private question; the answer is booked before it is drawn."""
 
@@ -74,7 +75,7 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
     if given["certificate"] is not None:
         given["certificate"].write_text(told.certificate.to_json() + "\n", encoding="utf-8")
     if given["as_json"]:
-        click.echo(json.dumps({**told.to_dict(), "certificate": told.certificate.to_dict()}))
+        document({**told.to_dict(), "certificate": told.certificate.to_dict()})
     else:
         click.echo(_text(told.to_dict()))
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 import click
 
 from fedboard.cli.counts import WORKERS
+from fedboard.cli.style.documents import JSON
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -87,9 +88,7 @@ def question_options(command: Command) -> Command:
                 metavar="FILE",
                 help="Write it there.",
             ),
-            click.option(
-                "--json", "as_json", is_flag=True, help="One JSON object on stdout, certificate and all."
-            ),
+            JSON,
         )
     ):
         command = option(command)

@@ -1,6 +1,5 @@
 """``fedboard certificate``: what a board promises, and whether the numbers support it."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -16,17 +17,16 @@ if TYPE_CHECKING:
     from fedboard.common.protection import Protection
 
 _TARGET = click.argument("target", type=click.Path(path_type=Path))
-_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 
 
-@click.group()
+@click.group(cls=Commands)
 def certificate() -> None:
     """Show or recompute the privacy guarantee of a run or a board."""
 
 
 @certificate.command(epilog="Example: fedboard certificate show runs/demo")
 @_TARGET
-@_JSON
+@JSON
 def show(target: Path, as_json: bool) -> None:
     """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
 
@@ -37,7 +37,7 @@ def show(target: Path, as_json: bool) -> None:
 
     evidence = read_evidence(target)
     if as_json:
-        click.echo(evidence.certificate.to_json())
+        document(evidence.certificate.to_dict())
     else:
         _print(evidence)
 
@@ -47,7 +47,7 @@ def show(target: Path, as_json: bool) -> None:
 @click.option(
     "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
 )
-@_JSON
+@JSON
 def verify(target: Path, simulation: bool, as_json: bool) -> int:
     """Recompute every number of the certificate in TARGET.
 
@@ -66,7 +66,7 @@ def verify(target: Path, simulation: bool, as_json: bool) -> int:
     failed = [finding for finding in findings if not finding.passed]
     protection = protection_of(evidence.certificate.releases)
     if as_json:
-        click.echo(json.dumps(_record(findings, protection)))
+        document(_record(findings, protection))
     else:
         for finding in failed:
             click.echo(f"FAILED  {finding.check}: {finding.detail}")

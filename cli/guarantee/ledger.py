@@ -1,38 +1,44 @@
 """``fedboard ledger``: what was released from whose data, whether the record is whole, and what is left."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.client.guarantee.ledger_checks import Verdict
+    from fedboard.common.privacy.accounting.budget import Budget
 
 _TARGET = click.argument("target", metavar="RUN|FILE", type=click.Path(path_type=Path))
-_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 _SHORT = 8
 
 
-@click.group()
+@click.group(cls=Commands)
 def ledger() -> None:
     """Look at and check the records of releases, and keep accounts over many runs."""
 
 
 @ledger.command(epilog="Example: fedboard ledger show runs/demo")
 @_TARGET
-def show(target: Path) -> None:
+@JSON
+def show(target: Path, as_json: bool) -> None:
     """Print what is booked in RUN (a run directory) or FILE (the ledger of a run, a device or a population)."""
     from fedboard.client.guarantee.ledger_checks import find_subject
     from fedboard.common.privacy.ledger.chain_rows import POPULATION
 
     subject = find_subject(target)
-    click.echo(
-        _population_text(subject.ledger) if subject.kind == POPULATION else _releases_text(subject.ledger)
-    )
+    if as_json:
+        told = _population_record if subject.kind == POPULATION else _releases_record
+        document({"ledger": str(subject.ledger), "kind": subject.kind, **told(subject.ledger)})
+    elif subject.kind == POPULATION:
+        click.echo(_population_text(subject.ledger))
+    else:
+        click.echo(_releases_text(subject.ledger))
 
 
 @ledger.command(
@@ -45,7 +51,7 @@ def show(target: Path) -> None:
 @click.option(
     "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
 )
-@_JSON
+@JSON
 def verify(target: Path, heads: tuple[str, ...], simulation: bool, as_json: bool) -> int:
     """Recompute the hash chain, the budget and the plan of RUN (a run directory) or FILE (any ledger).
 
@@ -77,7 +83,7 @@ def verify(target: Path, heads: tuple[str, ...], simulation: bool, as_json: bool
             **verdict.facts,
             "limits": list(LIMITS),
         }
-        click.echo(json.dumps(record))
+        document(record)
     else:
         click.echo(_verdict_text(verdict))
     if verdict.failed:
@@ -168,6 +174,52 @@ def _verdict_text(verdict: "Verdict") -> str:
     if verdict.facts.get("population") and verdict.subject.population is None:
         lines.append("It books in a population whose account is not here: the two were not compared.")
     return "\n".join([*lines, "", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)])
+
+
+def _releases_record(path: Path) -> dict[str, Any]:
+    from fedboard.common.privacy.ledger.ledger import Ledger
+
+    with Ledger.open(path, read_only=True) as opened:
+        rows = [
+            {"seq": row.seq, "time": row.time, "name": row.name, "event": row.record} for row in opened.rows()
+        ]
+        return {
+            "releases": rows,
+            "spent": opened.spent().epsilon,
+            "budget": _budget_record(opened.budget),
+            "claimed": opened.claim().epsilon,
+            "planned": opened.plan is not None,
+            "head": opened.head,
+        }
+
+
+def _population_record(path: Path) -> dict[str, Any]:
+    from fedboard.common.privacy.ledger.population import Population
+
+    with Population.open(path, read_only=True) as population:
+        runs = [
+            {
+                "run": member.run,
+                "name": member.name,
+                "lineage": member.lineage,
+                "releases": list(member.booked),
+                "closed": member.closed,
+            }
+            for member in population.members()
+        ]
+        return {
+            "runs": runs,
+            "spent": population.cost(reserved=False),
+            "committed": population.cost(reserved=True),
+            "budget": _budget_record(population.budget),
+            "lineage_epsilon": population.lineage_epsilon,
+            "account": population.id,
+            "head": population.head,
+        }
+
+
+def _budget_record(budget: "Budget") -> dict[str, Any]:
+    return {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": str(budget.adjacency)}
 
 
 def _releases_text(path: Path) -> str:

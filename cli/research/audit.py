@@ -10,6 +10,7 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL, names_where, says
 
@@ -55,9 +56,7 @@ Examples:
 )
 @click.option("--broken", metavar="NAME", help="Audit a run with this bug, by its name in --controls.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for plot and JSON.")
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."
-)
+@json_or_file
 def audit(
     canaries: int | None,
     repeat: int | None,
@@ -97,9 +96,8 @@ def audit(
         else:
             record, text, failed = _audit(config, plan, about, on_step, out)
     if json_file is not None:
-        with click.open_file(str(json_file), "w") as stream:
-            stream.write(json.dumps(record, indent=2) + "\n")
-    if json_file is None or str(json_file) != "-":
+        file_document(record, json_file)
+    if json_file != STDOUT:
         click.echo(text)
     return 1 if failed else 0
 

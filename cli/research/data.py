@@ -1,17 +1,18 @@
 """``fedboard data``: what is in a data set, for its owner; and its users in cohorts, for gateways."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fedboard.cli.research.configuration import format_option, parse_range
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 
-@click.group()
+@click.group(cls=Commands)
 def data() -> None:
     """Look at data sets, cut them for gateways."""
 
@@ -21,7 +22,7 @@ def data() -> None:
 @format_option
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
 @click.option("--titles", metavar="FILE", help="Item titles.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 def info(
     path: str, data_format: str | None, rating_range: str | None, titles: str | None, as_json: bool
 ) -> None:
@@ -34,14 +35,22 @@ def info(
     scale = None if rating_range is None else parse_range(rating_range)
     ratings = load_ratings(find_data(path), format=data_format, rating_range=scale, titles=titles)
     facts = describe(ratings)
-    click.echo(json.dumps(facts) if as_json else _text(facts))
+    document(facts) if as_json else click.echo(_text(facts))
 
 
 @data.command()
-def formats() -> None:
+@JSON
+def formats(as_json: bool) -> None:
     """List the formats of ratings that can be read."""
     from fedboard.simulations.datasets.readers import READERS
 
+    if as_json:
+        known = [
+            {"name": reader.name, "what": reader.what, "rating_range": reader.rating_range}
+            for reader in READERS
+        ]
+        document({"formats": known})
+        return
     rows = [(reader.name, reader.what.replace("`", ""), _scale(reader.rating_range)) for reader in READERS]
     click.echo(aligned(("format", "what", "ratings"), rows))
 

@@ -1,6 +1,5 @@
 """``fedboard protocols``: whom each aggregation protocol asks to be trusted, and what it costs."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,8 @@ from fedboard.cli.counts import PEOPLE, WORKERS
 from fedboard.cli.names import NamedOption, default_algorithm
 from fedboard.cli.research.audit_progress import stepping
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
+from fedboard.cli.style.documents import JSON, STDOUT, document, file_document, json_or_file
+from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,18 +30,22 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES)
+@click.group(cls=Commands, epilog=_EXAMPLES)
 def protocols() -> None:
     """Whom must you trust? The ways to add up what users give, side by side."""
 
 
 @protocols.command(name="list")
-def list_() -> None:
+@JSON
+def list_(as_json: bool) -> None:
     """Say in a line of each protocol who is trusted and what it costs."""
-    from fedboard.cli.research.protocols_text import listing
+    from fedboard.cli.research.protocols_text import listed_cards, listing
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
 
-    click.echo(listing(PROTOCOL_NAMES))
+    if as_json:
+        document({"protocols": listed_cards(PROTOCOL_NAMES)})
+    else:
+        click.echo(listing(PROTOCOL_NAMES))
 
 
 @protocols.command()
@@ -52,14 +57,14 @@ def list_() -> None:
     show_default=True,
     help="Of a sample fleet, one user each.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@JSON
 def show(name: str, clients: int, as_json: bool) -> None:
     """State in full who sees what, and the parameters for a fleet of that size."""
     from fedboard.cli.research.protocols_text import shown
 
     protocol = _sample(name, clients)
     if as_json:
-        click.echo(json.dumps(_statement(protocol)))
+        document(_statement(protocol))
     else:
         click.echo(shown(name, protocol, clients=clients))
 
@@ -102,9 +107,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="Folder of runs, table and plot; give the same to go on.  [default: a new one, runs/protocols]",
 )
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."
-)
+@json_or_file
 def compare(
     items: int | None,
     ratings: float,
@@ -149,9 +152,8 @@ def compare(
     place = out or fresh(RUNS / "protocols")
     record = _run(wanted, place)
     if json_file is not None:
-        with click.open_file(str(json_file), "w") as stream:
-            stream.write(json.dumps(record, indent=2) + "\n")
-    if json_file is None or str(json_file) != "-":
+        file_document(record, json_file)
+    if json_file != STDOUT:
         click.echo("\n\n".join([*(compared(name, line) for name, line in record["algorithms"].items())]))
         click.echo(f"\nWritten to {place}/ (comparison.json, comparison-*.svg)")
 

@@ -21,6 +21,21 @@ def listing(names: Iterable[str]) -> str:
     return f"{aligned(head, rows)}\n\nIn full: fedboard protocols show NAME"
 
 
+def listed_cards(names: Iterable[str]) -> list[dict[str, Any]]:
+    """The same, JSON-able."""
+    cards = {name: chosen_card(name) for name in names}
+    return [
+        {
+            "name": name,
+            "trusted": card.trusted,
+            "server_sees": card.server_sees,
+            "bytes_by": card.bytes_by,
+            "steps": card.steps,
+        }
+        for name, card in cards.items()
+    ]
+
+
 def shown(name: str, protocol: AggregationProtocol, *, clients: int) -> str:
     """The whole statement."""
     said = [

@@ -1,6 +1,5 @@
 """``fedboard reproduce``: a figure or table of one of the papers, run again."""
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.audit_progress import stepping
+from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -44,9 +44,7 @@ _TOLD_PER_PHASE = 4
     type=click.Path(path_type=Path, file_okay=False),
     help="New directory for the result.  [default: runs/reproduce-PAPER-FIGURE]",
 )
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), help="File for the numbers; - is stdout."
-)
+@json_or_file
 def reproduce(
     paper: str | None,
     figure: str | None,
@@ -65,18 +63,34 @@ def reproduce(
     from fedboard.simulations.experiments.registry import experiment_named
 
     if paper is None or figure is None:
-        click.echo(_listing(paper))
+        _tell_listing(paper, json_file)
         return
     experiment = experiment_named(paper, figure)
     place = _new_place(out, experiment)
-    _can_be_written(json_file)
     place.mkdir(parents=True, exist_ok=True)
     record, outcome = _run(experiment, place, data=data, seeds=seeds, workers=workers)
     if json_file is not None:
-        with click.open_file(str(json_file), "w") as stream:
-            stream.write(json.dumps(record, indent=2) + "\n")
-    if json_file is None or str(json_file) != "-":
+        file_document(record, json_file)
+    if json_file != STDOUT:
         click.echo(_told(outcome, place))
+
+
+def _tell_listing(paper: str | None, json_file: Path | None) -> None:
+    from fedboard.simulations.experiments.registry import PAPERS, experiments_of
+
+    listing = _listing(paper)
+    if json_file is not None:
+        names = PAPERS if paper is None else (paper,)
+        record = {
+            name: [
+                {"figure": each.figure, "minutes": each.minutes, "title": each.title, "data": each.data}
+                for each in experiments_of(name)
+            ]
+            for name in names
+        }
+        file_document({"papers": record}, json_file)
+    if json_file != STDOUT:
+        click.echo(listing)
 
 
 def _listing(paper: str | None) -> str:
@@ -106,14 +120,6 @@ def _new_place(out: Path | None, experiment: "Experiment") -> Path:
             f"{out} is there already and not empty; name a new directory, nothing is overwritten"
         )
     return out
-
-
-def _can_be_written(json_file: Path | None) -> None:
-    """Said before the work rather than after it."""
-    if json_file is None or str(json_file) == "-":
-        return
-    if json_file.is_dir() or not json_file.absolute().parent.is_dir():
-        raise InputError(f"--json {json_file}: name a file in a directory that exists")
 
 
 def _run(

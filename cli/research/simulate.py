@@ -1,7 +1,6 @@
 """``fedboard simulate``: one run, from ratings to board, certificate and report."""
 
 import errno
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
+from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
@@ -81,7 +81,7 @@ def _algorithms() -> str:
 @click.option("--resume", is_flag=True, help="Go on with the run that is there.")
 @click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
 @click.option("--no-report", is_flag=True, help="Draw no report.html.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
+@JSON
 def simulate(
     config_file: Path | None,
     out: Path | None,
@@ -109,7 +109,7 @@ def simulate(
     if place is None:
         place = run_place(None, None, default=name_of(config), resume=resume)
     record, text = run(config, place, resume=resume, report=not no_report)
-    click.echo(json.dumps(record) if as_json else text)
+    document(record) if as_json else click.echo(text)
 
 
 def run(

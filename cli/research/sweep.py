@@ -1,6 +1,5 @@
 """``fedboard sweep``: a grid of runs and their privacy-utility frontier."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from fedboard.cli.counts import WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
+from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _default_axis() -> str:
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the sweep.  [default: runs/sweep]")
 @click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Cells at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished cells, go on with the others.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
+@JSON
 def sweep(
     config_file: Path | None,
     algorithms: str | None,
@@ -81,7 +81,7 @@ def sweep(
     if floors is not None or not (resume or algorithms):
         record = _with_floors(record, chosen=floors is not False)
     result = _run(record, place, jobs=jobs, resume=resume)
-    click.echo(json.dumps(_summary(result)) if as_json else _text(result, place))
+    document(_summary(result)) if as_json else click.echo(_text(result, place))
     if result.failed:
         raise click.exceptions.Exit(1)
 

@@ -1,6 +1,5 @@
 """``fedboard tune``: choose settings on data that need no protection."""
 
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
+from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -63,7 +63,7 @@ def _metrics() -> str:
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the search.  [default: runs/tune]")
 @click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Trials at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished trials, go on with the others.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, at the end.")
+@JSON
 def tune(
     config_file: Path | None,
     public: str | None,
@@ -108,7 +108,7 @@ def tune(
             search_seed=search_seed,
         )
     result = _run(record, place, jobs=jobs, resume=resume)
-    click.echo(json.dumps(_summary(result)) if as_json else _text(result))
+    document(_summary(result)) if as_json else click.echo(_text(result))
 
 
 def _configured(

@@ -12,6 +12,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.device.policy import Policy
 from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.store import RatingStore
+from fedboard.common.checks import key_sentence
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.wire.addresses import parse_address
@@ -260,7 +261,7 @@ def load_device(path: Path) -> DeviceConfig:
     try:
         config = msgspec.convert(plain, DeviceConfig, dec_hook=convert)
     except (msgspec.ValidationError, InputError, PrivacyError) as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {key_sentence(error, DeviceConfig)}") from None
     board = msgspec.structs.replace(config.board, cache=folder / config.board.cache)
     return msgspec.structs.replace(config, state=folder / config.state, board=board)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from fedboard.common.errors import InputError
+from fedboard.common.checks import require_one_of
 
 if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol, ProtocolClass
@@ -46,8 +46,7 @@ def card_of(name: str) -> "Card":
 
 
 def _part_of(name: str, part: str) -> Any:
-    if name not in _CLASSES:
-        raise InputError(f"protocol must be one of {', '.join(PROTOCOL_NAMES)}, got {name!r}")
+    require_one_of("protocol", name, PROTOCOL_NAMES)
     return import_module(f"fedboard.common.protocols.{name.replace('-', '_')}.{part}")
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
+from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -46,7 +47,10 @@ def algorithm_of(name: str) -> Algorithm:
         return _own(_folders()[name])
     entries = _entries().get(name)
     if entries is None:
-        raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}")
+        known = algorithm_names()
+        raise InputError(
+            f"algorithm must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
+        )
     return _others(entries)
 
 
@@ -62,7 +66,8 @@ def variant_of(name: str) -> Variant:
         if name in algorithm.names:
             return algorithm.variant(name)
     own = "; a file of your own is for simulations, a fleet takes what is installed" if ":" in name else ""
-    raise InputError(f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}{own}{_broken()}")
+    told = f"algorithm must be one of {', '.join(algorithm_names())}, got {name!r}"
+    raise InputError(f"{told}{own}{_broken()}{did_you_mean(name, algorithm_names())}")
 
 
 def algorithm_names(feedback: Feedback | None = None) -> tuple[str, ...]:

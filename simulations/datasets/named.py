@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from fedboard.common.checks import did_you_mean
+
 DATA_FOLDER = "FEDBOARD_DATA"
 """Environment variable: the folder in which a name that is no path is looked up."""
 
@@ -17,3 +19,23 @@ def find_data(name: str) -> str:
         return name
     candidates = (Path(folder) / name, Path(folder) / f"{name}.npz")
     return next((str(place) for place in candidates if place.exists()), name)
+
+
+def near_data(path: Path) -> str:
+    """What somebody may have meant who named data that are not there, as the end of a sentence.
+
+    Looked for among the neighbours of that path, the data sets of ``$FEDBOARD_DATA``, and the one that is built in.
+    """
+    near = {str(path.with_name(name)) for name in _names_in(path.parent)}
+    folder = os.environ.get(DATA_FOLDER)
+    named = _names_in(Path(folder)) if folder and path.parent == Path() else set()
+    return did_you_mean(
+        path, sorted({"synthetic", *near, *named, *(name.partition(".")[0] for name in named)})
+    )
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir() if not entry.name.startswith(".")}
+    except OSError:
+        return set()

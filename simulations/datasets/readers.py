@@ -7,10 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import Place, StoredFile, archive, folder
 from fedboard.simulations.datasets.formats.reader import Looks, Reader
 from fedboard.simulations.datasets.formats.text import first_line
+from fedboard.simulations.datasets.named import near_data
 
 _FILES = (
     "movielens_100k",
@@ -65,9 +67,12 @@ def find_source(
         InputError: nothing there, nothing recognised, or an unknown format name.
     """
     if format_name is not None and format_name not in FORMATS:
-        raise InputError(f"unknown format {format_name!r}; use one of {', '.join(FORMATS)}.")
+        meant = did_you_mean(format_name, FORMATS) or "."
+        raise InputError(f"unknown format {format_name!r}; use one of {', '.join(FORMATS)}{meant}")
     if not path.exists():
-        raise InputError(f"{path} does not exist; give a file, a folder or a zip archive of ratings.")
+        raise InputError(
+            f"{path} does not exist; give a file, a folder or a zip archive of ratings{near_data(path) or '.'}"
+        )
     named = tuple(reader for reader in READERS if reader.name == format_name)
     if path.is_dir():
         return _within(folder(path), named, titles)

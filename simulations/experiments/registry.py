@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.simulations.experiments.shared.experiment import Experiment
 
@@ -54,7 +55,8 @@ def experiments_of(paper: str) -> tuple[Experiment, ...]:
         InputError: there is no such paper; the sentence lists those there are.
     """
     if paper not in _CATALOGUES:
-        raise InputError(f"there is no paper {paper!r} here; there are {', '.join(_CATALOGUES)}")
+        meant = did_you_mean(paper, _CATALOGUES)
+        raise InputError(f"there is no paper {paper!r} here; there are {', '.join(_CATALOGUES)}{meant}")
     return _CATALOGUES[paper]()
 
 

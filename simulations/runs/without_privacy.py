@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
 from fedboard.common.tasks.registry import algorithm_names
@@ -87,6 +88,7 @@ def require_runnable(config: SimulationConfig) -> None:
         raise InputError(
             f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "
             f"{', '.join(every_reference())}, or your own as path/to/file.py:RECORD; got {config.algorithm!r}"
+            f"{did_you_mean(config.algorithm, (*algorithm_names(), *every_reference()))}"
         )
 
 

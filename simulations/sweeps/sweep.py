@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.checks import require_whole
+from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.registry import USUAL, algorithm_names, floor_names
@@ -76,7 +76,8 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     own = [choice for choice in grid.algorithms if is_own(choice)]
     unknown = [name for name in grid.algorithms if name not in (*known, *own)]
     if unknown:
-        raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}")
+        meant = did_you_mean(unknown[0], known)
+        raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}{meant}")
     for choice in own:
         chosen_algorithm(choice)
     if len({label_of(choice) for choice in grid.algorithms}) < len(grid.algorithms):

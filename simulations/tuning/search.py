@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from fedboard.common.checks import require_one_of
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.drawing.wording import lower_is_better
@@ -210,5 +211,4 @@ def _require_sound(search: Search, shipped: Trial) -> None:
     if record.error is not None:
         raise InputError(f"the shipped settings cannot be run on this data: {record.error}")
     if search.metric not in record.metrics:
-        known = ", ".join(sorted(record.metrics))
-        raise InputError(f"metric must be one of {known}, got {search.metric!r}")
+        require_one_of("metric", search.metric, sorted(record.metrics))

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 
-from fedboard.common.checks import require_whole
+from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig
-from fedboard.simulations.judging.metrics.registry import main_metric
+from fedboard.simulations.judging.metrics.registry import main_metric, metric_names
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.tuning.outcome import write_outcome
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search
@@ -97,6 +97,8 @@ def plan_tuning(
         raise InputError("tuning compares settings under repeatable noise: leave privacy.noise at 'seeded'")
     if trials < 2 or search_seed < 0 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InputError("tuning needs at least 2 trials and different seeds >= 0")
+    if metric is not None:
+        require_one_of("metric", metric, metric_names(config.feedback, "validation"))
     space = default_space(algorithm, config.feedback) if search_file is None else read_space(search_file)
     left = without(space, {"settings": config.settings, "privacy.shares": config.privacy.shares})
     if not left:

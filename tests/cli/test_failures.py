@@ -102,7 +102,7 @@ def test_bad_ratings_are_refused_by_name_and_leave_nothing(
         (("--set", "settings.clip_norm=-1"), "clip_norm must be finite and > 0, got -1"),
         (("--set", "privacy.shares.counts=1.5"), "shares.counts must be in (0, 1), got 1.5"),
         (("--set", "privacy.shares.counts=0.999"), "must be < 1"),
-        (("--set", "nonsense=1"), "Object contains unknown field `nonsense`"),
+        (("--set", "nonsense=1"), "unknown key 'nonsense'; known are algorithm"),
         (("--set", "seed"), "--set needs KEY=VALUE"),
         (("--set", "seed="), "is not a TOML value"),
         (("--set", "seed=[1"), "is not a TOML value"),
@@ -131,7 +131,7 @@ def test_a_bad_configuration_is_refused_and_leaves_nothing(
     [
         ("epsilon 5", "not valid TOML"),
         ("[privacy]\nepsilon = 'much'", "Expected `float`, got `str` - at `$.privacy.epsilon`"),
-        ("[privacy]\nepsilom = 5", "unknown field `epsilom`"),
+        ("[privacy]\nepsilom = 5", "unknown key 'epsilom'"),
         ("[run]\nworkers = 1.5", "$.run.workers"),
     ],
 )

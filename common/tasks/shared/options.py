@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fedboard.common.checks import unknown_key
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.written import from_written, keys_of
 
@@ -35,7 +36,7 @@ def checked_options(
     known = sorted(key for key in keys_of(kind) if key not in decided)
     unknown = sorted(set(raw) - set(known))
     if unknown:
-        raise InputError(f"{section}: unknown key {unknown[0]!r}; known are {', '.join(known)}")
+        raise InputError(unknown_key(unknown[0], known, section=section))
     try:
         return from_written({**(defaults or {}), **raw, **decided}, kind)
     except msgspec.ValidationError as error:

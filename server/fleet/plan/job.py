@@ -117,4 +117,4 @@ class Job(Section, frozen=True, kw_only=True):
         except OSError as error:
             raise InputError(f"{path}: no job can be read there ({error.strerror})") from error
         except (msgspec.DecodeError, ValueError) as error:
-            raise InputError(f"{path}: {sentence_of(error)}") from error
+            raise InputError(f"{path}: {sentence_of(error, Job)}") from error

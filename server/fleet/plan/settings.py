@@ -142,7 +142,7 @@ def read_settings(path: Path) -> FleetSettings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"{path}: {sentence_of(error)}") from error
+        raise InputError(f"{path}: {sentence_of(error, FleetSettings)}") from error
     nodes = tuple(
         msgspec.structs.replace(node, public_key=_key_line(node, folder)) for node in settings.nodes
     )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from fedboard.common.checks import require_one_of
 from fedboard.common.contribution import SumSource
-from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.simulations.audit.broken.draws import (
     Empty,
@@ -111,8 +111,7 @@ def mutant_named(name: str) -> Mutant:
         InputError: there is none of that name.
     """
     known = {mutant.name: mutant for mutant in mutants()}
-    if name not in known:
-        raise InputError(f"a broken run must be one of {', '.join(known)}, got {name!r}")
+    require_one_of("a broken run", name, known)
     return known[name]
 
 

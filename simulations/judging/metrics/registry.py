@@ -34,6 +34,17 @@ def main_metric(feedback: Feedback, part: str) -> str:
     return of_kind[0].names(part)[0]
 
 
+def metric_names(feedback: Feedback, part: str) -> tuple[str, ...]:
+    """All that a run states of this feedback, as records name them.
+
+    Args:
+        feedback: what a rating says.
+        part: ``validation`` or ``test``.
+    """
+    of_kind: tuple[Metric, ...] = RATING_METRICS if feedback is Feedback.EXPLICIT else LIST_METRICS
+    return tuple(name for metric in of_kind for name in metric.names(part))
+
+
 def main_metrics(part: str) -> tuple[str, ...]:
     """The same of each kind of feedback: of any one run one of them is there."""
     return tuple(main_metric(feedback, part) for feedback in Feedback)

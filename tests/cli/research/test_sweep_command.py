@@ -81,7 +81,7 @@ def test_floors_stand_in_the_grid_where_none_is_named(
         (("--algorithms", "adadpals,"), "--algorithms must be a comma-separated list"),
         (("--algorithms", "magic"), "algorithms must be among adadpals"),
         (("--seeds", "0.5"), "--seeds must be a comma-separated list"),
-        (("--set", "nonsense=1"), "unknown field `nonsense`"),
+        (("--set", "nonsense=1"), "unknown key 'nonsense'"),
         (("--resume",), "holds no sweep to resume"),
     ],
 )

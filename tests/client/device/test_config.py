@@ -176,7 +176,7 @@ def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
         ),
         (
             '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nepsilom_per_run = 1\n',
-            "unknown field `epsilom_per_run`",
+            "unknown key 'epsilom_per_run'",
         ),
         ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n', "missing required field `address`"),
         *(

@@ -436,7 +436,7 @@ def test_a_job_draws_who_takes_part_in_one_way(tmp_path: Path) -> None:
         ({"format": "2"}, "a job of format '2'"),
         ({"format": 1}, "a job of format 1"),
         ({}, "a job with the section 'privacy' must state its format"),
-        ({"format": 2, "epsilon": 1.0}, "unknown field `epsilon`"),
+        ({"format": 2, "epsilon": 1.0}, "unknown key 'epsilon'"),
     ],
 )
 def test_a_job_of_a_format_that_is_not_known_is_refused(

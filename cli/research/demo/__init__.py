@@ -1,0 +1,1 @@
+"""``fedboard demo`` and what it shows."""

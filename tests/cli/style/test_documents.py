@@ -1,0 +1,154 @@
+"""``--json``: one document on stdout and nothing else there, of every command that has it, also when it fails."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import Result
+
+from fedboard.cli.main import commands
+from fedboard.cli.style.documents import begin, document
+
+Command = Callable[..., Result]
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    """Every command that is no group, by the words that call it."""
+    if not isinstance(command, click.Group):
+        return {path: command}
+    return {k: v for n, inner in command.commands.items() for k, v in leaves(inner, (*path, n)).items()}
+
+
+WITH_JSON = {
+    path: command
+    for path, command in leaves(commands).items()
+    if any("--json" in param.opts for param in command.params)
+}
+ELSEWHERE = {
+    ("audit",): "cli/research/test_audit.py",
+    ("ask", "mean"): "cli/guarantee/test_ask.py",
+    ("ask", "quantile"): "cli/guarantee/test_ask.py",
+    ("board", "fetch"): "cli/device/test_board_command.py",
+    ("board", "verify"): "cli/device/test_board_command.py",
+    ("protocols", "compare"): "cli/research/test_protocols.py",
+    ("ratings", "list"): "cli/device/test_device_commands.py",
+    ("server",): "cli/fleet/test_fleet_commands.py",
+    ("status",): "cli/device/test_device_commands.py",
+    ("sweep",): "cli/research/test_sweep_command.py",
+    ("tune",): "cli/research/test_tune_command.py",
+}
+"""What takes a fleet or many runs to succeed, and the file whose tests read its document."""
+
+
+def only_document(result: Result) -> Any:
+    """The one document that stdout holds."""
+    assert result.stdout.endswith("\n")
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("path", WITH_JSON, ids=" ".join)
+@pytest.mark.parametrize("wrong", ["--no-such-option", "--jsn"])
+def test_a_failure_is_a_document_beside_its_sentence(
+    fedboard: Command, path: tuple[str, ...], wrong: str
+) -> None:
+    result = fedboard(*path, "--json", wrong)
+
+    error = only_document(result)["error"]
+    assert result.exit_code == error["exit_code"] == 2
+    assert error["kind"] == "input"
+    assert result.stderr == f"fedboard: {error['sentence']}\n"
+    assert f"no such option '{wrong}'" in error["sentence"]
+
+
+@pytest.mark.parametrize("path", WITH_JSON, ids=" ".join)
+def test_without_it_a_failure_leaves_stdout_empty(fedboard: Command, path: tuple[str, ...]) -> None:
+    assert fedboard(*path, "--no-such-option").stdout == ""
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mine") / "mine.csv"
+    path.write_text("item,rating\n1,5\n2,1\n3,4\n", encoding="utf-8")
+    return path
+
+
+def succeeding(finished: Path, mine: Path, home: Path) -> dict[tuple[str, ...], tuple[Any, ...]]:
+    """What follows the words of a command, so that it succeeds."""
+    return {
+        ("account", "epsilon"): ("--noise-multiplier", "9", "--releases", "3"),
+        ("account", "left"): (finished,),
+        ("account", "noise"): ("--epsilon", "1", "--releases", "3"),
+        ("certificate", "show"): (finished,),
+        ("certificate", "verify"): (finished, "--simulation"),
+        ("completion", "install"): ("--shell", "fish"),
+        ("completion", "remove"): ("--shell", "fish"),
+        ("data", "formats"): (),
+        ("data", "info"): ("synthetic",),
+        ("explain",): ("7", mine, finished),
+        ("ledger", "show"): (finished,),
+        ("ledger", "verify"): (finished, "--simulation"),
+        ("neighbours",): ("7", finished),
+        ("protocols", "list"): (),
+        ("protocols", "show"): ("secure-sum",),
+        ("recommend",): (mine, finished),
+        ("reproduce",): ("jain",),
+        ("simulate",): ("--out", finished, "--resume", "--no-report"),
+        ("size",): ("--users", "1e6", "--items", "20000"),
+    }
+
+
+def test_success_is_a_document_and_nothing_else(
+    fedboard: Command, finished: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.setattr("fedboard.simulations.datasets.describe", lambda ratings: {"nan": float("nan")})
+    cases = succeeding(finished, mine, tmp_path)
+    for path, arguments in cases.items():
+        result = fedboard(*path, *arguments, "--json")
+
+        assert result.exit_code == 0, (path, result.stderr)
+        assert "error" not in only_document(result), path
+    assert set(cases) | set(ELSEWHERE) == set(WITH_JSON)
+    for file in set(ELSEWHERE.values()):
+        assert '"--json"' in (Path(__file__).parents[2] / file).read_text(encoding="utf-8"), file
+
+
+def test_what_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    document({"metrics": {"rmse": float("nan"), "most": [float("inf"), 1.5]}})
+
+    assert json.loads(capsys.readouterr().out) == {"metrics": {"rmse": None, "most": [None, 1.5]}}
+
+
+def test_a_document_that_is_out_is_followed_by_no_second(
+    fedboard: Command, finished: Path, tmp_path: Path
+) -> None:
+    wrong = fedboard("account", "left", finished, "--json", "--plot", tmp_path / "no" / "curve.svg")
+
+    assert wrong.exit_code == 2
+    assert "its folder does not exist" in only_document(wrong)["error"]["sentence"]
+
+
+def test_a_file_takes_the_numbers_and_stdout_the_words(fedboard: Command, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+
+    words = fedboard("reproduce", "jain", "--json", file)
+    both = fedboard("reproduce", "jain", "--json")
+    nowhere = fedboard("reproduce", "jain", "--json", tmp_path / "no" / "figures.json")
+
+    assert words.stdout.startswith("jain: ")
+    assert json.loads(file.read_text()) == only_document(both)
+    assert nowhere.stdout == ""
+    assert "name a file in a directory that exists" in nowhere.stderr
+
+
+def test_words_after_two_dashes_are_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+    from fedboard.cli.style.documents import error_document
+
+    begin(["recommend", "--", "--json"])
+    error_document("wrong", 2)
+
+    assert capsys.readouterr().out == ""
