@@ -27,7 +27,7 @@ def listed_cards(names: Iterable[str]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "trusted": card.trusted,
+            "trusted_for_privacy": card.trusted,
             "server_sees": card.server_sees,
             "bytes_by": card.bytes_by,
             "steps": card.steps,
