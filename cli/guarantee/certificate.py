@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.guarantee.label import label
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -21,7 +22,10 @@ _TARGET = click.argument("target", type=click.Path(path_type=Path))
 
 @click.group(cls=Commands)
 def certificate() -> None:
-    """Show or recompute the privacy guarantee of a run or a board."""
+    """Show or recompute the privacy guarantee of a run or a board; label it, register it."""
+
+
+certificate.add_command(label)
 
 
 @certificate.command(epilog="Example: fedboard certificate show runs/demo")

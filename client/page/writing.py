@@ -9,13 +9,14 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from fedboard.client.one_file import filled, source_hash
 from fedboard.client.page.contents import HeldBoard, require_alike, require_shown
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.client.page.joining import joined_script
@@ -23,7 +24,6 @@ from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 
-_SLOT = re.compile(r"\{\{(\w+)\}\}")
 _HOST = re.compile(r"[\w.-]+(?::\d+)?|\[[0-9a-fA-F:.]+\](?::\d+)?", re.ASCII)
 _NOWHERE = "'none'"
 _NOTHING_LEAVES = (
@@ -100,12 +100,7 @@ def page_of(
         "data": _as_data(data),
         "script": script,
     }
-    return _filled(_text("page.html"), slots)
-
-
-def _filled(template: str, slots: Mapping[str, str]) -> str:
-    """In one pass, so that nothing that was filled in is a slot itself."""
-    return _SLOT.sub(lambda slot: slots[slot.group(1)], template)
+    return filled(_text("page.html"), slots)
 
 
 def _policy(script: str, style: str, origins: Sequence[str], *, installable: bool) -> str:
@@ -113,8 +108,8 @@ def _policy(script: str, style: str, origins: Sequence[str], *, installable: boo
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
+            f"script-src '{source_hash(script)}'",
+            f"style-src '{source_hash(style)}'",
             f"connect-src {' '.join(origins) or _NOWHERE}",
             "img-src data:",
             *beside,
@@ -133,10 +128,6 @@ def _installed(page: Path) -> str:
     """What names the files beside a page. As data: opened from a disk it has no use for them."""
     manifest, worker = (html.escape(quote(name(page))) for name in (manifest_name, worker_name))
     return f'<meta name="beside" data-manifest="{manifest}" data-worker="{worker}">\n'
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _origin(address: str) -> str:

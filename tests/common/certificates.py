@@ -1,5 +1,6 @@
 """Certificates of every kind there is, made from what a training plans, without the training."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -60,14 +61,16 @@ def certificate_of(
     protocol: str = "trusted",
     noise: NoiseSource | None = None,
     deployment: Deployment | None = None,
+    events: Sequence[Event] | None = None,
     **changes: Any,
 ) -> Certificate:
     """The certificate of a whole training of an algorithm under a protocol."""
     carried = sized_protocol(protocol, clients=20, users=200)
     source = carried.noise(SecureNoise() if noise is None else noise)
-    events = [{**event, **source.describe()} for event in planned_events(algorithm)]
+    if events is None:
+        events = [{**event, **source.describe()} for event in planned_events(algorithm)]
     options: dict[str, Any] = {
-        "commitment": planned(events, epsilon=5.0),
+        "commitment": changes.pop("commitment", None) or planned(events, epsilon=5.0),
         "trust": sentences(carried.trust),
         "assumptions": ASSUMPTIONS,
         "dataset": "300 made-up films, ratings from 1 to 5",

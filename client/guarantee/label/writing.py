@@ -1,0 +1,51 @@
+"""Writing a label: of a certificate that holds, and of nothing else."""
+
+from pathlib import Path
+
+from fedboard.client.guarantee.evidence import Evidence
+from fedboard.client.guarantee.label.content import Label, label_of
+from fedboard.client.guarantee.label.page import label_page
+from fedboard.client.guarantee.label.picture import label_picture
+from fedboard.client.guarantee.verification import verify_evidence
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.files import write_atomically
+
+FORMS = {".svg": label_picture, ".html": label_page}
+
+
+def write_label(path: Path, evidence: Evidence) -> Label:
+    """Verify, and write the label.
+
+    Args:
+        path: ends in .svg or .html; replaced where it is there.
+        evidence: what is there of the run.
+
+    Raises:
+        FedboardError: it does not hold.
+        InputError: another kind of file, or nothing was released yet.
+    """
+    form = FORMS.get(path.suffix.lower())
+    if form is None:
+        raise InputError(f"{path}: a label is written as .svg or .html, by the end of the file's name")
+    require_holds(evidence, "no label is written")
+    label = label_of(evidence.certificate)
+    write_atomically(path, form(label).encode("utf-8"))
+    return label
+
+
+def require_holds(evidence: Evidence, otherwise: str) -> None:
+    """Let nothing be made of a promise that is not kept, or not made yet.
+
+    Raises:
+        FedboardError: a check fails.
+        InputError: nothing was released yet.
+    """
+    findings = verify_evidence(evidence)
+    failed = [finding for finding in findings if not finding.passed]
+    if failed:
+        raise FedboardError(
+            f"{otherwise}: {len(failed)} of {len(findings)} checks failed, the first {failed[0].check}: "
+            f"{failed[0].detail}; see `fedboard certificate verify`"
+        )
+    if not evidence.certificate.releases:
+        raise InputError(f"{otherwise}: nothing was released yet, so there is nothing to promise")

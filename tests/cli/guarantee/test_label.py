@@ -1,0 +1,86 @@
+"""``fedboard certificate label``, from the command line: of what holds, and of nothing else."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.cli.exit_codes import ExitCode
+from fedboard.common.privacy.events import digest
+from fedboard.common.privacy.releases.noise import SeededNoise
+from tests.cli.conftest import Command
+from tests.common.certificates import SAID, certificate_of
+
+
+def file_of(place: Path, plain: dict[str, Any]) -> Path:
+    place.write_text(json.dumps(plain), encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "HTML"])
+def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path, suffix: str) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of(deployment=SAID).to_dict())
+    place = tmp_path / f"label.{suffix}"
+
+    result = fedboard("certificate", "label", target, "--out", place)
+
+    assert (result.exit_code, result.stderr) == (ExitCode.DONE, "")
+    assert result.stdout.startswith(
+        "Protected by noise that nobody can reproduce. Someone who bets that you took part"
+    )
+    text = place.read_text(encoding="utf-8")
+    assert text.startswith("<svg" if suffix == "svg" else "<!doctype html>")
+    assert SAID.name in text
+
+
+def test_a_simulation_gets_a_red_one_and_an_exit_code_of_its_own(fedboard: Command, tmp_path: Path) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of(noise=SeededNoise(1)).to_dict())
+    command = ("certificate", "label", target, "--out", tmp_path / "label.svg")
+
+    told, accepted = fedboard(*command), fedboard(*command, "--simulation")
+
+    assert (told.exit_code, accepted.exit_code) == (ExitCode.NOT_PRIVATE, ExitCode.DONE)
+    assert told.stdout.startswith("Simulation – not a deployment.")
+    assert "SIMULATION – NOT A" in (tmp_path / "label.svg").read_text(encoding="utf-8")
+
+
+def lowered(plain: dict[str, Any]) -> None:
+    plain["claim"]["epsilon"] = 0.1
+
+
+def called_private(plain: dict[str, Any]) -> None:
+    plain.update(private=True, noise="secure")
+
+
+def fewer_bets(plain: dict[str, Any]) -> None:
+    plain["composition"]["mu"] = 0.01
+
+
+@pytest.mark.parametrize("edit", [lowered, called_private, fewer_bets])
+def test_what_does_not_hold_gets_none(
+    fedboard: Command, tmp_path: Path, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    plain = certificate_of(noise=SeededNoise(1)).to_dict()
+    edit(plain)
+    plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
+    target = file_of(tmp_path / "certificate.json", plain)
+
+    result = fedboard("certificate", "label", target, "--out", tmp_path / "label.svg")
+
+    assert result.exit_code == ExitCode.FAILED
+    assert "no label is written: " in result.stderr
+    assert not (tmp_path / "label.svg").exists()
+
+
+def test_what_cannot_be_labelled_is_said_in_a_sentence(fedboard: Command, tmp_path: Path) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
+    early = file_of(tmp_path / "early.json", certificate_of(events=()).to_dict())
+
+    as_png = fedboard("certificate", "label", target, "--out", tmp_path / "label.png")
+    nothing = fedboard("certificate", "label", early, "--out", tmp_path / "label.svg")
+
+    assert "a label is written as .svg or .html" in as_png.stderr
+    assert "nothing was released yet" in nothing.stderr
+    assert list(tmp_path.glob("label.*")) == []

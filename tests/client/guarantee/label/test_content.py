@@ -1,0 +1,142 @@
+"""What a label says of which certificate."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from fedboard.client.guarantee.label.content import label_of
+from fedboard.client.guarantee.label.plain_text import as_line, cut, width_of, wrapped
+from fedboard.common.privacy.accounting.exact import delta_of
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.rounds_made import RoundsMade
+from tests.common.certificates import SAID, certificate_of, planned_events, questions
+from tests.common.privacy.commitments import planned
+
+
+def text_of(certificate: object) -> str:
+    return " ".join(label_of(certificate).told())
+
+
+def test_a_private_run_says_who_against_whom_how_often_what_not_and_how_long() -> None:
+    certificate = certificate_of(deployment=SAID)
+
+    label = label_of(certificate)
+
+    mu = certificate.composition.mu
+    at_most = math.ceil(100 * (1 + delta_of(0.0, mu=mu)) / 2)
+    assert (
+        label.odds.sentence == f"Someone who bets that you took part is right at most {at_most} times in 100."
+    )
+    assert [card.heading for card in label.cards] == [
+        "Who is protected",
+        "Against whom",
+        "What is not protected",
+        "For how long",
+    ]
+    assert (label.name, label.publisher, label.simulation) == (SAID.name, "Example Library", False)
+    assert [name for name, _ in label.facts][:2] == ["mu", "epsilon, delta"]
+    assert dict(label.facts)["Audit"] == f"SHA-256 {SAID.audit}"
+    said = {line.text for card in label.cards for line in card.lines if line.said}
+    assert said == {f"Used for: {SAID.intended_use}", SAID.actors, SAID.unprotected, SAID.refresh}
+    assert "Simulation" not in text_of(certificate)
+
+
+def test_nothing_in_a_simulation_reads_like_a_promise() -> None:
+    label = label_of(certificate_of(noise=SeededNoise(1)))
+
+    assert label.simulation
+    assert label.verdict.startswith("Simulation")
+    for card in label.cards:
+        assert "would" in card.heading
+        assert card.lines[0].text.startswith(("By this run no", "This run protects for no time"))
+    assert "would be right" in label.odds.sentence
+    assert label.odds.sentence.endswith("As it is, no odds hold.")
+
+
+def test_what_the_publisher_did_not_say_is_said_to_be_missing() -> None:
+    told = text_of(certificate_of())
+
+    assert "The publisher has not said whether anything else about the same people is published." in told
+    assert "The publisher has not said when the same people's ratings will be used again." in told
+    assert "The publisher says:" not in told
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sentence"),
+    [
+        ("trusted", "a server adds random noise. Whoever runs it must be trusted"),
+        ("secure-sum", "a server adds random noise. Whoever runs it must be trusted"),
+        ("local", "Each device adds its own random noise before it sends anything"),
+        ("distributed-dp", "The devices add the random noise together. At least"),
+    ],
+)
+def test_who_must_add_the_noise_is_read_off_the_releases(protocol: str, sentence: str) -> None:
+    certificate = certificate_of(protocol=protocol)
+
+    assert sentence in text_of(certificate)
+    assert label_of(certificate).trust == tuple(cut(told, 400) for told in certificate.trust)
+
+
+def test_exchanged_ratings_do_not_hide_who_took_part() -> None:
+    events = [
+        {**event, "noise": "x", "private": True} for event in planned_events("residual", Adjacency.REPLACE)
+    ]
+    replaced = certificate_of(commitment=planned(events, epsilon=5.0, adjacency="replace"), events=events)
+
+    told = text_of(replaced)
+
+    assert "That they took part is not hidden." in told
+    assert "Someone who bets which of two lists of ratings was yours is right at most" in told
+    assert "took part is right" not in told
+
+
+def test_without_a_plan_the_budget_is_told_and_no_mu() -> None:
+    label = label_of(questions())
+
+    assert label.facts[0][0] == "epsilon, delta"
+    assert "every answer that this run may ever give" in " ".join(label.told())
+    share = (1 + 1e-6 * math.exp(-2.0)) / (1 + math.exp(-2.0))
+    assert label.odds.hundred == math.ceil(100 * share)
+
+
+def test_other_runs_and_rounds_to_come_are_counted_where_somebody_counts() -> None:
+    total = PopulationTotal(
+        population="12" * 16,
+        head="ef" * 32,
+        delta=1e-5,
+        adjacency="add-remove",
+        budget=8.000001,
+        spent=5.0,
+        committed=5.0,
+        runs=2,
+        releases=40,
+        private=True,
+        lineage="34" * 16,
+        lineage_spent=5.0,
+        lineage_budget=None,
+    )
+    counted = replace(certificate_of(), population=total, rounds=RoundsMade(planned=7, made=3, lost=1))
+
+    told = text_of(counted)
+
+    assert "all of them together may cost epsilon 8.0001 at delta 1e-05." in told
+    assert "all 7 planned rounds of learning together. 3 are still to come" in told
+
+
+def test_text_of_others_is_one_line_that_turns_nothing_around() -> None:
+    assert as_line("  two\n lines\u202e evil\u0007\ufeff ") == "two lines evil"
+    assert as_line("हिन्दी می\u200cخواهم e\u0301") == "हिन्दी می\u200cخواهم e\u0301"
+    assert as_line("Z" + "\u0351" * 50) == "Z" + "\u0351" * 4
+    assert cut("x" * 500, 10) == "xxxxxxxxx…"
+
+
+def test_lines_are_no_wider_than_asked_and_lose_nothing() -> None:
+    text = "a few words, then " + "W" * 90 + " 日本語の図書館の長い名前のことば end"
+
+    lines = list(wrapped(text, 20.0))
+
+    assert max(map(width_of, lines)) <= 20.0
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
