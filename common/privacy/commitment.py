@@ -7,9 +7,12 @@ and the part that was spent by then does not: it is never claimed.
 * Without one, the budget (``fedboard.common.privacy.accounting.budget_filter``).
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fedboard.common.errors import PrivacyError
@@ -31,11 +34,18 @@ from fedboard.common.privacy.accounting.guarantee import (
     composition_of,
     composition_sentences,
     curve_of,
+    is_exact,
 )
 from fedboard.common.privacy.accounting.plan import Plan, planned_event, planned_events, require_planned
 from fedboard.common.privacy.accounting.rating_level import Implied, implied_by
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.events import LIBRARY_TOLERANCE, RELATIVE_TOLERANCE, Event, event_problems
+from fedboard.common.privacy.events import (
+    LIBRARY_TOLERANCE,
+    RELATIVE_TOLERANCE,
+    Event,
+    canonical_json,
+    event_problems,
+)
 
 PLAN = "plan"
 FILTER = "budget-filter"
@@ -56,6 +66,18 @@ def numbers_of(events: Sequence[Event], delta: float) -> Numbers:
     return Numbers(
         composition=composition_of(events, delta), curve=curve_of(events), implied=implied_by(events, delta)
     )
+
+
+@lru_cache(maxsize=64)
+def _numbers_of_plan(plan: str, adjacency: str, delta: float) -> Numbers:
+    """By the plan's text: every board of a run claims the same plan, and whoever verifies them computes it again.
+
+    Args:
+        plan: canonical JSON of [[release name, what is planned], ...]; text tells 1, 1.0 and true apart.
+        adjacency: a value of ``Adjacency``.
+        delta: where composition and ``implied`` are stated.
+    """
+    return numbers_of(planned_events(dict(json.loads(plan)), parse_adjacency(adjacency)), delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +119,7 @@ class Commitment:
     @property
     def tolerance(self) -> float:
         """How far its numbers may differ, relatively, from what another machine computes."""
-        exact = self.plan is None or composition_of(self._planned(), self.delta).exact
+        exact = self.plan is None or is_exact(self._planned())
         return RELATIVE_TOLERANCE if exact else LIBRARY_TOLERANCE
 
     def epsilon_at(self, delta: float) -> float:
@@ -124,7 +146,8 @@ class Commitment:
             FedboardError: dp-accounting is needed and not installed.
         """
         if self.plan is not None:
-            return numbers_of(self._planned(), delta)
+            known = _numbers_of_plan(canonical_json(list(self.plan.items())), self.adjacency, delta)
+            return deepcopy(known)  # whoever tampers with a certificate's numbers does not with these
         budget = self.budget
         return Numbers(
             composition=budget_composition(budget, delta),

@@ -21,6 +21,7 @@ LIBRARY_TOLERANCE = 1e-7
 """The same where epsilon comes from loss distributions: their convolutions round differently elsewhere, by up
 to 5e-8 at delta 1e-9.
 """
+_ADJACENCIES = tuple(Adjacency)
 _PRODUCT_TOLERANCE = 1e-12
 _KEPT_BITS = 20
 _SMALL_LOSS = 1e-3
@@ -55,7 +56,7 @@ _COMMON: dict[str, Rule] = {
     "name": _TEXT,
     "covers": _TEXT,
     "adjacency": Rule(
-        lambda value: value in tuple(Adjacency),
+        lambda value: value in _ADJACENCIES,
         f"must be one of {', '.join(Adjacency)}",
         {"enum": [str(adjacency) for adjacency in Adjacency]},
     ),

@@ -92,12 +92,17 @@ def composition_of(events: Sequence[Event], delta: float) -> Composition:
     return Composition(
         mu=compose_events(events),
         rho=_rho(events),
-        exact=mechanisms_of(events).is_gaussian
-        and all(is_disjoint(event) or not event.get("participation") for event in events),
+        exact=is_exact(events),
         epsilon=point.epsilon,
         epsilon_rdp=point.epsilon_rdp,
         epsilon_zcdp=point.epsilon_zcdp,
     )
+
+
+def is_exact(events: Sequence[Event]) -> bool:
+    """Whether mu describes sound releases exactly: all Gaussian, with full participation or disjoint cohorts."""
+    everybody = all(is_disjoint(event) or not event.get("participation") for event in events)
+    return everybody and mechanisms_of(events).is_gaussian
 
 
 def curve_of(events: Sequence[Event]) -> tuple[CurvePoint, ...]:

@@ -24,7 +24,7 @@ from fedboard.common.privacy.accounting.exact import (
 )
 from fedboard.common.privacy.accounting.plan import planned_events
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.commitment import FILTER, PLAN, Commitment
+from fedboard.common.privacy.commitment import FILTER, PLAN, Commitment, numbers_of
 from fedboard.common.privacy.events import digest, is_pure, pure_epsilon
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise
@@ -190,3 +190,37 @@ def test_a_plan_that_its_budget_does_not_cover_cannot_be_certified() -> None:
 
     with pytest.raises(PrivacyError, match="the whole plan is refused"):
         certify([], commitment=terms, trust=(), assumptions=(), dataset="made up")
+
+
+@pytest.mark.parametrize(
+    ("sound", "other"),
+    [
+        ({"a": 2.0, "b": 3.0}, {"a": 2.0, "b": 4.0}),
+        ({"a": 1.0}, {"a": {"noise_multiplier": 1.0, "participation": {"kind": "sometimes"}}}),
+        ({"a": 1.0}, {"a": True}),  # which Python holds to be equal, and an auditor does not
+    ],
+)
+def test_numbers_of_one_plan_are_never_given_for_another(
+    sound: dict[str, Any], other: dict[str, Any]
+) -> None:
+    def numbers(plan: dict[str, Any]) -> object:
+        terms = Commitment(rule=PLAN, epsilon=9.0, delta=1e-5, adjacency="add-remove", plan=plan)
+        try:
+            return terms.numbers(1e-5)
+        except PrivacyError as error:
+            return str(error)
+
+    events = planned_events(sound, Adjacency.ADD_REMOVE)
+    assert numbers(sound) == numbers(copy.deepcopy(sound)) == numbers_of(events, 1e-5)
+    assert numbers(other) != numbers(sound)
+
+
+def test_numbers_that_were_given_out_and_changed_are_not_what_is_given_next() -> None:
+    terms = Commitment(rule=PLAN, epsilon=9.0, delta=1e-5, adjacency="add-remove", plan={"a": 2.5})
+    given_out, expected = terms.numbers(1e-5), terms.numbers(1e-5).composition.mu
+
+    for part, field in ((given_out.composition, "mu"), (given_out.curve[0], "epsilon")):
+        object.__setattr__(part, field, 0.0)
+
+    assert terms.numbers(1e-5).composition.mu == expected > 0.0
+    assert terms.numbers(1e-5).curve[0].epsilon > 0.0
