@@ -29,6 +29,7 @@ from fedboard.cli.guarantee.ledger import ledger
 from fedboard.cli.research.audit import audit
 from fedboard.cli.research.data import data
 from fedboard.cli.research.demo.demo import demo
+from fedboard.cli.research.live import live
 from fedboard.cli.research.protocols import protocols
 from fedboard.cli.research.reproduce import reproduce
 from fedboard.cli.research.simulate import simulate
@@ -96,6 +97,7 @@ def commands() -> None:
 for _command in (
     demo,
     simulate,
+    live,
     sweep,
     tune,
     recommend,

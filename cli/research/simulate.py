@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.failures import InterruptedRunError
+from fedboard.cli.live_page import LIVE
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
@@ -82,6 +83,7 @@ def _algorithms() -> str:
 @click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
 @click.option("--no-report", is_flag=True, help="Draw no report.html.")
 @JSON
+@LIVE
 def simulate(
     config_file: Path | None,
     out: Path | None,
@@ -90,6 +92,7 @@ def simulate(
     no_baselines: bool,
     no_report: bool,
     as_json: bool,
+    live: str | None,
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
@@ -98,6 +101,7 @@ def simulate(
     CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
     the default algorithm at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
     """
+    from fedboard.cli.research.live import watched
     from fedboard.simulations.runs.folders import name_of
     from fedboard.simulations.runs.keys import base_of
 
@@ -108,7 +112,8 @@ def simulate(
     )
     if place is None:
         place = run_place(None, None, default=name_of(config), resume=resume)
-    record, text = run(config, place, resume=resume, report=not no_report)
+    with watched(config, place, live):
+        record, text = run(config, place, resume=resume, report=not no_report)
     document(record) if as_json else click.echo(text)
 
 

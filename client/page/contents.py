@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.page.joining import known_tasks
+from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import SignedManifest

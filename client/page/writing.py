@@ -4,25 +4,23 @@ What comes from others (titles, names, certificates) is data in it, never markup
 as base64, the rest as JSON without a ``<``.
 """
 
-import base64
 import hashlib
 import html
-import json
 import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.one_file import filled, source_hash
 from fedboard.client.page.contents import HeldBoard, require_alike, require_shown
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
-from fedboard.client.page.joining import joined_script
+from fedboard.client.page.own_script import script_folder
 from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.wire.pages.filling import as_data, base_style, filled, source_hash
+from fedboard.common.wire.pages.joining import joined_script
 
 _HOST = re.compile(r"[\w.-]+(?::\d+)?|\[[0-9a-fA-F:.]+\](?::\d+)?", re.ASCII)
 _NOWHERE = "'none'"
@@ -78,7 +76,7 @@ def page_of(
     boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None, beside: Path | None = None
 ) -> str:
     """The text of the page; ``beside`` is its own path where a manifest and a worker lie there too."""
-    style, script = _text("style.css"), joined_script()
+    style, script = base_style() + _text("style.css"), joined_script(script_folder())
     shown = boards[chosen]
     origins = sorted({_origin(board.address) for board in boards if board.address is not None})
     data = {
@@ -97,7 +95,7 @@ def page_of(
         if shown.published is None
         else html.escape(f"The board was published {shown.published}."),
         "installed": "" if beside is None else _installed(beside),
-        "data": _as_data(data),
+        "data": as_data(data),
         "script": script,
     }
     return filled(_text("page.html"), slots)
@@ -142,14 +140,6 @@ def _origin(address: str) -> str:
             f"{address}: a page fetches from a host and a port alone, without names, keys or other signs"
         )
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _as_data(value: Any) -> str:
-    """JSON that no reader of HTML takes for markup, whatever is in it."""
-    text = json.dumps(
-        value, default=lambda content: base64.b64encode(content).decode(), separators=(",", ":")
-    )
-    return text.replace("<", "\\u003c")
 
 
 def _text(name: str) -> str:

@@ -16,11 +16,13 @@ from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.health import failures_of, health
+from fedboard.server.operating.log_lines import lines_of, number_of
 from fedboard.server.operating.run_fares import Fares
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+_LOG = "rounds.jsonl"
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _TOTALS = {
     "answers": "Answers of clients that were taken.",
@@ -84,7 +86,9 @@ def start_metrics(
             if self.path == "/metrics":
                 self._answer(200, _TEXT, generate_latest(registry))
             elif self.path == "/healthz":
-                lines, failures = (None, 0.0) if folder is None else (_lines(folder), failures_of(folder))
+                lines, failures = (
+                    (None, 0.0) if folder is None else (lines_of(folder / _LOG), failures_of(folder))
+                )
                 status, told = health(problem(), lines, failures=failures, most_lost=most_lost)
                 self._answer(status, "application/json", json.dumps(told).encode())
             else:
@@ -116,25 +120,10 @@ class _Collector:
     def collect(self) -> "Iterator[Metric]":
         """All metrics."""
         if self._folder is not None:
-            yield from _round_metrics(_lines(self._folder))
+            yield from _round_metrics(lines_of(self._folder / _LOG))
             yield from _count_metrics(self._folder / "counts")
         if self._service is not None:
             yield from _service_metrics(self._service)
-
-
-def _lines(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the rounds' log; one that is being written or damaged ends it."""
-    path, found = folder / "rounds.jsonl", list[dict[str, Any]]()
-    if not path.exists():
-        return found
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if isinstance(entry, dict):
-            found.append(entry)
-    return found
 
 
 def _round_metrics(lines: list[dict[str, Any]]) -> "Iterator[Metric]":
@@ -144,11 +133,13 @@ def _round_metrics(lines: list[dict[str, Any]]) -> "Iterator[Metric]":
     lost = Fares.of(lines).lost
     yield CounterMetricFamily("fedboard_rounds_lost", "Rounds that were paid for and lost.", value=lost)
     for name, sentence in _TOTALS.items():
-        total = sum(_number(line.get(name)) for line in lines)
+        total = sum(number_of(line.get(name)) for line in lines)
         yield CounterMetricFamily(f"fedboard_round_{name}", sentence, value=total)
     refused: Counter[str] = Counter()
     for line in lines:
-        refused.update({str(code): _number(count) for code, count in dict(line.get("refused") or {}).items()})
+        refused.update(
+            {str(code): number_of(count) for code, count in dict(line.get("refused") or {}).items()}
+        )
     refusals = CounterMetricFamily("fedboard_refusals", "Messages that were not taken.", labels=("code",))
     for code, count in sorted(refused.items()):
         refusals.add_metric((code,), count)
@@ -156,13 +147,13 @@ def _round_metrics(lines: list[dict[str, Any]]) -> "Iterator[Metric]":
     if lines:
         last = lines[-1]
         yield GaugeMetricFamily(
-            "fedboard_epsilon_spent", "Epsilon of the run.", value=_number(last.get("epsilon_spent"))
+            "fedboard_epsilon_spent", "Epsilon of the run.", value=number_of(last.get("epsilon_spent"))
         )
         yield GaugeMetricFamily(
-            "fedboard_delta", "Delta that goes with it.", value=_number(last.get("delta"))
+            "fedboard_delta", "Delta that goes with it.", value=number_of(last.get("delta"))
         )
         yield GaugeMetricFamily(
-            "fedboard_last_round_seconds", "The last round.", value=_number(last.get("seconds"))
+            "fedboard_last_round_seconds", "The last round.", value=number_of(last.get("seconds"))
         )
 
 
@@ -220,7 +211,3 @@ def _service_metrics(service: ServiceCounters) -> "Iterator[Metric]":
     yield HistogramMetricFamily(
         "fedboard_board_seconds", "Time of a request.", buckets=buckets, sum_value=service.latency_sum
     )
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 from fedboard.client.guarantee.label.content import NOBODY, SIMULATION, Card, Label, Line
 from fedboard.client.guarantee.label.figures import TALL, WIDE, figures
-from fedboard.client.one_file import filled, source_hash
+from fedboard.common.wire.pages.filling import filled, source_hash
 
 
 def label_page(label: Label) -> str:

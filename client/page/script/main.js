@@ -15,7 +15,7 @@ import { ownList } from "./taste/own_list.js";
 import { neighbours } from "./taste/ranking.js";
 import { readRatings, writtenRatings } from "./taste/ratings_csv.js";
 import { titleSearch } from "./taste/search.js";
-import { part, el } from "./view/dom.js";
+import { part, el } from "./shared/dom.js";
 import { finder } from "./view/finder.js";
 import { mapView } from "./view/map_view.js";
 import { betsInHundred, showOdds } from "./view/odds_view.js";

@@ -1,6 +1,7 @@
 """A real browser without a window, for pages in files."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -25,6 +26,13 @@ SILENT = (
 )
 SECONDS = 60.0
 """How long anything may take; a busy machine is slow, a page that waits for ever is wrong."""
+
+
+AXE = Path(os.environ.get("FEDBOARD_AXE", ""))
+"""``axe.min.js`` of axe-core, which checks for barriers; ``.ci/run`` fetches it where it may."""
+NEEDS_AXE = pytest.mark.skipif(
+    not AXE.is_file(), reason="FEDBOARD_AXE does not name axe.min.js (npm pack axe-core)"
+)
 
 
 class Page:
@@ -83,6 +91,16 @@ class Page:
         steps = "return Object.fromEntries([...document.querySelectorAll('#seal-steps li')]"
         found = self.js(f"{steps}.map((row) => [row.dataset.step, row.dataset.state]))")
         return self.js("return document.documentElement.dataset.seal"), found
+
+    def barriers(self) -> tuple[list[tuple[str, str, list[str]]], list[str]]:
+        """What axe-core finds (rule, impact, first elements), and the rules that passed."""
+        self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
+        found, passed = self.awaited(
+            "const { violations, passes } = await axe.run(document);"
+            "return [violations, passes.map(({ id }) => id)]"
+        )
+        told = [(one["id"], one["impact"], [node["html"] for node in one["nodes"]][:3]) for one in found]
+        return told, passed
 
     def console(self) -> list[str]:
         """What was logged since this was asked last."""

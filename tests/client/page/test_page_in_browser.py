@@ -4,7 +4,6 @@ import base64
 import functools
 import http.server
 import math
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import pytest
 
 from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import HeldBoard
-from fedboard.client.page.joining import known_tasks
+from fedboard.client.page.own_script import known_tasks
 from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.importing import write_ratings
 from fedboard.client.ratings.own_file import read_own_ratings
@@ -37,7 +36,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.written import as_written
 from fedboard.common.tasks.topk.config import TopKConfig
 from fedboard.common.wire.item_features import CatalogueFeatures
-from tests.client.page.browser import Page
+from tests.client.page.browser import NEEDS_AXE, Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.common.board_service.boards import certified, chain, first_board
 
@@ -463,11 +462,7 @@ def test_everything_can_be_done_with_the_keyboard(page: Page, signed: Signed) ->
     assert page.js("return document.querySelector('.entry').dataset.item") == before
 
 
-AXE = Path(os.environ.get("FEDBOARD_AXE", ""))
-"""``axe.min.js`` of axe-core, which checks for barriers; ``.ci/run`` fetches it where it may."""
-
-
-@pytest.mark.skipif(not AXE.is_file(), reason="FEDBOARD_AXE does not name axe.min.js (npm pack axe-core)")
+@NEEDS_AXE
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
 def test_no_barrier_is_found_at_either_width(page: Page, signed: Signed, width: int, scheme: str) -> None:
@@ -479,15 +474,11 @@ def test_no_barrier_is_found_at_either_width(page: Page, signed: Signed, width: 
     )
     page.look(width, scheme)
 
-    page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
-    found, passed = page.awaited(
-        "const { violations, passes } = await axe.run(document);"
-        "return [violations, passes.map(({ id }) => id)]"
-    )
+    found, passed = page.barriers()
 
     page.look(1280, "light")
     assert {"color-contrast", "label", "button-name"} <= set(passed), "it looked"
-    assert [(one["id"], one["impact"], [node["html"] for node in one["nodes"]][:3]) for one in found] == []
+    assert found == []
     page.console()
 
 

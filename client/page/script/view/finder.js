@@ -1,6 +1,6 @@
 // The field in which titles are looked up: a combobox with a list, by keys and by pointer.
 
-import { el, part } from "./dom.js";
+import { el, part } from "../shared/dom.js";
 
 const MOST_SHOWN = 8;
 

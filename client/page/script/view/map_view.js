@@ -1,6 +1,6 @@
 // The map: every item at its place on two directions of the board, and the point where one's own taste is.
 
-import { el, part } from "./dom.js";
+import { el, part } from "../shared/dom.js";
 
 const REACH = 14;
 const MARGIN = 22;

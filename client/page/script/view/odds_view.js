@@ -2,7 +2,7 @@
 
 import { rightBetsOfEpsilon, rightBetsOfMu } from "../seal/gaussian.js";
 import { FAILED, PASSED, shortNumber } from "../seal/seal.js";
-import { part, svgEl } from "./dom.js";
+import { part, svgEl } from "../shared/dom.js";
 
 const BETS = {
   "add-remove": "whether you took part",

@@ -2,7 +2,7 @@
 
 import { forgetRatings, keepRatings, keptRatings } from "../taste/keeping.js";
 import { readRatings, writtenRatings } from "../taste/ratings_csv.js";
-import { el, part } from "./dom.js";
+import { el, part } from "../shared/dom.js";
 import { counted } from "./recommendations.js";
 import { starInput } from "./stars.js";
 

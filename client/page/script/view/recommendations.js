@@ -1,7 +1,7 @@
 // The list, with the reason for each entry.
 
 import { neighbours } from "../taste/ranking.js";
-import { el, part } from "./dom.js";
+import { el, part } from "../shared/dom.js";
 
 const SHOWN_AT_FIRST = 10;
 const NEIGHBOURS_SHOWN = 6;

@@ -1,6 +1,6 @@
 // How much this page asked of the network since it was loaded. The browser keeps the record, not the page.
 
-import { part } from "./dom.js";
+import { part } from "../shared/dom.js";
 
 /** Count, from now on, and show it. */
 export function countRequests() {

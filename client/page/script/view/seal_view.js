@@ -1,7 +1,7 @@
 // The seal as it is seen: its steps as they are done, the verdict, and a byte that can be changed.
 
 import { FAILED, OPEN, PASSED, sealOf, STEPS } from "../seal/seal.js";
-import { el, part } from "./dom.js";
+import { el, part } from "../shared/dom.js";
 
 const STEP_NAMES = {
   signature: "Signature",

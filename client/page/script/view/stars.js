@@ -1,6 +1,6 @@
 // Stars on the range of the set's ratings, as a group of radio buttons: arrow keys move through them.
 
-import { aside, el } from "./dom.js";
+import { aside, el } from "../shared/dom.js";
 
 const MOST_STEPS = 10;
 const STEP_SIZES = [0.5, 1, 2, 5, 10, 20, 50, 100];

@@ -1,8 +1,8 @@
-"""The page's script: its modules, in the order in which they need each other, as the text of one module.
+"""A page's script: its modules, in the order in which they need each other, as the text of one module.
 
-The modules below ``script/`` are plain JavaScript that a browser runs as they are. An HTML file that needs nothing
-else has no place for files that import each other, so the imports and the word ``export`` are left out, and every
-name at the top of a module must be its own.
+The modules in a page's folder are plain JavaScript. An HTML file that needs nothing else has no place for files
+that import each other, so the imports and the word ``export`` are left out, and every name at the top of a module
+must be its own. What is imported from ``shared/`` is this package's, the same for all pages.
 """
 
 import posixpath
@@ -10,30 +10,31 @@ import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-_START = "main.js"
+_SHARED = "shared/"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) )", re.MULTILINE)
 _TOP = re.compile(r"^(export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b|</script|<!--", re.MULTILINE)
 
 
-def script_folder() -> Traversable:
-    """Where the modules are."""
+def shared_script() -> Traversable:
+    """Where the modules are that all pages share."""
     return files(__package__).joinpath("script")
 
 
-def joined_script(folder: Traversable | None = None) -> str:
-    """All modules that ``main.js`` needs, each after those that it needs itself.
+def joined_script(folder: Traversable, start: str = "main.js") -> str:
+    """All modules that ``start`` needs, each after those that it needs itself.
 
     Args:
-        folder: where the modules are; None: this package's.
+        folder: where the page's own modules are.
+        start: the module that the page begins with.
 
     Raises:
         ValueError: a module that does not keep to the form, a name that two of them have, or one that is imported
             and not exported; the sentence says which.
     """
     found: dict[str, str] = {}
-    _visit(_START, folder or script_folder(), found, [])
+    _visit(start, folder, found, [])
     owners: dict[str, str] = {}
     for name, text in found.items():
         for _, own in _TOP.findall(text):
@@ -50,7 +51,7 @@ def _visit(name: str, folder: Traversable, found: dict[str, str], above: list[st
         return
     if name in above:
         raise ValueError(f"modules import each other in a circle: {' -> '.join([*above, name])}")
-    text = folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+    text = _text(name, folder)
     for names, path in _IMPORT.findall(text):
         other = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
         _visit(other, folder, found, [*above, name])
@@ -64,8 +65,7 @@ def _visit(name: str, folder: Traversable, found: dict[str, str], above: list[st
     found[name] = text
 
 
-def known_tasks() -> tuple[str, ...]:
-    """The tasks whose own models the page knows, as its registry lists them."""
-    registry = script_folder().joinpath("models", "registry.js").read_text(encoding="utf-8")
-    listed = registry.partition("export const MODELS = {")[2].partition("}")[0]
-    return tuple(re.findall(r'^ {2}"?([\w-]+)"?: \w+,$', listed, re.MULTILINE))
+def _text(name: str, folder: Traversable) -> str:
+    if name.startswith(_SHARED):
+        return shared_script().joinpath(*name.removeprefix(_SHARED).split("/")).read_text(encoding="utf-8")
+    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")

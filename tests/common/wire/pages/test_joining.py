@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.client.page.joining import joined_script, known_tasks, script_folder
+from fedboard.common.wire.pages.joining import joined_script, shared_script
 
 
 def folder(place: Path, **modules: str) -> Path:
@@ -43,16 +43,11 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path, second: str, problem: 
         joined_script(place)
 
 
-def test_no_module_is_left_out_and_none_writes_markup() -> None:
-    script = joined_script()
+def test_what_is_shared_comes_from_here_and_not_from_the_pages_folder(tmp_path: Path) -> None:
+    place = folder(tmp_path, main='import { part } from "./shared/dom.js";\n\npart("x");\n')
 
-    for path in sorted(Path(str(script_folder())).rglob("*.js")):
-        first = path.read_text(encoding="utf-8").splitlines()[0]
-        assert first.startswith("// ")
-        assert script.count(first) == 1, f"{path.name} is not part of the page"
-    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
-        assert way not in script
+    script = joined_script(place)
 
-
-def test_the_registry_lists_the_tasks_whose_models_are_known() -> None:
-    assert set(known_tasks()) >= {"adadpals", "adadpsgd", "langevin", "residual"}
+    assert script.startswith((shared_script() / "dom.js").read_text(encoding="utf-8").splitlines()[0])
+    assert "export" not in script
+    assert script.endswith('part("x");\n')

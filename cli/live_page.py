@@ -1,0 +1,38 @@
+"""The option ``--live`` of commands that run for a while, and the page that they then serve."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fedboard.common.wire.live.feed import Source
+    from fedboard.common.wire.live.pages import Kind
+    from fedboard.common.wire.live.place import Place
+
+LIVE = click.option(
+    "--live",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value="usual",  # common.wire.live.place.USUAL
+    help="Serve a page that shows how it is getting on, on this machine alone unless HOST says otherwise.",
+)
+
+
+@contextmanager
+def serving(place: "Place", kind: "Kind", source: "Source", *, key: str | None = None) -> Iterator[str]:
+    """Serve a live page until the block ends, and say where, on stderr; its address.
+
+    Raises:
+        InputError: the address cannot be used.
+    """
+    from fedboard.common.wire.live.place import warning_of
+    from fedboard.common.wire.live.serving import LiveServer
+
+    warning = warning_of(place)
+    if warning is not None:
+        click.echo(f"WARNING: {warning}", err=True)
+    with LiveServer(place, kind, source, key=key) as server:
+        click.echo(f"live page: {server.address}", err=True)
+        yield server.address

@@ -1,0 +1,102 @@
+"""``fedboard live``: a run as a page, while it runs (here or in another process) or afterwards."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import click
+
+from fedboard.cli.live_page import serving
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.common.wire.live.place import Place
+    from fedboard.server.operating.live.run_files import RunFiles
+    from fedboard.server.operating.live.run_source import RunSource
+    from fedboard.simulations.config import SimulationConfig
+
+_EXAMPLES = """\b
+Examples:
+  fedboard live runs/residual-eps5
+  fedboard live fleet/state --key board-signing.pub
+  fedboard live runs/residual-eps5 --address 127.0.0.1:9000
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    default="usual",  # common.wire.live.place.USUAL
+    help="Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    help="Of a fleet: the public key that signs its boards (board-signing.pub), to check the signature.",
+)
+def live(run: Path, address: str, key: Path | None) -> None:
+    """Show a run as a page: budget, rounds, releases, the last board and its seal.
+
+    RUN is the folder of a simulation or of a fleet's training, or a fleet's state folder; the run may be finished,
+    interrupted, or under way in any process. Its files are read, and nothing is written. The page is for a browser
+    on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
+    everybody there read it, and leaves out what no budget covers.
+    """
+    from fedboard.common.wire.live.place import RUN_PORT, place_of
+    from fedboard.server.operating.live.run_files import run_files
+
+    place = place_of(address, port=RUN_PORT)
+    files = run_files(run)
+    source = source_of(files, place, simulated=files.is_simulation, key=key)
+    with suppress(KeyboardInterrupt), serving(place, "run", source):
+        Event().wait()
+
+
+def source_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path | None = None) -> "RunSource":
+    """What is watched of a run, for whoever reads the page at this place."""
+    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.server.operating.live.run_source import RunSource
+    from fedboard.simulations.judging.live_numbers import simulation_numbers
+
+    return RunSource(
+        files=files,
+        for_operator=place.is_loopback,
+        extra=simulation_numbers if simulated else None,
+        key=None if key is None else PinnedKey.read(key),
+    )
+
+
+@contextmanager
+def watched(config: "SimulationConfig", run: Path, address: str | None) -> Iterator[None]:
+    """Serve the page of a run that this process makes, while the block runs; nothing without an address.
+
+    Args:
+        config: of the run.
+        run: its folder, which need not be there yet.
+        address: as given to ``--live``.
+
+    Raises:
+        InputError: the address cannot be used, or the algorithm has no guarantee to show.
+    """
+    if address is None:
+        yield
+        return
+    from fedboard.common.wire.live.place import RUN_PORT, place_of
+    from fedboard.server.operating.live.run_files import RunFiles
+    from fedboard.simulations.runs.without_privacy import is_reference
+
+    if is_reference(config.algorithm):
+        raise InputError(
+            f"--live shows budget and rounds, and {config.algorithm} has neither: it is fitted to the raw ratings; "
+            "leave out --live"
+        )
+    place = place_of(address, port=RUN_PORT)
+    with serving(place, "run", source_of(RunFiles(folder=run), place, simulated=True)):
+        yield
+    again = f"fedboard live {shlex.quote(str(run))}"
+    click.echo(f"the live page ended with the run; to look at it again: {again}", err=True)

@@ -1,0 +1,103 @@
+"""The newest state of something, watched by one thread and told to any number of readers."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+State = Mapping[str, Any]
+"""JSON-able."""
+TICK_SECONDS = 0.2
+"""Between two looks at what is watched; a look costs a few calls of the system."""
+
+
+class Source(Protocol):
+    """What is watched."""
+
+    def signature(self) -> object:
+        """Cheap; another one means that there may be news."""
+        ...
+
+    def is_due(self) -> bool:
+        """Whether something that ``read`` has put off can be done now."""
+        ...
+
+    def read(self) -> State:
+        """The state as it is now. Never raises: what cannot be read is a state too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One state as it is told."""
+
+    number: int
+    text: str
+    """JSON on one line."""
+
+
+class Feed:
+    """The newest state, for readers who wait for the next one."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._changed = threading.Condition()
+        self._news: News | None = None
+        self.closed = False
+
+    def tell(self, state: State) -> None:
+        """Make this the newest state, if it differs from the last."""
+        text = json.dumps(state, allow_nan=False, separators=(",", ":"))
+        with self._changed:
+            if self._news is None or text != self._news.text:
+                self._news = News(0 if self._news is None else self._news.number + 1, text)
+                self._changed.notify_all()
+
+    def after(self, number: int, *, patience: float) -> News | None:
+        """The newest state if it is another one than ``number``, waited for; None if none came or all is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.closed or self._is_new(number), patience)
+            return self._news if self._is_new(number) else None
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+
+    def _is_new(self, number: int) -> bool:
+        return self._news is not None and self._news.number != number
+
+
+class Watcher:
+    """Looks at a source in a thread of its own, and tells a feed."""
+
+    def __init__(self, source: Source, feed: Feed) -> None:
+        """Make ready, with a first look."""
+        self._source, self._feed = source, feed
+        self._stop = threading.Event()
+        self._seen: object = None
+        self._look()
+        self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+
+    def __enter__(self) -> "Watcher":
+        """Start."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Look once more, so that the last state is told, and stop."""
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    def _run(self) -> None:
+        while not self._stop.wait(TICK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
+        if seen != self._seen or self._source.is_due():
+            self._seen = seen
+            self._feed.tell(self._source.read())

@@ -1,0 +1,184 @@
+"""Whether the newest board is what it says, checked by the process that shows it; what is left open is said."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedboard.common.board import Board
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
+from fedboard.common.board_service.layout import manifest_name
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import FedboardError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.server.operating.live.run_files import RunFiles
+from fedboard.server.publication import BoardStore, require_same_history
+
+PASSED, FAILED, OPEN = "passed", "failed", "open"
+_SHARE = 1 / 250
+"""Of one processor, that checking may take on average."""
+Check = dict[str, str]
+"""``check``, ``state`` and ``told``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A board that was opened, and its certificate; neither is checked by that."""
+
+    board: Board
+    certificate: Certificate
+    size: int
+    """Bytes of its file."""
+
+
+@dataclass(slots=True)
+class Sealing:
+    """Opens each new board, and checks it when its share of the processor allows."""
+
+    files: RunFiles
+    key: PinnedKey | None = None
+    """Of who signs the boards, if it is known."""
+    held: Held | None = None
+    """The newest board."""
+    _checks: tuple[int, list[Check]] | None = None
+    """Version that was checked last, and what came of it."""
+    _digests: dict[int, str] = field(default_factory=dict)
+    _next: float = 0.0
+
+    def look(self) -> None:
+        """Open the newest board, if it is another one.
+
+        Raises:
+            FedboardError: it cannot be read.
+        """
+        store = BoardStore(self.files.boards)
+        versions = store.versions()
+        if not versions:
+            self.held = None
+        elif self.held is None or self.held.board.version != versions[-1]:
+            board = store.load(versions[-1])
+            certificate = Certificate.from_dict(dict(board.certificate or {}))
+            size = store.path(versions[-1]).stat().st_size
+            self.held = Held(board=board, certificate=certificate, size=size)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the newest board is not checked yet, and the last check is paid for."""
+        fresh = self.held is not None and (self._checks is None or self._checks[0] != self.held.board.version)
+        return fresh and time.monotonic() >= self._next
+
+    def check(self, ledger: Ledger | None) -> None:
+        """Check the newest board."""
+        if self.held is None:
+            return
+        began = time.thread_time()
+        board, certificate = self.held.board, self.held.certificate
+        self._digests[board.version] = board.digest
+        checks = [
+            _bytes(board, certificate),
+            self._chain(board),
+            _paid(board, certificate, ledger),
+            _promise(certificate, board.version),
+            _noise(certificate, board.version),
+        ]
+        self._checks = (board.version, checks)
+        self._next = time.monotonic() + (time.thread_time() - began) / _SHARE
+
+    def told(self) -> dict[str, Any] | None:
+        """The newest board, with its checks where they are made; None where there is no board."""
+        if self.held is None:
+            return None
+        board = self.held.board
+        done = self._checks is not None and self._checks[0] == board.version
+        return {
+            "version": board.version,
+            "task": board.task,
+            "items": board.catalogue.n_items,
+            "bytes": self.held.size,
+            "digest": board.digest if done else None,
+            "checks": [*self._checks[1], self._signature(board)] if self._checks and done else [],
+        }
+
+    def _chain(self, board: Board) -> Check:
+        before = self._digest(board.version - 1)
+        if board.version == 0:
+            return _said("chain", PASSED, "It is the first board, which holds no data.")
+        if before is None:
+            return _said("chain", OPEN, "The board before it is not there.")
+        if before != board.previous_digest:
+            return _said("chain", FAILED, "It does not continue the board before it.")
+        return _said("chain", PASSED, f"It names the digest of board {board.version - 1}.")
+
+    def _digest(self, version: int) -> str | None:
+        if version not in self._digests and version >= 0:
+            try:
+                self._digests[version] = BoardStore(self.files.boards).load(version).digest
+            except FedboardError:
+                return None
+        return self._digests.get(version)
+
+    def _signature(self, board: Board) -> Check:
+        mirror = self.files.mirror
+        manifest = None if mirror is None else mirror / manifest_name(board.version)
+        if manifest is None or not manifest.exists():
+            return _said("signature", OPEN, "Nobody has signed it here.")
+        if self.key is None:
+            return _said(
+                "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
+            )
+        return _signed(manifest, self.key, board)
+
+
+def _bytes(board: Board, certificate: Certificate) -> Check:
+    if certificate.board_digest == board.digest:
+        return _said(
+            "bytes", PASSED, "Its digest was computed from the file; its certificate names the same."
+        )
+    return _said("bytes", FAILED, "Its certificate is for another board.")
+
+
+def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Check:
+    if ledger is None:
+        return _said("ledger", OPEN, "There is no ledger here.")
+    try:
+        require_same_history(board, ledger)
+    except FedboardError:
+        return _said("ledger", FAILED, "The ledger is not the one that paid for it.")
+    releases = len(certificate.releases)
+    told = f"The ledger's chain is whole, holds the head that it names and its {releases} releases."
+    return _said("ledger", PASSED, told)
+
+
+def _signed(manifest: Path, key: PinnedKey, board: Board) -> Check:
+    try:
+        found = key.open(SignedManifest.from_bytes(manifest.read_bytes()))
+    except (FedboardError, OSError):
+        return _said("signature", FAILED, "What is signed there is not signed by this key.")
+    if (found.board_digest, found.version) != (board.digest, board.version):
+        return _said("signature", FAILED, "Another board is signed under this number.")
+    return _said("signature", PASSED, f"Ed25519, key {key.id[:16]}, signed {found.published}.")
+
+
+def _promise(certificate: Certificate, version: int) -> Check:
+    if version and not certificate.composition.exact:
+        told = "To recompute it takes loss distributions: fedboard certificate verify does it."
+        return _said("promise", OPEN, told)
+    failed = [finding for finding in certificate.verify() if not finding.passed]
+    if failed:
+        return _said("promise", FAILED, f"Its certificate does not hold: {failed[0].check}.")
+    told = "Every number of its certificate was recomputed from its releases and its plan."
+    return _said("promise", PASSED, told)
+
+
+def _noise(certificate: Certificate, version: int) -> Check:
+    found = protection_of(certificate.releases)
+    if found is Protection.NO_DATA and version:
+        return _said("noise", FAILED, "Its certificate lists no release.")
+    states = {Protection.PRIVATE: PASSED, Protection.SIMULATION: FAILED}
+    told = found.verdict[0].upper() + found.verdict[1:]
+    return _said("noise", states.get(found, OPEN), f"{told}.")
+
+
+def _said(check: str, state: str, told: str) -> Check:
+    return {"check": check, "state": state, "told": told}

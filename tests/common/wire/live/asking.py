@@ -1,0 +1,67 @@
+"""Requests to a live page as anybody can write them, and the events that come back."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class Told:
+    """A source whose state a test sets."""
+
+    def __init__(self, **state: Any) -> None:
+        self.state: dict[str, Any] = state
+        self.reads = 0
+
+    def signature(self) -> object:
+        return json.dumps(self.state)
+
+    def is_due(self) -> bool:
+        return False
+
+    def read(self) -> Mapping[str, Any]:
+        self.reads += 1
+        return dict(self.state)
+
+
+def asked(
+    address: str, path: str | None = None, *, method: str = "GET", **headers: str
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and content; ``Host`` is the address's own unless it is given."""
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, parts.path if path is None else path, headers=given)
+    answer = connection.getresponse()
+    found = answer.status, dict(answer.headers), answer.read()
+    connection.close()
+    return found
+
+
+@contextmanager
+def listening(address: str, **headers: str) -> Iterator[Iterator[tuple[str, str]]]:
+    """Kind and data of each event as it comes."""
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as line:
+        told = "".join(f"{name}: {value}\r\n" for name, value in {"Host": parts.netloc, **headers}.items())
+        line.sendall(f"GET {parts.path}events HTTP/1.1\r\n{told}\r\n".encode())
+        with line.makefile("r", encoding="utf-8", newline="") as stream:
+            yield _events(stream)
+
+
+def states(events: Iterator[tuple[str, str]]) -> Iterator[Any]:
+    """The states alone."""
+    return (json.loads(data) for kind, data in events if kind == "state")
+
+
+def _events(stream: Any) -> Iterator[tuple[str, str]]:
+    kind = ""
+    for line in stream:
+        name, _, value = line.rstrip("\r\n").partition(": ")
+        if name == "event":
+            kind = value
+        elif name.startswith("data"):
+            yield kind, value

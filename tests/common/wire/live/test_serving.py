@@ -1,0 +1,208 @@
+"""What a live page answers, to whom, and what comes after an interruption."""
+
+import http.client
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.wire.live import serving
+from fedboard.common.wire.live.pages import live_page
+from fedboard.common.wire.live.place import Place, place_of
+from fedboard.common.wire.live.serving import LiveServer
+from tests.common.wire.live.asking import Told, asked, listening, states
+
+HERE = Place(host="127.0.0.1", ports=(0,))
+KEY = "k" * 43
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a page that many tests ask and none changes."""
+    with LiveServer(HERE, "run", Told(secret=True)) as server:
+        yield server.address
+
+
+def port_of(address: str) -> int:
+    port = urlsplit(address).port
+    assert port is not None
+    return port
+
+
+def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
+    source = Told(round=1)
+    with LiveServer(HERE, "run", source) as server, listening(server.address) as events:
+        assert next(events)[0] == "page"
+        news = states(events)
+        assert next(news) == {"round": 1}
+        source.state = {"round": 2}
+        assert next(news) == {"round": 2}
+        with listening(server.address) as late:
+            assert next(states(late)) == {"round": 2}
+
+
+def test_what_does_not_change_is_neither_read_nor_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_BEAT_SECONDS", 0.05)
+    source = Told(round=1)
+    with LiveServer(HERE, "run", source) as server, listening(server.address) as events:
+        kinds = [next(events)[0] for _ in range(3)]
+
+    assert kinds == ["page", "state", "beat"]
+    assert source.reads == 1
+
+
+def test_the_last_state_and_a_good_bye_come_at_the_end() -> None:
+    source = Told(round=1)
+    with ExitStack() as stack:
+        server = LiveServer(HERE, "run", source).__enter__()
+        events = stack.enter_context(listening(server.address))
+        assert [next(events)[0] for _ in range(2)] == ["page", "state"]
+        source.state = {"round": 9}
+        server.__exit__(None, None, None)
+
+        rest = list(events)
+
+    assert rest == [("state", '{"round":9}'), ("end", "")]
+
+
+def test_it_is_there_again_on_the_same_port_after_a_restart() -> None:
+    with LiveServer(HERE, "run", Told(life=1)) as first, listening(first.address) as events:
+        assert next(states(events)) == {"life": 1}
+        port = port_of(first.address)
+    again = Place(host="127.0.0.1", ports=(port,))
+
+    with LiveServer(again, "run", Told(life=2)) as second, listening(second.address) as events:
+        assert second.address == first.address
+        assert next(states(events)) == {"life": 2}
+
+
+def test_the_page_has_a_policy_of_hashes_and_may_be_framed_by_nobody(address: str) -> None:
+    status, headers, content = asked(address)
+
+    policy = headers["Content-Security-Policy"]
+    assert (status, content) == (200, live_page("run").content)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert (
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        in policy
+    )
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert not [name for name in headers if name.lower().startswith("access-control")]
+    assert "Python" not in headers["Server"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "rebound.example.org",
+        "127.0.0.1.example.org",
+        "localhost.example.org",
+        "10.0.0.7",
+        "0.0.0.0",
+        "[::]",
+        "",
+        "127.0.0.1:8717:1",
+        "127.0.0.1@example.org",
+        "127.1",
+        "2130706433",
+        "example.org, 127.0.0.1",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/events", "/nothing"])
+def test_a_name_that_somebody_points_here_gets_nothing(address: str, host: str, path: str) -> None:
+    status, _, content = asked(address, path, Host=host)
+
+    assert status == 421
+    assert b"secret" not in content
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:9000", "localhost", "LOCALHOST:1", "[::1]:80", "127.9.9.9"]
+)
+def test_this_machine_by_any_of_its_own_names_gets_the_page(address: str, host: str) -> None:
+    assert asked(address, Host=host)[0] == 200
+
+
+def test_two_hosts_in_one_request_are_none(address: str) -> None:
+    with socket.create_connection(("127.0.0.1", port_of(address)), timeout=30) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: example.org\r\n\r\n")
+        assert line.makefile("rb").readline().split()[1] == b"421"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/events", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
+        ("/events", {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "cors"}, 403),
+        ("/events", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}, 403),
+        ("/events", {"Origin": "https://example.org"}, 403),
+        ("/events", {"Origin": "null"}, 403),
+        ("/", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
+        ("/", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}, 200),
+        ("/", {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate"}, 200),
+    ],
+)
+def test_a_browser_that_asks_for_another_page_gets_no_news(
+    address: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert asked(address, path, **headers)[0] == status
+
+
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "CONNECT", "X"]
+)
+def test_only_get_is_answered(address: str, method: str) -> None:
+    status, headers, _ = asked(address, method=method)
+
+    assert status == 405
+    assert not [name for name in headers if name.lower().startswith("access-control")]
+
+
+@pytest.mark.parametrize("path", ["/x", "/../", "/?", "/events?", "/events/", "/%2e", "http://127.0.0.1/"])
+def test_there_is_nothing_else(address: str, path: str) -> None:
+    assert asked(address, path)[0] == 404
+
+
+def test_with_a_key_in_its_address_nothing_is_answered_without_it() -> None:
+    with LiveServer(HERE, "run", Told(hers=1), key=KEY) as server:
+        assert server.address.endswith(f"/{KEY}/")
+        for path in ("/", "/events", f"/{KEY}", f"/{KEY[:-1]}x/", f"/{KEY}x/", f"/{KEY}//events"):
+            assert asked(server.address, path)[0] == 404
+        assert asked(server.address)[0] == 200
+        with listening(server.address) as events:
+            assert next(states(events)) == {"hers": 1}
+
+
+def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> None:
+    with LiveServer(HERE, "run", Told(n=1)) as server:
+        with ExitStack() as many:
+            for _ in range(32):
+                next(many.enter_context(listening(server.address)))
+            with pytest.raises((ConnectionError, http.client.HTTPException)):
+                asked(server.address)
+        while True:  # those who left are found out at the next word to them
+            try:
+                assert asked(server.address)[0] == 200
+                break
+            except (ConnectionError, http.client.HTTPException):
+                continue
+
+
+def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with LiveServer(Place(host="127.0.0.1", ports=(port, 0)), "run", Told()) as server:
+            assert port_of(server.address) != port
+        with pytest.raises(
+            InputError, match=rf"cannot be served on 127\.0\.0\.1:{port} .*give another address"
+        ):
+            LiveServer(place_of(f"127.0.0.1:{port}", port=1), "run", Told())
