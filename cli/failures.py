@@ -36,6 +36,7 @@ _EXTRAS = frozenset(
         "pyarrow",
         "rich",
         "uvicorn",
+        "yaml",
     }
 )
 

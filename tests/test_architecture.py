@@ -40,7 +40,7 @@ EXTRAS = {
         "pyarrow",
         "rich",
     },
-    "cli": {"rich"},
+    "cli": {"rich", "yaml"},
     "api": set(),
 }
 FLOWER = (
@@ -64,7 +64,7 @@ NEEDED_BY = {
     "api": ("sim",),
 }
 """Which extra installs what a place imports beyond the base install; the first that fits counts."""
-DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio"}
+DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio", "yaml": "pyyaml"}
 """Distributions that are not called as what is imported."""
 KNOWN_BAD_BELOW = {
     "cryptography": (50,),

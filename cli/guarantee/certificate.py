@@ -8,6 +8,7 @@ import click
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.guarantee.label import label
+from fedboard.cli.guarantee.registry import registry
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -26,6 +27,7 @@ def certificate() -> None:
 
 
 certificate.add_command(label)
+certificate.add_command(registry)
 
 
 @certificate.command(epilog="Example: fedboard certificate show runs/demo")

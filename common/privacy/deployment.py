@@ -22,7 +22,7 @@ SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Fin
 MOST_TEXT, MOST_NAME, MOST_NAMES = 2_000, 200, 20
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAMES = ("name", "region", "sector")
-_LISTS = ("curators", "authors")
+LISTS = ("curators", "authors")
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -76,7 +76,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             for text in value if isinstance(value, tuple) else (value,):
                 if isinstance(text, str):
                     _require_text(key, text, in_list=isinstance(value, tuple))
-        for key in _LISTS:
+        for key in LISTS:
             if len(getattr(self, key)) > MOST_NAMES:
                 raise SettingError(f"{SECTION}.{key} lists at most {MOST_NAMES} names")
         if self.sector and self.sector not in SECTORS:
@@ -117,7 +117,7 @@ class DeploymentSection(Statement, frozen=True, kw_only=True, forbid_unknown_fie
             InputError: the file cannot be read, or is no audit's record.
         """
         texts = {key: getattr(self, key) for key in Statement.__struct_fields__}
-        return Deployment(**texts, audit="" if self.audit is None else _digest_of(self.audit))
+        return Deployment(**texts, audit="" if self.audit is None else audit_digest(self.audit))
 
 
 def read_deployment(path: Path) -> Deployment:
@@ -160,17 +160,19 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _digest_of(path: Path) -> str:
-    """SHA-256 of an audit's record, after a look at whether it is one."""
+def audit_digest(path: Path) -> str:
+    """SHA-256 of an audit's record, after a look at whether it is one.
+
+    Raises:
+        InputError: it cannot be read, is none, or found a violation.
+    """
     try:
         content = path.read_bytes()
         record = msgspec.json.decode(content)
     except OSError as error:
         raise InputError(f"{SECTION}.audit: {path}: cannot be read ({error.strerror})") from error
-    except msgspec.DecodeError as error:
-        raise InputError(
-            f"{SECTION}.audit: {path}: not the JSON that `fedboard audit --json` writes: {error}"
-        ) from None
+    except msgspec.DecodeError:
+        record = None
     if not isinstance(record, dict) or not {"violated", "findings", "epsilon_claimed"} <= set(record):
         raise InputError(f"{SECTION}.audit: {path}: not the JSON that `fedboard audit --json` writes")
     if record["violated"] is not False or record.get("broken") is not None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fedboard.client.guarantee.facts import accounting_of, least_shares, mechanisms_of
 from fedboard.client.guarantee.label.odds_words import Odds, odds_of
 from fedboard.client.guarantee.label.plain_text import cut
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.events import is_amplified
 from fedboard.common.privacy.releases.protection import Protection, protection_of
 from fedboard.common.privacy.shown import shown_number
 
@@ -39,13 +39,6 @@ _PROTECTED = {
     "replace": "Each person whose ratings were used: what their ratings are. That they took part is not hidden.",
     "replace-values": "Each person who was asked: the values that they gave. How many they gave is not hidden.",
     "replace-labels": "Each person who was asked: the labels that they gave. All else about them is not hidden.",
-}
-
-
-_MECHANISMS = {
-    "gaussian": "by the Gaussian mechanism",
-    "laplace": "by the Laplace mechanism",
-    "exponential": "by the exponential mechanism",
 }
 
 
@@ -148,14 +141,14 @@ def _against(certificate: Certificate) -> Card:
 
 def _keepers(certificate: Certificate) -> str:
     """Who must add the noise, and so whom that asks to be trusted before anything is published."""
-    shares = [event["shares"]["least"] if "shares" in event else 0 for event in certificate.releases]
-    if min(shares) == 1:
+    least = least_shares(certificate)
+    if least == 1:
         return (
             "Each device adds its own random noise before it sends anything: nobody else has to be trusted."
         )
-    if min(shares) > 1:
+    if least > 1:
         return (
-            f"The devices add the random noise together. At least {min(shares)} of them must be honest, and their "
+            f"The devices add the random noise together. At least {least} of them must be honest, and their "
             "messages must be added up as agreed."
         )
     return (
@@ -249,24 +242,3 @@ def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "Certificate", f"SHA-256 {certificate.digest}"
     yield "Software", certificate.software
     yield "Not here", "accuracy, and the settings of the algorithm, which are on the board"
-
-
-def mechanisms_of(certificate: Certificate) -> str:
-    """Which mechanisms made the releases, and how many."""
-    kinds = [str(event["mechanism"]) for event in certificate.releases]
-    made = ", ".join(f"{kinds.count(kind)} {_MECHANISMS[kind]}" for kind in sorted(set(kinds)))
-    held = certificate.commitment
-    planned = "" if held is None or held.plan is None else f"; {len(held.plan)} planned in all"
-    sampled = (
-        "; who takes part is drawn by secret coins" if any(map(is_amplified, certificate.releases)) else ""
-    )
-    return f"{made}{planned}{sampled}"
-
-
-def accounting_of(certificate: Certificate) -> str:
-    """How the cost was counted."""
-    if not certificate.planned:
-        return "a budget that is checked before each release (privacy filter)"
-    if certificate.composition.exact:
-        return "exact curve of Gaussian mechanisms (Gaussian differential privacy), whole plan"
-    return "privacy loss distributions, whole plan; mu is an upper bound"

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from fedboard.client.guarantee.evidence import Evidence
+from fedboard.client.guarantee.holding import require_holds
 from fedboard.client.guarantee.label.content import Label, label_of
 from fedboard.client.guarantee.label.page import label_page
 from fedboard.client.guarantee.label.picture import label_picture
-from fedboard.client.guarantee.verification import verify_evidence
-from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 
 FORMS = {".svg": label_picture, ".html": label_page}
@@ -31,21 +31,3 @@ def write_label(path: Path, evidence: Evidence) -> Label:
     label = label_of(evidence.certificate)
     write_atomically(path, form(label).encode("utf-8"))
     return label
-
-
-def require_holds(evidence: Evidence, otherwise: str) -> None:
-    """Let nothing be made of a promise that is not kept, or not made yet.
-
-    Raises:
-        FedboardError: a check fails.
-        InputError: nothing was released yet.
-    """
-    findings = verify_evidence(evidence)
-    failed = [finding for finding in findings if not finding.passed]
-    if failed:
-        raise FedboardError(
-            f"{otherwise}: {len(failed)} of {len(findings)} checks failed, the first {failed[0].check}: "
-            f"{failed[0].detail}; see `fedboard certificate verify`"
-        )
-    if not evidence.certificate.releases:
-        raise InputError(f"{otherwise}: nothing was released yet, so there is nothing to promise")
