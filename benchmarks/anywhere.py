@@ -67,17 +67,17 @@ def arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--data", type=Path, metavar="DIR", help="folder of .npz sets with info.json")
-    add("--sets", type=_words, default=(), metavar="A,B", help="default: all")
+    add("--sets", type=words, default=(), metavar="A,B", help="default: all")
     add(
         "--algorithms",
-        type=_words,
+        type=words,
         default=(),
         metavar="A,B",
         help="default: the method, floors, rivals, references",
     )
     add("--method", metavar="NAME", help=f"what is judged against the floors; default: {USUAL}")
-    add("--epsilon", type=_numbers, default=(0.5, 1.0, 5.0, 20.0), metavar="E,F", help="default: 0.5,1,5,20")
-    add("--seeds", type=_wholes, default=(0, 1, 2), metavar="S,T", help="of the noise; default: 0,1,2")
+    add("--epsilon", type=numbers, default=(0.5, 1.0, 5.0, 20.0), metavar="E,F", help="default: 0.5,1,5,20")
+    add("--seeds", type=wholes, default=(0, 1, 2), metavar="S,T", help="of the noise; default: 0,1,2")
     add("--no-references", action="store_true", help="leave out the models without privacy")
     add("--jobs", type=int, default=1, metavar="N", help="runs at a time")
     add(
@@ -90,19 +90,19 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.split(",") if word)
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    found = tuple(float(word) for word in _words(text))
+def numbers(text: str) -> tuple[float, ...]:
+    found = tuple(float(word) for word in words(text))
     if not found or min(found) <= 0:
         raise argparse.ArgumentTypeError("needs numbers > 0")
     return found
 
 
-def _wholes(text: str) -> tuple[int, ...]:
-    return tuple(int(word) for word in _words(text))
+def wholes(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in words(text))
 
 
 def cells_of(options: argparse.Namespace) -> list[Cell]:
