@@ -132,7 +132,9 @@ def after_alternation(
     start, design = _coordinates(board, settings)[rows][:, measured], _design(board, settings, features)
     step = new_coordinates(start, evidence, design, settings, remembered=_remembered(board, rows, settings))
     found = step.coordinates
-    if t > 1:
+    if t > 1 and found.shape[1] > int(
+        settings.has_biases
+    ):  # biases alone are the best there is of all rounds
         found += settings.iterate_memory * (start - found)
     change = _change(found, board.arrays["item_counts"][rows], evidence, settings)
     moved = np.zeros((rows.size, settings.width))

@@ -318,7 +318,7 @@ def alternation(
     before = Measured.before(s, board)
     step = stepped(s, known, start, unit * sums.linear[rows][:, there], curvature, moment, stddev, before)
     found = step.coordinates
-    if t > 1:
+    if t > 1 and len(there) > width - s.rank:  # biases alone are not averaged
         found = (1 - s.iterate_memory) * found + s.iterate_memory * start
     change = np.eye(len(there))
     own = slice(width - s.rank, width)
