@@ -17,3 +17,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """Another one after the file was written or replaced: time, size and number; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,13 +1,21 @@
 """``fedboard client``: the process of a device that takes part in training."""
 
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.live_page import serving
 from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.client.device.config import DeviceConfig
+    from fedboard.client.fleet.node import Tally
 
 
 @click.command(epilog="Example: fedboard client --config my-device/device.toml")
@@ -20,7 +28,15 @@ from fedboard.common.errors import InputError
     help="Configuration of this device.",
 )
 @click.option("--once", is_flag=True, help="End after one answer.")
-def client(config: Path, once: bool) -> None:
+@click.option(
+    "--live",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value="usual",  # common.wire.live.place.USUAL
+    help="Serve a page with what was asked and given, refused and why, and what is left. It is yours: only on "
+    "this machine, and only for whoever has its whole address.",
+)
+def client(config: Path, once: bool, live: str | None) -> None:
     """Take part in training: answer what the server asks, as far as this device's policy allows.
 
     It stays until Ctrl-C or SIGTERM and waits for a server that is away. Nothing that a server sends is executed;
@@ -65,9 +81,35 @@ def client(config: Path, once: bool) -> None:
         tally=tally,
         idle=device.answers().expire,
     )
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), _watched(device, tally, live):
         node.run(Event(), messages=1 if once else None)
     click.echo(
         f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused, {tally.failed} failed; "
         f"{tally.undelivered} replies were not taken by the server"
     )
+
+
+@contextmanager
+def _watched(device: "DeviceConfig", tally: "Tally", address: str | None) -> "Iterator[None]":
+    """Serve this device's page while the block runs; nothing without an address.
+
+    Raises:
+        InputError: the address cannot be used, or other machines could reach it.
+    """
+    if address is None:
+        yield
+        return
+    from fedboard.client.device.live_source import DeviceSource, live_key
+    from fedboard.common.wire.live.place import DEVICE_PORT, place_of
+
+    place = place_of(address, port=DEVICE_PORT, loopback_only=True)
+    server = "" if device.server is None else device.server.address
+
+    def told() -> dict[str, Any]:
+        counted = {
+            name: getattr(tally, name) for name in ("asked", "given", "refused", "failed", "undelivered")
+        }
+        return {"server": server, **counted, **asdict(tally.traffic)}
+
+    with serving(place, "device", DeviceSource(config=device, tally=told), key=live_key(device)):
+        yield

@@ -1,5 +1,7 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedboard.cli.live_page import LIVE, serving
 from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
@@ -18,6 +21,7 @@ Examples:
   fedboard server --config fleet.toml --check
   fedboard server --config fleet.toml
   fedboard server --config fleet.toml --until-trained
+  fedboard server --config fleet.toml --live 127.0.0.1:8717
 """
 
 
@@ -40,7 +44,10 @@ Examples:
     "--status", is_flag=True, help="Say how the training fares: rounds made and lost, epsilon spent; and end."
 )
 @JSON
-def server(config: Path, check: bool, until_trained: bool, status: bool, as_json: bool) -> None:
+@LIVE
+def server(
+    config: Path, check: bool, until_trained: bool, status: bool, as_json: bool, live: str | None
+) -> None:
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
 
     It stays until Ctrl-C or SIGTERM, starts again whatever ends, and goes on from its state folder after a crash.
@@ -51,6 +58,8 @@ def server(config: Path, check: bool, until_trained: bool, status: bool, as_json
     from fedboard.server.fleet.plan.settings import read_settings
 
     settings = read_settings(config)
+    if live is not None and (status or check):
+        raise InputError("--live goes with a server that runs: leave out --status and --check, or --live")
     if status:
         _tell_status(settings, as_json=as_json)
         return
@@ -72,10 +81,38 @@ def server(config: Path, check: bool, until_trained: bool, status: bool, as_json
     _say(f"devices connect to {settings.network.listen}:{settings.network.port}")
     supervisor = Supervisor(settings, config.absolute(), say=_say)
     try:
-        supervisor.run(Event(), until_trained=until_trained)
+        with _watched(settings, live):
+            supervisor.run(Event(), until_trained=until_trained)
     except KeyboardInterrupt:
         _say("stopped; start it again to go on")
     supervisor.require_few_lost()
+
+
+@contextmanager
+def _watched(settings: "FleetSettings", address: str | None) -> Iterator[None]:
+    """Serve the page of the training while the block runs; nothing without an address.
+
+    Raises:
+        InputError: the address cannot be used.
+    """
+    if address is None:
+        yield
+        return
+    from fedboard.common.wire.live.place import RUN_PORT, place_of
+    from fedboard.server.board_service.signing import SigningKey
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.operating.live.run_files import RunFiles
+    from fedboard.server.operating.live.run_source import RunSource
+
+    state, place, board = StateFolder.of(settings), place_of(address, port=RUN_PORT), settings.board
+    signed = board.enabled and board.signing_key is not None
+    source = RunSource(
+        files=RunFiles(folder=state.run, mirror=state.mirror if signed else None),
+        for_operator=place.is_loopback,
+        key=SigningKey.read(board.signing_key).public if signed and board.signing_key else None,
+    )
+    with serving(place, "run", source):
+        yield
 
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:

@@ -54,16 +54,13 @@ def status_of(config: DeviceConfig) -> Status:
         InputError: a file is missing or damaged.
         PrivacyError: the ledger was tampered with.
     """
-    given: tuple[GivenRelease, ...] = ()
-    spent, limit = 0.0, config.policy.limit()
-    if config.ledger.exists():
-        with config.open_ledger(read_only=True) as ledger:
-            given, spent = ledger.given(), ledger.spent().epsilon
+    given, spent = given_so_far(config)
+    limit = config.policy.limit()
     n_users, n_ratings = _sizes(config)
     return Status(
         limit=limit,
         spent=spent,
-        runs=_by_run(given, limit.delta),
+        runs=by_run(given, limit.delta),
         refusals={code.value: number for code, number in config.refusals().by_code().items()},
         n_users=n_users,
         n_ratings=n_ratings,
@@ -71,7 +68,21 @@ def status_of(config: DeviceConfig) -> Status:
     )
 
 
-def _by_run(given: Sequence[GivenRelease], delta: float) -> tuple[GivenToRun, ...]:
+def given_so_far(config: DeviceConfig) -> tuple[tuple[GivenRelease, ...], float]:
+    """Everything that was given, oldest first, and its epsilon at the delta of the limit. Private.
+
+    Raises:
+        InputError: the ledger is damaged.
+        PrivacyError: it was tampered with.
+    """
+    if not config.ledger.exists():
+        return (), 0.0
+    with config.open_ledger(read_only=True) as ledger:
+        return ledger.given(), ledger.spent().epsilon
+
+
+def by_run(given: Sequence[GivenRelease], delta: float) -> tuple[GivenToRun, ...]:
+    """What each run got, in the order in which they began."""
     runs: dict[str, list[GivenRelease]] = {}
     for entry in given:
         runs.setdefault(entry.run, []).append(entry)

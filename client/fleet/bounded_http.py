@@ -5,6 +5,7 @@ server can send a node elsewhere.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import httpx
 
@@ -13,16 +14,27 @@ from fedboard.common.wire.refusals import Refusal, RefusedError
 _AS_IT_IS = "identity"
 
 
-def bound_responses(client: httpx.Client, *, largest: int) -> None:
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """Bytes of bodies, without headers and TLS."""
+
+    sent: int = 0
+    received: int = 0
+
+
+def bound_responses(client: httpx.Client, *, largest: int, traffic: Traffic | None = None) -> None:
     """From now on a response of more bytes, or a compressed one, is not read but refused.
 
     Args:
         client: makes the requests; they raise ``RefusedError``, ``too-large`` or ``malformed``.
         largest: most bytes of a response's body.
+        traffic: counts what is sent and received; None: nobody counts.
     """
+    counted = traffic or Traffic()
 
     def ask(request: httpx.Request) -> None:
         request.headers["accept-encoding"] = _AS_IT_IS
+        counted.sent += int(request.headers.get("content-length", "0"))
 
     def hold(response: httpx.Response) -> None:
         if response.headers.get("content-encoding", _AS_IT_IS) != _AS_IT_IS:
@@ -31,7 +43,7 @@ def bound_responses(client: httpx.Client, *, largest: int) -> None:
         if not announced.isdecimal() or len(announced) > 15 or int(announced) > largest:
             raise RefusedError(Refusal.TOO_LARGE)
         assert isinstance(response.stream, httpx.SyncByteStream)  # of a client that is not asynchronous
-        response.stream = _Counted(response.stream, largest)
+        response.stream = _Counted(response.stream, largest, counted)
 
     client.event_hooks = {"request": [ask], "response": [hold]}
     client.follow_redirects = False
@@ -40,12 +52,13 @@ def bound_responses(client: httpx.Client, *, largest: int) -> None:
 class _Counted(httpx.SyncByteStream):
     """A body, up to so many bytes."""
 
-    def __init__(self, stream: httpx.SyncByteStream, largest: int) -> None:
-        self._stream, self._left = stream, largest
+    def __init__(self, stream: httpx.SyncByteStream, largest: int, traffic: Traffic) -> None:
+        self._stream, self._left, self._traffic = stream, largest, traffic
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._stream:
             self._left -= len(piece)
+            self._traffic.received += len(piece)
             if self._left < 0:
                 raise RefusedError(Refusal.TOO_LARGE)
             yield piece

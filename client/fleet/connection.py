@@ -47,7 +47,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_messa
 from flwr.supercore.protobuf.client import ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from fedboard.client.fleet.bounded_http import bound_responses
+from fedboard.client.fleet.bounded_http import Traffic, bound_responses
 from fedboard.common.errors import FedboardError
 from fedboard.common.rounds.flower_parts import CountedParts, message_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -85,6 +85,7 @@ class Connection:
         root_certificate: str,
         private_key: ec.EllipticCurvePrivateKey,
         largest: int,
+        traffic: Traffic | None = None,
     ) -> None:
         """Make ready; nothing is sent yet.
 
@@ -93,6 +94,7 @@ class Connection:
             root_certificate: PEM text of the authority that vouches for it.
             private_key: the node's, on a NIST curve; its public half is registered at the server.
             largest: most bytes of a message that is taken.
+            traffic: counts the bytes, if anybody does.
         """
         trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusted.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -100,7 +102,7 @@ class Connection:
         self._client = FleetHttpClient(
             f"https://{address}", interceptors=[_Signature(private_key)], verify=trusted, timeout=30.0
         )
-        bound_responses(self._client._client, largest=_RESPONSE_BYTES)
+        bound_responses(self._client._client, largest=_RESPONSE_BYTES, traffic=traffic)
         self._largest = largest + largest // 64 + (1 << 16)  # with what Flower writes around it
         self._public_key = public_key_to_bytes(private_key.public_key())
         self._node = Node()

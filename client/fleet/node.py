@@ -25,6 +25,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedboard.client.answering.asker import LARGEST_QUESTION
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
+from fedboard.client.fleet.bounded_http import Traffic
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import load_private_key
@@ -106,6 +107,8 @@ class Tally:
     """Replies that the server did not take."""
     codes: set[Refusal] = field(default_factory=set)
     """Why it refused."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """With the server."""
 
     @property
     def given(self) -> int:
@@ -149,6 +152,7 @@ class WarmNode:
             root_certificate=read_authority(settings.root_certificate),
             private_key=load_private_key(settings.private_key),
             largest=settings.largest,
+            traffic=self.tally.traffic,
         )
         self._context: Context | None = None
         self._unsent: tuple[Message, float] | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fedboard.common.board_service.layout import LATEST
 from fedboard.common.errors import InputError
+from fedboard.common.files import stamp_of
 
 ROUNDS, METRICS = "rounds.jsonl", "metrics.jsonl"
 _STATE = ("job.json", "runs")
@@ -63,11 +64,11 @@ class RunFiles:
         watched = [self.folder / name for name in (METRICS, ROUNDS, "config.json", "certificate.json")]
         watched += [self.boards, self.folder / "counts" / "supervisor.json"]
         watched += [] if self.mirror is None else [self.mirror / LATEST]
-        return (*map(_stamp, watched), self.ledger_signature(), self.writer)
+        return (*map(stamp_of, watched), self.ledger_signature(), self.writer)
 
     def ledger_signature(self) -> tuple[object, ...]:
         """Another one after the ledger has changed."""
-        return tuple(map(_stamp, (self.ledger, self.ledger.with_name(f"{self.ledger.name}-wal"))))
+        return tuple(map(stamp_of, (self.ledger, self.ledger.with_name(f"{self.ledger.name}-wal"))))
 
 
 def run_files(place: Path) -> RunFiles:
@@ -104,11 +105,3 @@ def _mirror_of(run: Path) -> Path | None:
     """Of a run within a fleet's state folder."""
     state = run.resolve().parent.parent
     return state / "mirror" if all((state / name).exists() for name in _STATE) else None
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

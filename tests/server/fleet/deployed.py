@@ -80,9 +80,12 @@ class Fleet:
         protocol: str = "secure-sum",
         task: str = _TASK,
         environment: Mapping[str, str] | None = None,
+        more: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Make keys, ratings and configurations; ``environment`` is added to that of all processes."""
-        self.folder, self._environment = folder, environment or {}
+        """Make keys, ratings and configurations; ``environment`` is added to that of all processes, and to the
+        command of a process what ``more`` has under its name.
+        """
+        self.folder, self._environment, self._more = folder, environment or {}, more or {}
         self.settings = _make(folder, protocol, task)
         self.state = StateFolder.of(self.settings)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -94,7 +97,7 @@ class Fleet:
         words = ["server" if name == "server" else "client", "--config", str(config)]
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [*command, *words],
+                [*command, *words, *self._more.get(name, ())],
                 stdout=log,
                 stderr=log,
                 env={

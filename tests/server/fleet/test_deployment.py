@@ -1,6 +1,7 @@
 """A fleet of real processes: it trains whatever is killed, and nobody comes in by the devices' door."""
 
 import base64
+import re
 import shutil
 import signal
 import sqlite3
@@ -23,6 +24,8 @@ from fedboard.common.keys.node_keys import make_node_key, public_key_pem
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.rounds.round_log import RoundLog
+from tests.common.wire.live.asking import listening, states
+from tests.ports import free_ports
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
@@ -30,7 +33,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, r
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with deployed(tmp_path_factory.mktemp("fleet"), before=half_made_database) as running:
+    (port,) = free_ports(1)
+    more = {"server": ("--live", f"127.0.0.1:{port}"), "a": ("--live", "127.0.0.1:0")}
+    with deployed(tmp_path_factory.mktemp("fleet"), before=half_made_database, more=more) as running:
         yield running
 
 
@@ -142,6 +147,51 @@ def test_the_boards_are_served_and_the_metrics_tell_of_the_parts(fleet: Fleet, t
     metrics = httpx.get(f"http://127.0.0.1:{fleet.settings.board.metrics_port}/metrics", trust_env=False).text
     assert 'fedboard_count{name="starts.superlink",part="supervisor"}' in metrics
     assert 'part="proxy"' in metrics
+
+
+def live_page(fleet: Fleet, name: str) -> str:
+    """The address that a process told last."""
+    return re.findall(r"live page: (\S+)", fleet.log(name))[-1]
+
+
+def test_the_live_page_of_the_server_tells_of_the_training_after_its_restart(fleet: Fleet) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    with listening(live_page(fleet, "server")) as events:
+        state = next(
+            news
+            for news in states(events)
+            if news["board"]["checks"] and news["board"]["checks"][-1]["state"] != "open"
+        )
+
+    lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
+    assert fleet.log("server").count("live page: ") == 2, "killed and started again, on the same port"
+    assert (state["name"], state["state"]) == ("trial", "finished")
+    assert state["rounds"]["made"] + state["rounds"]["lost"] == ROUNDS + 1
+    assert state["budget"]["spent"] == pytest.approx(lines[-1]["epsilon_spent"], rel=1e-12)
+    assert state["answers"]["answers"] == sum(line["answers"] for line in lines)
+    assert state["answers"]["expected"] == len(NODES)
+    checks = {one["check"]: one["state"] for one in state["board"]["checks"]}
+    assert checks == dict.fromkeys(("bytes", "chain", "ledger", "promise", "signature"), "passed") | {
+        "noise": "failed"
+    }, "its noise is seeded"
+    assert state["simulation"] is None
+
+
+def test_the_live_page_of_a_device_tells_its_owner_what_it_gave(fleet: Fleet) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    address = live_page(fleet, "a")
+    with listening(address) as events:
+        state = next(states(events))
+
+    key = (fleet.folder / "a" / "state" / "live.key").read_text()
+    assert address.endswith(f"/{key}/")
+    assert (fleet.folder / "a" / "state" / "live.key").stat().st_mode & 0o777 == 0o600
+    assert state["budget"]["epsilon"] == 6.0
+    assert 0 < state["budget"]["spent"] <= 5.0 * (1 + 1e-9)
+    assert len(state["runs"]) == 1
+    assert state["asked"]["given"] >= len(state["runs"][0]["rounds"]) > 0
+    assert state["asked"]["sent"] > 1000
+    assert state["asked"]["received"] > 1000
 
 
 def test_the_server_ends_with_all_its_parts(fleet: Fleet) -> None:
