@@ -18,7 +18,7 @@ from anywhere_sets import DataSet, configuration, problem_for
 from fedboard.common.errors import FedboardError
 from fedboard.common.tasks.registry import ALGORITHMS, variant_of
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.engine.pool import one_blas_thread
+from fedboard.simulations.engine.starting import one_blas_thread
 from fedboard.simulations.judging.evaluation import judge
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.kernel_choice import backend_of

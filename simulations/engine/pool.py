@@ -1,19 +1,18 @@
 """Worker processes that run plain functions, and notice when one of them dies."""
 
 import multiprocessing
-import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import FedboardError, WorkerDiedError
 from fedboard.simulations.engine.allocator import keep_freed_memory
+from fedboard.simulations.engine.starting import start_process
 
 Job = Callable[[], Any]
 """A picklable callable without arguments: ``functools.partial`` of a module-level function."""
@@ -28,7 +27,7 @@ class _Failure:
 @dataclass(slots=True)
 class _Worker:
     number: int
-    process: SpawnProcess
+    process: BaseProcess
     connection: "Connection[Any, Any]"
     job: int | None = None
 
@@ -56,8 +55,7 @@ class WorkerPool:
         self._workers: list[_Worker] = []
         keep_freed_memory()
         if n_workers > 1:
-            with one_blas_thread():
-                self._workers = [_start(number, prepare) for number in range(n_workers)]
+            self._workers = [_start(number, prepare) for number in range(n_workers)]
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -161,50 +159,20 @@ def _run_here(jobs: Sequence[Job], on_done: Callable[[int], None] | None) -> lis
     return results
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Workers share the cores among them already; their BLAS must not start threads of its own."""
-    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """A process inherits what is held, so a Ctrl-C while it still imports does not end it with a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _start(number: int, prepare: Job | None) -> _Worker:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(
-        target=_serve, args=(theirs, os.getpid(), prepare), name=f"fedboard-worker-{number}", daemon=True
-    )
-    with _interrupts_held():
-        process.start()
+    ours, theirs = multiprocessing.Pipe()
+    process = start_process(_serve, (theirs, prepare), name=f"fedboard-worker-{number}")
     theirs.close()
     return _Worker(number, process, ours)
 
 
-def _serve(connection: "Connection[Any, Any]", parent: int, prepare: Job | None) -> None:
+def _serve(connection: "Connection[Any, Any]", prepare: Job | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     keep_freed_memory()
     if prepare is not None:
         prepare()
-    while os.getppid() == parent:
+    parent = multiprocessing.parent_process()
+    while parent is not None and parent.is_alive():
         try:
             answer = connection.recv()()
         except EOFError:

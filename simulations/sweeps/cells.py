@@ -17,7 +17,7 @@ import msgspec
 
 from fedboard.common.errors import FedboardError
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.engine.pool import one_blas_thread
+from fedboard.simulations.engine.starting import one_blas_thread
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
