@@ -1,5 +1,8 @@
 """Tables and numbers of bytes as plain text."""
 
+import shutil
+import sys
+import textwrap
 import unicodedata
 from collections.abc import Collection, Sequence
 
@@ -17,6 +20,14 @@ def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Col
     lines = [headers, *rows] if any(headers) else list(rows)
     widths = [max((_width(line[column]) for line in lines), default=0) for column in range(len(headers))]
     return "\n".join(_line(line, widths, right) for line in lines)
+
+
+def folded(text: str) -> str:
+    """The same with each line broken between words where a terminal is narrower; as it is for a file or a pipe."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n"))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:

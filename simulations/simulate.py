@@ -23,7 +23,7 @@ from fedboard.simulations.runs.algorithm_choice import loading_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.runs.kernel_choice import backend_of, compile_kernels
 from fedboard.simulations.runs.ledger import give_back
 from fedboard.simulations.runs.round_names import round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
@@ -63,6 +63,7 @@ def simulate(
     listener: Listener | None = None,
     problem: Problem | None = None,
     report: bool = True,
+    pool: WorkerPool | None = None,
 ) -> RunResult:
     """Run one private simulation.
 
@@ -76,6 +77,7 @@ def simulate(
         listener: is told about progress.
         problem: what ``load_problem(config)`` gave, where many runs share it.
         report: whether to draw report.html.
+        pool: who computes, where several runs share it; its size is then ``config.run.workers``.
 
     Raises:
         InputError: data or configuration cannot be used; nothing is left behind.
@@ -94,6 +96,8 @@ def simulate(
     if resume:
         config = with_kernels(config, run.stored_kernels())
     backend = backend_of(config, problem)
+    listener = listener or Silent()
+    compile_kernels(backend, features=problem.item_features is not None, on_progress=listener.progress)
     calibrated = build_task(
         config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
     )
@@ -101,7 +105,10 @@ def simulate(
         run.start(with_kernels(config, backend))
     with ExitStack() as stack:
         try:
-            session = _Session(config, run, problem, calibrated, backend, listener or Silent(), stack)
+            pool = pool or stack.enter_context(
+                WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
+            )
+            session = _Session(config, run, problem, calibrated, backend, listener, pool, stack)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
                 give_back(run, config.privacy)
@@ -139,11 +146,12 @@ class _Session:
         calibrated: CalibratedTask,
         backend: str,
         listener: Listener,
+        pool: WorkerPool,
         stack: ExitStack,
     ) -> None:
         self.config, self.run, self.problem, self.listener = config, run, problem, listener
         self.task, self.backend = calibrated.task, backend
-        self.pool = stack.enter_context(WorkerPool(config.run.workers, prepare=loading_of(config.algorithm)))
+        self.pool = pool
         self.trainer = self._trainer(stack)
         self.board = self.trainer.start()
         self.run.keep_lines(

@@ -19,19 +19,15 @@ _PHASES = {
 @contextmanager
 def stepping() -> Iterator[Callable[[str, int, int], None]]:
     """The listener that suits stderr: called with phase, steps done, steps in all."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield _say
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from fedboard.simulations.drawing.bars import Bars, is_live
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    if not is_live():
+        yield _say
+        return
+    with Bars(counted=True) as bars:
         bar = bars.add_task("loading data", total=None)
 
         def show(phase: str, done: int, total: int) -> None:

@@ -3,6 +3,7 @@
 import errno
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,11 @@ from fedboard.common.errors import StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
+    from fedboard.cli.research.summary import Told
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.problem import Problem
+    from fedboard.simulations.runs.trainer import Listener
+    from fedboard.simulations.simulate import RunResult
 
 _EXAMPLES = """\b
 Examples:
@@ -113,8 +117,11 @@ def simulate(
     if place is None:
         place = run_place(None, None, default=name_of(config), resume=resume)
     with watched(config, place, live):
-        record, text = run(config, place, resume=resume, report=not no_report)
-    document(record) if as_json else click.echo(text)
+        told = run(config, place, resume=resume, report=not no_report)
+    if as_json:
+        document(told.record)
+    else:
+        click.echo("\n\n".join(part for part in (told.text, told.verdict) if part))
 
 
 def run(
@@ -124,9 +131,10 @@ def run(
     resume: bool,
     problem: "Problem | None" = None,
     beside: Sequence[str] = (),
+    page: Path | None = None,
     report: bool = True,
-) -> tuple[dict[str, Any], str]:
-    """Run to the end; what there is to say about it, as a JSON-able record and as text.
+) -> "Told":
+    """Run to the end; what there is to say about it.
 
     Args:
         config: what to run.
@@ -134,6 +142,7 @@ def run(
         resume: whether it goes on there.
         problem: the data, if they are loaded already. Private.
         beside: other private algorithms, each run by itself at the same epsilon for a line in the table.
+        page: where to write the board as a page that recommends, if anywhere.
         report: whether to draw report.html.
 
     Raises:
@@ -144,7 +153,6 @@ def run(
     from fedboard.cli.research.summary import private_summary, reference_summary
     from fedboard.simulations.runs.progress import listening
     from fedboard.simulations.runs.without_privacy import is_reference, require_runnable, run_reference
-    from fedboard.simulations.simulate import simulate as run_private
 
     require_runnable(config)
     try:
@@ -152,11 +160,15 @@ def run(
             if is_reference(config.algorithm):
                 final = run_reference(config, place, resume=resume, problem=problem)
                 return reference_summary(config, place, final)
-            result = run_private(
-                config, place, resume=resume, listener=listener, problem=problem, report=report
-            )
-            others = {name: _metrics_of(name, config, place, problem) for name in beside}
-        return private_summary(config, result, others)
+            if beside or page is not None:
+                result, others = _run_beside(
+                    config, place, listener, problem=problem, beside=beside, page=page
+                )
+            else:
+                result, others = _run_alone(
+                    config, place, listener, resume=resume, report=report, problem=problem
+                )
+        return private_summary(config, result, others, page=page)
     except KeyboardInterrupt:
         raise InterruptedRunError(_how_to_go_on(place)) from None
     except OSError as error:
@@ -166,25 +178,44 @@ def run(
         raise StorageError(f"{full}; free some space. The run was {_how_to_go_on(place)}") from error
 
 
-def _metrics_of(
-    algorithm: str, config: "SimulationConfig", place: Path, problem: "Problem | None"
-) -> Mapping[str, float]:
-    """Held-out metrics of another algorithm at the same epsilon; its run is in a directory within.
-
-    A floor runs as it is shipped, whatever settings the others have.
-    """
-    import msgspec
-
-    from fedboard.common.tasks.registry import floor_names
+def _run_alone(
+    config: "SimulationConfig",
+    place: Path,
+    listener: "Listener",
+    *,
+    resume: bool,
+    report: bool,
+    problem: "Problem | None",
+) -> "tuple[RunResult, Mapping[str, Mapping[str, float]]]":
     from fedboard.simulations.simulate import simulate as run_private
 
-    quiet = msgspec.structs.replace(config.run, baselines=False, evaluate_rounds=False)
-    settings = {} if algorithm in floor_names(config.feedback) else config.settings
-    other = msgspec.structs.replace(config, algorithm=algorithm, run=quiet, settings=settings)
-    metrics: Mapping[str, float] = run_private(other, place / algorithm, problem=problem, report=False).final[
-        "metrics"
-    ]
-    return metrics
+    result = run_private(config, place, resume=resume, listener=listener, problem=problem, report=report)
+    return result, {}
+
+
+def _run_beside(
+    config: "SimulationConfig",
+    place: Path,
+    listener: "Listener",
+    *,
+    problem: "Problem | None",
+    beside: Sequence[str],
+    page: Path | None,
+) -> "tuple[RunResult, Mapping[str, Mapping[str, float]]]":
+    """A run, then others on the same processes, then what is drawn of them all."""
+    from fedboard.client.page.boards import held_board
+    from fedboard.client.page.writing import write_page
+    from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.simulate import simulate as run_private
+    from fedboard.simulations.simulate import write_report
+    from fedboard.simulations.sweeps.beside import run_beside
+
+    with WorkerPool(config.run.workers) as pool:
+        result = run_private(config, place, listener=listener, problem=problem, report=False, pool=pool)
+        others = run_beside(beside, config, place, problem=problem, pool=pool)
+    if page is not None:
+        write_page(page, [held_board(str(place), key=None)])
+    return replace(result, report=write_report(place)), others
 
 
 def _how_to_go_on(place: Path) -> str:

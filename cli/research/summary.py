@@ -1,14 +1,17 @@
 """What a finished run has to say, on a page."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.cli.text import aligned
+from fedboard.cli.style.colours import bad, good
+from fedboard.cli.text import aligned, folded
 
 if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
     from fedboard.simulations.config import RunConfig, SimulationConfig
+    from fedboard.simulations.judging.verdict import Verdict
     from fedboard.simulations.simulate import RunResult
 
 _NOTHING_JUDGED = (
@@ -19,14 +22,37 @@ _NO_PRIVACY = "no privacy"
 _NONE: Mapping[str, Mapping[str, float]] = {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What there is to say about a run."""
+
+    record: dict[str, Any]
+    """JSON-able."""
+    text: str
+    verdict: str = ""
+    """One sentence; empty where there is nothing to hold the run against."""
+
+
 def private_summary(
-    config: "SimulationConfig", result: "RunResult", others: Mapping[str, Mapping[str, float]] = _NONE
-) -> tuple[dict[str, Any], str]:
-    """Record and text of a run with a guarantee; ``others``: metrics of more algorithms at the same epsilon."""
+    config: "SimulationConfig",
+    result: "RunResult",
+    others: Mapping[str, Mapping[str, float]] = _NONE,
+    *,
+    page: Path | None = None,
+) -> Told:
+    """What a run with a guarantee has to say.
+
+    Args:
+        config: of the run.
+        result: of the run.
+        others: metrics of more algorithms at the same epsilon.
+        page: the board's page, if one was written.
+    """
     from fedboard.simulations.runs.algorithm_choice import label_of
 
     claim, final = result.certificate.claim, result.final
-    made = {"Board": newest_board(result), "Report": result.report}
+    made = {"Board": newest_board(result), "Report": result.report, "Page": page}
+    verdict = _verdict(config, final, others)
     record = {
         "run": str(result.path),
         "algorithm": config.algorithm,
@@ -43,6 +69,9 @@ def private_summary(
         "report": None if result.report is None else str(result.report),
         "metrics": dict(final["metrics"]),
         "baselines": dict(final.get("baselines", {})),
+        "beside": {name: dict(metrics) for name, metrics in others.items()},
+        "page": None if page is None else str(page),
+        "verdict": None if verdict is None else verdict.sentence,
         "seconds": final["seconds_total"],
     }
     text = "\n\n".join(
@@ -52,13 +81,31 @@ def private_summary(
             "\n".join(f"{name:7} {path}" for name, path in made.items() if path is not None),
         )
     )
-    return record, text
+    return Told(record=record, text=text, verdict="" if verdict is None else _verdict_text(verdict))
 
 
-def reference_summary(
-    config: "SimulationConfig", place: Path, final: Mapping[str, Any]
-) -> tuple[dict[str, Any], str]:
-    """Record and text of a run without any guarantee, which says so."""
+def _verdict(
+    config: "SimulationConfig", final: Mapping[str, Any], others: Mapping[str, Mapping[str, float]]
+) -> "Verdict | None":
+    from fedboard.common.tasks.registry import floor_names
+    from fedboard.simulations.judging.verdict import verdict_of
+
+    floors = {name: others[name] for name in floor_names(config.feedback) if name in others}
+    return verdict_of(
+        final["metrics"],
+        epsilon=config.privacy.epsilon,
+        floors=floors,
+        references=final.get("baselines", {}),
+    )
+
+
+def _verdict_text(verdict: "Verdict") -> str:
+    colour = good if verdict.good else bad
+    return folded(f"Verdict: {verdict.sentence}").replace("Verdict:", colour("Verdict:"), 1)
+
+
+def reference_summary(config: "SimulationConfig", place: Path, final: Mapping[str, Any]) -> Told:
+    """What a run without any guarantee has to say, and that it has none."""
     record = {
         "run": str(place),
         "algorithm": config.algorithm,
@@ -68,7 +115,8 @@ def reference_summary(
         "seconds": final["seconds_total"],
     }
     table = metrics_text(config.algorithm, _NO_PRIVACY, final)
-    return record, f"No privacy: {config.algorithm} was fitted to the raw ratings, for comparison.\n\n{table}"
+    text = f"No privacy: {config.algorithm} was fitted to the raw ratings, for comparison.\n\n{table}"
+    return Told(record=record, text=text)
 
 
 def newest_board(result: "RunResult") -> Path:
@@ -96,7 +144,7 @@ def metrics_text(
     name: str, guarantee: str, final: Mapping[str, Any], others: Mapping[str, Mapping[str, float]] = _NONE
 ) -> str:
     """A table of the run's metrics, with those of others under the same guarantee and of the baselines below."""
-    from fedboard.simulations.drawing.wording import metric_column
+    from fedboard.simulations.drawing.wording import definitions, metric_column
 
     names = list(final["metrics"])
     if not names:
@@ -109,7 +157,8 @@ def metrics_text(
     ]
     headers = ("model", "guarantee", *map(metric_column, names))
     table = aligned(headers, rows, right=range(2, len(headers)))
-    return f"{table}\n(on held-out data; these numbers are not private, for simulations only)"
+    meanings = folded("\n".join(definitions(names)))
+    return f"{table}\n(on held-out data; these numbers are not private, for simulations only)\n{meanings}".rstrip()
 
 
 def _values(metrics: Mapping[str, float], names: list[str]) -> tuple[str, ...]:

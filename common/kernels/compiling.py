@@ -4,15 +4,16 @@ Import it (and everything under ``plain`` and ``blocked``) only through ``backen
 optional and takes about half a second to import.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba import types
+from numba.core import event
 from numba.extending import intrinsic as _intrinsic
+
+from fedboard.common.kernels.shared.compiled_code import cache_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -64,28 +65,31 @@ def writing(kind: str, dimensions: int) -> Any:
 
 
 @contextmanager
-def _own_cache_folder() -> Iterator[None]:
-    """Cache in a folder named after the text of all kernels.
+def told_of_compiling(begun: Callable[[], None]) -> Iterator[None]:
+    """Call ``begun`` once, when within this context a function is compiled that no cache holds."""
 
-    numba notices a change in the file of the function it compiles, not in the files of the functions which that
-    one calls; without this an upgrade could run yesterday's machine code.
-    """
+    class Once(event.Listener):
+        told = False
+
+        def on_start(self, event: object) -> None:
+            if not self.told:
+                self.told = True
+                begun()
+
+        def on_end(self, event: object) -> None:
+            """Nobody asks."""
+
+    with event.install_listener("numba:compile", Once()):
+        yield
+
+
+@contextmanager
+def _own_cache_folder() -> Iterator[None]:
+    """Cache in the folder of these very kernels."""
     settings: Any = numba.config
     configured = settings.CACHE_DIR
-    base = Path(configured) if configured else _FOLDER / "__pycache__"
-    settings.CACHE_DIR = str(base / f"kernels-{_DIGEST}")
+    settings.CACHE_DIR = str(cache_folder(configured))
     try:
         yield
     finally:
         settings.CACHE_DIR = configured
-
-
-def _digest_of_sources() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(_FOLDER.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-_FOLDER: Final = Path(__file__).parent
-_DIGEST: Final = _digest_of_sources()

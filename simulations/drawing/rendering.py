@@ -6,7 +6,7 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from fedboard.simulations.drawing.wording import duration, number, percent, setting
+from fedboard.simulations.drawing.wording import capital, duration, number, percent, setting
 
 _PACKAGE = "fedboard.simulations.drawing"
 
@@ -29,6 +29,7 @@ def _environment() -> Environment:
     environment.filters["percent"] = percent
     environment.filters["duration"] = duration
     environment.filters["setting"] = setting
+    environment.filters["capital"] = capital
     environment.globals["style"] = Markup(_read("style.css"))
     return environment
 

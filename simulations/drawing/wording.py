@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from itertools import pairwise
 
-from fedboard.simulations.judging.metrics.metric import Better, RatingMetric
+from fedboard.simulations.judging.metrics.metric import Better, Metric, RatingMetric
 from fedboard.simulations.judging.metrics.registry import METRICS, PARTS, metric_of
 
 _COSTS = ("loss", "seconds", "error")
@@ -39,6 +39,27 @@ def _label(name: str) -> str:
     for short in (m for m in METRICS if m.label.lower() == m.name):  # abbreviations, such as NDCG
         label = label.replace(short.name, short.label)
     return label
+
+
+def definitions(names: Iterable[str]) -> list[str]:
+    """What the metrics of these records are, a sentence each, in reading order."""
+    found = dict.fromkeys(metric for name in reading_order(names) if (metric := metric_of(name)) is not None)
+    return [
+        f"{capital(metric.label)}{_unit_of(metric)}: {metric.means} ({direction(metric.name)})."
+        for metric in found
+        if metric.means
+    ]
+
+
+def capital(text: str) -> str:
+    """Begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def _unit_of(metric: Metric) -> str:
+    if isinstance(metric, RatingMetric):
+        return f" ({metric.unit})" if metric.unit else ""
+    return "@k"
 
 
 def reading_order(names: Iterable[str]) -> list[str]:

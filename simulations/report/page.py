@@ -1,12 +1,14 @@
 """The report of one run: one HTML file that needs nothing else."""
 
+import math
 from pathlib import Path
 
 from fedboard.simulations.drawing.figures import Plot
 from fedboard.simulations.drawing.json_values import number_or_none, numeric_entries
 from fedboard.simulations.drawing.rendering import render
 from fedboard.simulations.drawing.svg import house_style
-from fedboard.simulations.drawing.wording import duration
+from fedboard.simulations.drawing.wording import definitions, duration, fixed, listing, metric_label
+from fedboard.simulations.judging.verdict import Verdict, verdict_of
 from fedboard.simulations.report.distribution_figures import distribution_plots
 from fedboard.simulations.report.guarantee import Statement, read_statement
 from fedboard.simulations.report.head_and_tail import slice_plots
@@ -62,7 +64,12 @@ def _sections(record: RunRecord, statement: Statement, run: Model) -> dict[str, 
         "run_name": record.name,
         "statement": statement,
         "facts": _facts(record, statement),
-        "metrics": metric_table(run, record.baselines) if run.metrics else None,
+        "verdict": _verdict(run, record),
+        "page": record.page,
+        "metrics": metric_table(run, (*record.beside, *record.baselines)) if run.metrics else None,
+        "definitions": definitions(run.metrics),
+        "round_definitions": definitions(_validation_metrics(record)),
+        "simplest": _simplest(record),
         "round_plots": _present(rounds),
         "slice_plots": slices,
         "budget_plots": _present(budget),
@@ -75,16 +82,37 @@ def _sections(record: RunRecord, statement: Statement, run: Model) -> dict[str, 
 
 
 def _own_model(record: RunRecord, statement: Statement) -> Model:
-    """The run's final metrics, completed with those that only its last round has."""
+    """The run's final metrics, or those of its last round where it has none: nothing else is judged on those."""
     final = model_from_json("this run", record.final)
     last = numeric_entries(record.rounds[-1].get("metrics")) if record.rounds else {}
-    missing = {name: value for name, value in last.items() if name not in final.metrics}
     return Model(
         name=final.name,
         epsilon=statement.epsilon,
-        metrics=final.metrics | missing,
+        metrics=final.metrics or last,
         sliced=final.sliced,
     )
+
+
+def _verdict(run: Model, record: RunRecord) -> Verdict | None:
+    return verdict_of(
+        run.metrics,
+        epsilon=run.epsilon or math.nan,
+        floors={model.name: model.metrics for model in record.beside if model.floor},
+        references={model.name: model.metrics for model in record.baselines},
+    )
+
+
+def _validation_metrics(record: RunRecord) -> list[str]:
+    return [name for entry in record.rounds for name in numeric_entries(entry.get("metrics"))]
+
+
+def _simplest(record: RunRecord) -> str:
+    """What the first reference without privacy reaches, as something to hold each round's metrics against."""
+    model = next((model for model in record.baselines if model.metrics), None)
+    if model is None:
+        return ""
+    reached = [f"{metric_label(name)} {fixed(value)}" for name, value in model.metrics.items()]
+    return f"{model.name} without privacy reaches {listing(reached)}"
 
 
 def _present(plot: Plot | None) -> list[Plot]:

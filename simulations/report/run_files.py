@@ -1,7 +1,7 @@
 """Reading a run directory: what is there becomes one record, what is missing stays empty."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from fedboard.simulations.drawing.json_values import (
     object_or_empty,
 )
 
+_PAGE = "page.html"
 _NOT_METRICS = frozenset({"epsilon", "delta", "seed", "seconds", "seconds_total"})
 
 
@@ -28,6 +29,8 @@ class Model:
     """Metric name -> value, as in the run's ``final`` line."""
     sliced: dict[str, list[float | None]]
     """Metric name -> value per popularity bucket, tail to head."""
+    floor: bool = False
+    """Whether it is one of the simplest private algorithms, which the others must beat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,10 @@ class RunRecord:
     """The last ``final`` line of metrics.jsonl, or empty."""
     baselines: tuple[Model, ...]
     distributions: JsonObject
+    beside: tuple[Model, ...] = ()
+    """Other private algorithms on the same data."""
+    page: str | None = None
+    """Name of the board's page, where one lies in the directory."""
 
     @property
     def bucket_edges(self) -> list[float | None]:
@@ -76,6 +83,8 @@ def read_run(run_dir: Path) -> RunRecord:
             _read_object(run_dir / "baselines.json"), object_or_empty(final.get("baselines"))
         ),
         distributions=_read_object(run_dir / "distributions.json"),
+        beside=_beside(_read_object(run_dir / "beside.json")),
+        page=_PAGE if (run_dir / _PAGE).is_file() else None,
     )
 
 
@@ -105,6 +114,14 @@ def _baselines(own_file: JsonObject, in_final: JsonObject) -> tuple[Model, ...]:
     }
     models = [model_from_json(name, entry) for name, entry in merged.items()]
     return tuple(model for model in models if model.metrics or model.sliced)
+
+
+def _beside(entries: JsonObject) -> tuple[Model, ...]:
+    found = {name: object_or_empty(entry) for name, entry in entries.items()}
+    models = [
+        replace(model_from_json(n, entry), floor=entry.get("floor") is True) for n, entry in found.items()
+    ]
+    return tuple(model for model in models if model.metrics)
 
 
 def _read_object(path: Path) -> JsonObject:

@@ -31,6 +31,7 @@ class RunDirectory:
         self.boards = path / "boards"
         self.certificate = path / "certificate.json"
         self.baselines = path / "baselines.json"
+        self.beside = path / "beside.json"
         self.distributions = path / "distributions.json"
 
     def require_free(self) -> None:

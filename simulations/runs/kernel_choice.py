@@ -1,6 +1,10 @@
-"""Which kernels a run uses."""
+"""Which kernels a run uses; and that they are compiled once, before anything waits for them."""
+
+from collections.abc import Callable
 
 from fedboard.common import kernels
+from fedboard.common.kernels.backends import has_compiler, implementation
+from fedboard.common.kernels.shared.compiled_code import compile_seconds, is_noted, note
 from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
@@ -30,3 +34,35 @@ def backend_of(config: SimulationConfig, problem: Problem, *, usual_rank: int | 
     if not isinstance(rank, int) or rank < 1:  # not given, or refused where settings are checked
         rank = _USUAL_RANK
     return kernels.choose_backend(rank, _RATINGS_PER_ITEM * problem.catalogue.n_items)
+
+
+def compile_kernels(
+    backend: str, *, features: bool = False, on_progress: Callable[[str, int, int], None]
+) -> None:
+    """Compile what a run will call, where that was never done on this machine; worker processes then find it.
+
+    Args:
+        backend: of the run.
+        features: whether users' own models look at item features.
+        on_progress: told ("compiling", seconds done, seconds in all) if and only if something has to be compiled;
+            the seconds are those of an idle core of 2024.
+    """
+    seconds = compile_seconds(backend, features=features)
+    if not seconds or not has_compiler() or is_noted(backend, features=features):
+        return
+    from fedboard.common.kernels.compiling import told_of_compiling  # takes numba half a second
+
+    done, total, begun = 0.0, sum(seconds.values()), False
+
+    def begin() -> None:
+        nonlocal begun
+        begun = True
+        on_progress("compiling", round(done), round(total))
+
+    with told_of_compiling(begin):
+        for kernel, takes in seconds.items():
+            implementation(backend, kernel)
+            done += takes
+            if begun:
+                on_progress("compiling", round(done), round(total))
+    note(backend, features=features)

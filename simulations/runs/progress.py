@@ -43,7 +43,9 @@ class PlainListener:
         click.echo(f"{told}; {rounds_told(rounds)} within epsilon {self._budget:g}", err=True)
 
     def progress(self, phase: str, done: int, total: int) -> None:
-        """Say nothing: rounds are enough where nobody watches."""
+        """Say what takes long before the first round; rounds are enough where nobody watches."""
+        if phase == "compiling" and done == 0:
+            click.echo(f"{compiling_told(total)}; later runs find what is compiled", err=True)
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One line."""
@@ -73,7 +75,8 @@ class LiveListener:
         """Move the bar of the phase; another phase starts it anew."""
         if phase != self._name:
             self._name = phase
-            self._bars.reset(self._phase, description=_PHASES.get(phase, phase), visible=True)
+            shown = compiling_told(total) if phase == "compiling" else _PHASES.get(phase, phase)
+            self._bars.reset(self._phase, description=shown, visible=True)
         self._bars.update(self._phase, completed=done, total=total)
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
@@ -82,6 +85,11 @@ class LiveListener:
 
         told = f"{place_of(line['stage'], self._names)}: {told_of(line, self._budget)}"
         self._bars.update(self._rounds, advance=1, told=told)
+
+
+def compiling_told(seconds: int) -> str:
+    """What takes that long, on the first run alone."""
+    return f"compiling once, about {seconds} s"
 
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:
@@ -98,17 +106,13 @@ def told_of(line: Mapping[str, Any], budget: float) -> str:
 def listening(config: "SimulationConfig") -> Iterator["Listener"]:
     """The listener that suits stderr."""
     budget = config.privacy.epsilon
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield PlainListener(budget)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from fedboard.simulations.drawing.bars import Bars, is_live
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[told]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    if not is_live():
+        yield PlainListener(budget)
+        return
+    with Bars() as bars:
         yield LiveListener(bars, budget)

@@ -200,38 +200,6 @@ def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:
     assert fresh(tmp_path / "demo") == tmp_path / "demo-3"
 
 
-@pytest.mark.slow
-def test_the_demo_shows_guarantee_metrics_and_recommendations(
-    fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from fedboard.cli.research import demo
-
-    raw = {
-        "data": {"synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15.0}},
-        "settings": {"rank": 3, "rounds": 2},
-        "run": {"kernels": "numpy"},
-    }
-    monkeypatch.setattr(demo, "_configuration", lambda epsilon, workers: parse_config(raw))
-
-    result = fedboard("demo", "--out", tmp_path / "demo")
-
-    assert result.exit_code == 0, result.stderr
-    for part in (
-        "Guarantee: (5, 1e-05)",
-        "item-mean",
-        "\nresidual ",
-        "\nadadpals ",
-        "\nitem-mean-private ",
-        "\nbias-private ",
-        "recommends (predicted rating)",
-        "report.html",
-        "Try next",
-    ):
-        assert part in result.stdout
-    example = tmp_path / "demo" / "example-ratings.csv"
-    assert fedboard("recommend", example, tmp_path / "demo").exit_code == 0
-
-
 def test_help_names_every_algorithm(fedboard: Command) -> None:
     text = " ".join(fedboard("simulate", "--help").stdout.split()).replace("- ", "-")
 

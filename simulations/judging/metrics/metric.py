@@ -32,6 +32,8 @@ class RatingMetric:
     of: Callable[[FloatArray, FloatArray], float]
     """Its value, of the predicted ratings and the held-out ones, each of shape (n_ratings,)."""
     unit: str = ""
+    means: str = ""
+    """What it is, for whoever sees it for the first time: the end of a sentence that begins with its label."""
     sliced: Callable[[FloatArray, FloatArray, IndexArray, IndexArray], FloatArray] | None = None
     """The same by popularity, shape (n_buckets,), of predicted and held-out ratings, their items, the
     items' buckets; None: it is not shown by popularity."""
@@ -68,6 +70,8 @@ class ListMetric:
     """The same by popularity, shape (n_buckets,), of lists, held-out items and the items' buckets."""
     sliced_label: str = ""
     """For people, where it is shown by popularity."""
+    means: str = ""
+    """As of a ``RatingMetric``."""
 
     def __post_init__(self) -> None:
         """Refuse lengths that no list has."""

@@ -136,11 +136,19 @@ METRICS = (
     ListMetric(
         name="recall",
         label="recall",
+        means="the share of a user's held-out items that are among the first k of her list",
         better=Better.HIGHER,
         at=(20, 50),
         of=recall_at_k,
         sliced=_sliced,
         sliced_label=f"recall, k = {', '.join(map(str, SLICE_POSITIONS))}",
     ),
-    ListMetric(name="ndcg", label="NDCG", better=Better.HIGHER, at=(20, 100), of=ndcg_at_k),
+    ListMetric(
+        name="ndcg",
+        label="NDCG",
+        means="the same, and the higher on the list the more it counts; 1 if all held-out items come first",
+        better=Better.HIGHER,
+        at=(20, 100),
+        of=ndcg_at_k,
+    ),
 )

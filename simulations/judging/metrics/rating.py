@@ -93,6 +93,21 @@ def _errors(
 
 
 METRICS = (
-    RatingMetric(name="rmse", label="RMSE", unit="stars", better=Better.LOWER, of=rmse, sliced=sliced_rmse),
-    RatingMetric(name="mae", label="MAE", unit="stars", better=Better.LOWER, of=mae),
+    RatingMetric(
+        name="rmse",
+        label="RMSE",
+        unit="stars",
+        means="how far predictions are from held-out ratings: root mean square, so that large errors weigh more",
+        better=Better.LOWER,
+        of=rmse,
+        sliced=sliced_rmse,
+    ),
+    RatingMetric(
+        name="mae",
+        label="MAE",
+        unit="stars",
+        means="how far predictions are from held-out ratings, on average",
+        better=Better.LOWER,
+        of=mae,
+    ),
 )

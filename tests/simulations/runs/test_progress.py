@@ -1,13 +1,19 @@
 """Progress on stderr: bars on a terminal, lines elsewhere."""
 
 import io
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.drawing.bars import Bars
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs import progress
 
@@ -71,6 +77,87 @@ def test_bars_are_chosen_where_stderr_is_a_terminal(monkeypatch: pytest.MonkeyPa
             return True
 
     monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
 
     with progress.listening(parse_config({})) as listener:
         assert isinstance(listener, progress.LiveListener)
+
+    monkeypatch.setenv("TERM", "dumb")
+    with progress.listening(parse_config({})) as listener:
+        assert isinstance(listener, progress.PlainListener)
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_the_time_left_is_seen_in_a_narrow_terminal(width: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    told = "round 3 of 9: epsilon 1.81 of 5 spent, validation_rmse 0.9212"
+
+    with Bars(console=console) as bars:
+        rounds = bars.add_task("synthetic", total=11, told=told)
+        phase = bars.add_task("clients: solve and contribute", total=80, told="")
+        for task in bars.tasks:
+            task.get_time = iter(range(100)).__next__  # a clock of its own: nothing is waited for
+        for done in range(1, 4):
+            bars.update(rounds, completed=done)
+            bars.update(phase, completed=20 * done)
+        bars.refresh()
+
+    drawn = out.getvalue().replace("\x1b[2K", "").replace("\x1b[1A", "")
+    lines = drawn.replace("\r", "\n").splitlines()
+    left = re.compile(r"0:\d\d:\d\d left")
+    assert any("synthetic" in line and left.search(line) for line in lines)
+    assert any("clients: solve and contribute" in line and left.search(line) for line in lines)
+    assert "validation_rmse" in drawn
+    assert "…" not in drawn
+    assert max(map(len, lines)) <= width
+
+
+def test_a_pipe_is_told_that_something_compiles_once(capsys: pytest.CaptureFixture[str]) -> None:
+    listener = progress.PlainListener(5.0)
+
+    listener.progress("compiling", 0, 9)
+    listener.progress("compiling", 4, 9)
+
+    assert capsys.readouterr().err == "compiling once, about 9 s; later runs find what is compiled\n"
+
+
+def test_a_terminal_shows_it_as_a_bar(bars: Progress) -> None:
+    listener = progress.LiveListener(bars, 5.0)
+
+    listener.progress("compiling", 4, 9)
+
+    phase = bars.tasks[1]
+    assert (phase.description, phase.completed, phase.total) == ("compiling once, about 9 s", 4, 9)
+
+
+COMPILE = """
+from fedboard.simulations.runs import kernel_choice
+
+kernel_choice.compile_seconds = lambda backend, features: {"unit_rows": 0.2}
+kernel_choice.compile_kernels("plain", on_progress=lambda *told: print(*told))
+print("ready")
+"""
+
+
+@pytest.mark.slow
+def test_compiling_is_told_if_and_only_if_something_is_compiled(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def run() -> list[str]:
+        command = [sys.executable, "-c", COMPILE]
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300, check=True
+        )
+        return ended.stdout.splitlines()
+
+    first = run()
+    (note,) = tmp_path.rglob("*.done")
+    second = run()
+    note.unlink()
+    third = run()
+
+    assert first == ["compiling 0 0", "compiling 0 0", "ready"]
+    assert second == ["ready"], "it was noted"
+    assert third == ["ready"], "nothing was noted, and the code was found"
+    assert note.exists()

@@ -1,0 +1,88 @@
+"""Where compiled kernels are kept, what they take to compile, and whether that was done here.
+
+Needs no compiler, and imports none.
+"""
+
+import hashlib
+import os
+import sys
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+_KERNELS: Final = Path(__file__).parents[1]
+
+_SECONDS: Final = {
+    "plain": {
+        "item_statistics": 2.5,
+        "left_out": 3.0,
+        "noisy_sums": 1.5,
+        "own_models": 6.0,
+        "ridge": 1.0,
+        "top_k": 0.5,
+        "unit_rows": 0.2,
+    },
+    "blocked": {
+        "item_statistics": 3.0,
+        "left_out": 5.0,
+        "noisy_sums": 1.5,
+        "own_models": 6.0,
+        "psd": 5.0,
+        "ridge": 7.0,
+        "top_k": 0.5,
+        "unit_rows": 0.2,
+    },
+}
+"""What a run over ratings calls, and how long it compiles on one core (AMD EPYC, 2.6 GHz)."""
+_FOR_FEATURES: Final = ("own_models",)
+
+
+def cache_folder(configured: str = "") -> Path:
+    """The folder of machine code, named after the text of all kernels.
+
+    numba notices a change in the file of the function it compiles, not in the files of the functions which that
+    one calls; without this an upgrade could run yesterday's machine code.
+
+    Args:
+        configured: the folder that numba was told to use, if any.
+    """
+    return Path(configured or _KERNELS / "__pycache__") / f"kernels-{_digest_of_sources()}"
+
+
+def compile_seconds(backend: str, *, features: bool) -> dict[str, float]:
+    """What has to be compiled for a run with these kernels: name -> seconds on one core; nothing for NumPy's.
+
+    Args:
+        backend: of the run.
+        features: whether users' own models look at item features.
+    """
+    seconds = _SECONDS.get(backend, {})
+    return {kernel: takes for kernel, takes in seconds.items() if features or kernel not in _FOR_FEATURES}
+
+
+def is_noted(backend: str, *, features: bool) -> bool:
+    """Whether ``note`` was called for these kernels, in this environment."""
+    return _note(backend, features=features).exists()
+
+
+def note(backend: str, *, features: bool) -> None:
+    """Write down that these kernels are compiled; where nothing can be written, nothing is."""
+    try:
+        _note(backend, features=features).touch()
+    except OSError:
+        return
+
+
+def _note(backend: str, *, features: bool) -> Path:
+    code = f"{sys.implementation.cache_tag}-numba-{metadata.version('numba')}"
+    own = "-features" * features
+    return cache_folder(os.environ.get("NUMBA_CACHE_DIR", "")) / f"{backend}{own}-{code}.done"
+
+
+@cache
+def _digest_of_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_KERNELS.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,135 @@
+"""``fedboard demo`` on data so small that it takes a moment: what it prints, and what lies beside its report."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from fedboard.simulations.config import parse_config
+
+Command = Callable[..., Result]
+pytestmark = pytest.mark.slow
+
+TINY = {
+    "data": {"synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15.0}},
+    "settings": {"rank": 3, "rounds": 2},
+    "run": {"kernels": "numpy"},
+}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """One demo, read by all tests."""
+    from click.testing import CliRunner
+
+    from fedboard.cli.main import commands
+    from fedboard.cli.research.demo import demo
+
+    out = tmp_path_factory.mktemp("demo") / "demo"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "_configuration", lambda epsilon, workers, *, small: parse_config(TINY))
+        return CliRunner().invoke(commands, ["demo", "--out", str(out)]), out
+
+
+def test_the_demo_shows_guarantee_metrics_and_recommendations(
+    fedboard: Command, shown: tuple[Result, Path]
+) -> None:
+    result, out = shown
+
+    assert result.exit_code == 0, result.stderr
+    for part in (
+        "Guarantee: (5, 1e-05)",
+        "item-mean",
+        "\nresidual ",
+        "\nadadpals ",
+        "\nitem-mean-private ",
+        "\nbias-private ",
+        "recommends (predicted rating)",
+        "report.html",
+        "Try next",
+    ):
+        assert part in result.stdout
+    example = out / "example-ratings.csv"
+    assert fedboard("recommend", example, out).exit_code == 0
+
+
+def test_the_last_line_is_a_verdict_of_the_numbers_in_the_table(shown: tuple[Result, Path]) -> None:
+    result, out = shown
+    table = {
+        line.split()[0]: line.split()
+        for line in result.stdout.splitlines()
+        if re.search(r"0\.\d{4}|1\.\d{4}", line)
+    }
+    own, simple, floor, best = (
+        float(table[name][3]) for name in ("residual", "item-mean", "bias-private", "als")
+    )
+    floor = min(floor, float(table["item-mean-private"][3]))
+    best = min(float(table[name][3]) for name in ("item-mean", "user-item-bias", "local-only", "als"))
+
+    verdict = result.stdout.splitlines()[-1]
+
+    assert verdict.startswith(f"Verdict: test RMSE {own:.3f} at epsilon 5: ")
+    compared, beside, ceiling = verdict.split("; ", 2)
+    for other, part in ((simple, compared), (floor, beside), (best, ceiling)):
+        if abs(other - own) < 4e-4:
+            continue
+        assert ("better than" in part) is (own < other), part
+        shown_by = float(re.findall(r"by (\d\.\d{3})", part)[0])
+        assert shown_by == pytest.approx(abs(other - own), abs=6e-4)
+    assert ("Not worth it here" in verdict) is (own > min(simple, floor) - 5e-4)
+    assert json.loads((out / "beside.json").read_text())["bias-private"]["floor"] is True
+
+
+def test_every_metric_is_defined_below_the_table(shown: tuple[Result, Path]) -> None:
+    result, _ = shown
+
+    assert "\nRMSE (stars): " in result.stdout
+    assert "\nMAE (stars): " in result.stdout
+    assert result.stdout.count("(lower is better)") == 2
+
+
+def test_the_page_lies_beside_the_report_which_links_it_and_begins_with_the_verdict(
+    shown: tuple[Result, Path],
+) -> None:
+    result, out = shown
+    report = (out / "report.html").read_text(encoding="utf-8")
+
+    assert "<title>" in (out / "page.html").read_text(encoding="utf-8")
+    assert f"Page    {out / 'page.html'}" in result.stdout
+    assert 'href="page.html"' in report
+    verdict = result.stdout.splitlines()[-1].removeprefix("Verdict: test ")
+    assert verdict in report
+    places = [report.index(f'id="{section}"') for section in ("verdict", "quality", "guarantee", "what-ran")]
+    assert places == sorted(places)
+    assert "adadpals" in report
+
+
+def test_the_demo_as_a_document(fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedboard.cli.research.demo import demo
+    from fedboard.simulations import simulate
+
+    tiny = {**TINY, "run": {"kernels": "numpy", "baselines": False}}
+    monkeypatch.setattr(demo, "_configuration", lambda epsilon, workers, *, small: parse_config(tiny))
+    monkeypatch.setattr(simulate, "write_report", lambda run: run / "report.html")
+
+    result = fedboard("demo", "--small", "--json", "--out", tmp_path / "demo")
+
+    record = json.loads(result.stdout)
+    assert result.exit_code == 0, result.stderr
+    assert set(record["beside"]) == {"adadpals", "item-mean-private", "bias-private"}
+    assert record["verdict"] is None, "nothing without privacy was fitted to hold it against"
+    assert Path(record["page"]).is_file()
+    assert Path(record["example_ratings"]).is_file()
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_a_small_demo_has_fewer_people_and_the_same_promise(small: bool) -> None:
+    from fedboard.cli.research.demo.demo import _configuration
+
+    config = _configuration(2.0, 1, small=small)
+
+    assert config.privacy.epsilon == 2.0
+    assert config.data.synthetic["n_users"] == (6_000 if small else 20_000)
