@@ -33,6 +33,7 @@ ELSEWHERE = {
     ("ask", "quantile"): "cli/guarantee/test_ask.py",
     ("board", "fetch"): "cli/device/test_board_command.py",
     ("board", "verify"): "cli/device/test_board_command.py",
+    ("certificate", "registry"): "cli/guarantee/test_registry.py",
     ("demo",): "cli/research/demo/test_demo.py",
     ("protocols", "compare"): "cli/research/test_protocols.py",
     ("ratings", "list"): "cli/device/test_device_commands.py",
