@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, SettingError
 
 MOST_ROUNDS = 10_000
 """Of a run, or steps: each is a release or two, and whoever checks a certificate recomputes them all."""
@@ -73,6 +73,18 @@ def unknown_key(key: str, known: Collection[str], *, section: str = "") -> str:
     where = f"{section}: " if section else ""
     meant = did_you_mean(key, known)
     return f"{where}unknown key {key!r}{f'{meant} Known' if meant else '; known'} are {', '.join(known)}"
+
+
+def sentence_of(error: Exception, kind: type) -> str:
+    """What to tell whoever wrote a file: the section's own sentence, which names its key, or the reader's.
+
+    Args:
+        error: of reading it.
+        kind: what it should have been.
+    """
+    if isinstance(error.__cause__, SettingError):
+        return str(error.__cause__)
+    return key_sentence(error, kind)
 
 
 def key_sentence(error: Exception, kind: type) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.checks import key_sentence
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.per_user.participation import Participation, participation_with
 from fedboard.common.privacy.accounting.budget import Budget
@@ -279,15 +278,3 @@ def require_steps_fit(protocol: ProtocolChoice, pace: RoundPace) -> None:
         step is None or 0 < step <= most,
         f"protocol.step_seconds must be in (0, rounds.deadline_seconds] = (0, {most:g}], got {step}",
     )
-
-
-def sentence_of(error: Exception, kind: type) -> str:
-    """What to tell whoever wrote a file: the section's own sentence, which names its key, or the reader's.
-
-    Args:
-        error: of reading it.
-        kind: what it should have been.
-    """
-    if isinstance(error.__cause__, SettingError):
-        return str(error.__cause__)
-    return key_sentence(error, kind)

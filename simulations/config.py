@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.registry import USUAL
@@ -17,7 +18,6 @@ from fedboard.server.run_spec import (
     ProtocolChoice,
     Section,
     require_rows,
-    sentence_of,
 )
 from fedboard.simulations.run_config import RunConfig
 

@@ -127,10 +127,8 @@ def newest_board(result: "RunResult") -> Path:
 def guarantee_text(result: "RunResult") -> str:
     """The promise, and what it is worth with this noise."""
     certificate = result.certificate
-    claim = certificate.claim
     lines = [
-        f"Guarantee: ({claim.epsilon:.4g}, {claim.delta:g})-differential privacy for each {claim.unit} with all "
-        f"ratings, adjacency {claim.adjacency},",
+        f"Guarantee: {certificate.promise},",
         _composed(certificate),
     ]
     if not certificate.private:

@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 
 SECTION = "deployment"
@@ -120,6 +121,12 @@ class DeploymentSection(Statement, frozen=True, kw_only=True, forbid_unknown_fie
         return Deployment(**texts, audit="" if self.audit is None else audit_digest(self.audit))
 
 
+class _File(msgspec.Struct, frozen=True):
+    """A file of which one section is read, so that sentences name it."""
+
+    deployment: DeploymentSection
+
+
 def read_deployment(path: Path) -> Deployment:
     """Read the section of a TOML file; its other sections are not looked at.
 
@@ -132,14 +139,14 @@ def read_deployment(path: Path) -> Deployment:
             raise InputError(f"{path}: has no section [{SECTION}]")
         folder = path.absolute().parent
         return msgspec.convert(
-            section, DeploymentSection, dec_hook=lambda _, text: folder / str(text)
-        ).stated()
+            {SECTION: section}, _File, dec_hook=lambda _, text: folder / str(text)
+        ).deployment.stated()
     except OSError as error:
         raise InputError(f"{path}: no statement can be read there ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
-    except (msgspec.ValidationError, SettingError) as error:
-        raise InputError(f"{path}: {str(error).replace('`$.', f'`{SECTION}.')}") from error
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {sentence_of(error, _File)}") from error
 
 
 def _require_text(key: str, text: str, *, in_list: bool) -> None:

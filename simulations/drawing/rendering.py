@@ -6,6 +6,7 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from fedboard.common.privacy.shown import shown_number
 from fedboard.simulations.drawing.wording import capital, duration, number, percent, setting
 
 _PACKAGE = "fedboard.simulations.drawing"
@@ -30,6 +31,7 @@ def _environment() -> Environment:
     environment.filters["duration"] = duration
     environment.filters["setting"] = setting
     environment.filters["capital"] = capital
+    environment.filters["upward"] = shown_number
     environment.globals["style"] = Markup(_read("style.css"))
     return environment
 

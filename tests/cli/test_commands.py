@@ -1,6 +1,7 @@
 """Each command once on good input: what it prints, what it writes, what ``--json`` gives."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_the_same_run_with_baselines_says_what_they_reach(fedboard: Command, fin
     result = fedboard("simulate", "--out", finished, "--resume")
 
     assert result.exit_code == 0
-    assert "Guarantee: (5, 1e-05)-differential privacy for each user" in result.stdout
+    assert re.search(r"Guarantee: mu [\d.]+, \(5, 1e-05\)-differential privacy for each user", result.stdout)
     assert "a simulation. Real users need --noise secure" in result.stdout
     for name in reference_names(Feedback.EXPLICIT):
         assert f"\n{name} " in result.stdout

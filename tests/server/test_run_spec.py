@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.per_user.participation import FullParticipation, PoissonParticipation
@@ -21,7 +22,6 @@ from fedboard.server.run_spec import (
     ProtocolChoice,
     RoundPace,
     require_rows,
-    sentence_of,
 )
 from fedboard.simulations.config import parse_config
 

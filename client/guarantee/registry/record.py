@@ -8,6 +8,7 @@ import msgspec
 
 from fedboard.client.guarantee.registry import derived
 from fedboard.common.certificate import Certificate
+from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.deployment import SECTION, Deployment
 from fedboard.common.privacy.releases.protection import Protection, protection_of
@@ -133,8 +134,8 @@ def joined(stated: Deployment | None, added: Mapping[str, Any]) -> Deployment:
         )
     try:
         return msgspec.convert({**held, **added}, Deployment)
-    except (msgspec.ValidationError, InputError) as error:
-        raise InputError(str(error).replace("`$.", f"`{SECTION}.")) from None
+    except msgspec.ValidationError as error:
+        raise InputError(sentence_of(error, Deployment)) from None
 
 
 def slug_of(deployment: Deployment) -> str:

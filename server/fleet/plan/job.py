@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.deployment import Deployment
@@ -16,7 +17,6 @@ from fedboard.server.run_spec import (
     Section,
     require_rows,
     require_steps_fit,
-    sentence_of,
 )
 
 MOST_USERS = 1 << 24

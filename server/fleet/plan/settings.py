@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.keys.node_keys import public_key_pem
 from fedboard.common.privacy.deployment import DeploymentSection
@@ -27,7 +28,6 @@ from fedboard.server.run_spec import (
     RoundPace,
     Section,
     require_steps_fit,
-    sentence_of,
 )
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"

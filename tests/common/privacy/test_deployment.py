@@ -42,7 +42,7 @@ def test_the_section_is_read_and_the_audit_becomes_its_digest(tmp_path: Path) ->
     [
         ("[task]\n", r"has no section \[deployment\]"),
         ("[deployment\n", "not valid TOML"),
-        ('[deployment]\ncurator = "A"\n', "unknown field `curator`"),
+        ('[deployment]\ncurator = "A"\n', "unknown key 'curator'; did you mean 'curators'"),
         ("[deployment]\nname = 3\n", "Expected `str`"),
         ('[deployment]\ncurators = ["A", " "]\n', "curators has an empty name"),
         (f'[deployment]\nname = "{"x" * 201}"\n', "name has at most 200 characters, got 201"),
@@ -115,3 +115,10 @@ def test_a_certificate_cannot_state_what_a_file_could_not() -> None:
 
 def test_an_empty_statement_is_a_statement() -> None:
     assert certificate_of(deployment=Deployment()).holds
+
+
+def test_the_guide_names_every_key() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "privacy-label.md").read_text(encoding="utf-8")
+    section = guide.partition("[deployment]")[2].partition("```")[0]
+
+    assert [key for key in Deployment.__struct_fields__ if key not in section] == []

@@ -56,6 +56,9 @@ port = {board_port}
 metrics_port = {metrics_port}
 signing_key = "board-signing.key"
 simulation = true
+
+[deployment]
+name = "Films of a trial"
 """
 _DEVICE = """\
 ratings = {{ cohort = "cohort" }}
