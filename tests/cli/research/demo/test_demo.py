@@ -41,7 +41,8 @@ def test_the_demo_shows_guarantee_metrics_and_recommendations(
 
     assert result.exit_code == 0, result.stderr
     for part in (
-        "Guarantee: (5, 1e-05)",
+        "Guarantee: mu ",
+        "(5, 1e-05)-differential privacy for each user",
         "item-mean",
         "\nresidual ",
         "\nadadpals ",
