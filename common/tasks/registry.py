@@ -1,9 +1,11 @@
 """The algorithms by name: one line each for those in this package, an entry point each for those in others."""
 
-from collections.abc import Iterator
-from functools import cache
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 
 import msgspec
 
@@ -141,11 +143,26 @@ def _folders() -> dict[str, str]:
 
 def _entries() -> dict[str, tuple[EntryPoint, ...]]:
     """Name to entry points, of other packages; a name of this package's own stays its own."""
+    return _entries_by(entry_points, tuple((place, _changed(place)) for place in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _entries_by(
+    find: Callable[..., EntryPoints], places: tuple[tuple[str, int], ...]
+) -> dict[str, tuple[EntryPoint, ...]]:
+    """Looked for again, which takes 10 ms, where something was installed since in one of the places."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in find(group=ENTRY_POINTS):
         if entry.name not in _folders():
             found[entry.name] = (*found.get(entry.name, ()), entry)
     return found
+
+
+def _changed(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 @cache

@@ -23,21 +23,30 @@ def errors_of_rows(
         rated = np.column_stack([np.ones(wanted.size), factors[items[entries]].astype(np.float64)])
         own = growth[row]
         left_out = slice(0, None, -(-wanted.size // most))
-        without = _mean_square(rated[:, :1], wanted, np.array([own * bias_ridge]), left_out)
-        for candidate, ridge in enumerate(ridges):
-            pull = np.full(rated.shape[1], own * ridge)
-            pull[0] = own * bias_ridge
-            out[row, candidate] = _mean_square(rated, wanted, pull, left_out) - without
+        without = _mean_squares(rated[:, :1], wanted, np.array([[own * bias_ridge]]), left_out)
+        pulls = np.repeat((own * ridges)[:, None], rated.shape[1], axis=1)
+        pulls[:, 0] = own * bias_ridge
+        out[row] = _mean_squares(rated, wanted, pulls, left_out) - without
 
 
-def _mean_square(rated: FloatArray, wanted: FloatArray, pull: FloatArray, left_out: slice) -> float:
-    """Not finite where rounding leaves nothing, with absurd factors; an error would be no answer."""
-    try:
-        inverse = np.linalg.inv(rated.T @ rated + np.diag(pull))
-    except np.linalg.LinAlgError:
-        return np.nan
+def _mean_squares(rated: FloatArray, wanted: FloatArray, pulls: FloatArray, left_out: slice) -> FloatArray:
+    """One for each row of ``pulls``; not finite where rounding leaves nothing: an error would be no answer."""
+    systems = (rated.T @ rated) + pulls[:, None, :] * np.eye(rated.shape[1])
+    inverses = _inverses(systems)
     seen = rated[left_out]
-    leverages = np.einsum("pa,ab,pb->p", seen, inverse, seen)
-    residuals = wanted[left_out] - seen @ (inverse @ (rated.T @ wanted))
+    leverages = np.einsum("pa,cab,pb->cp", seen, inverses, seen)
+    models = inverses @ (rated.T @ wanted)
+    residuals = wanted[left_out] - (seen @ models[:, :, None])[:, :, 0]
     with np.errstate(all="ignore"):
-        return float(np.mean((residuals / (1.0 - leverages)) ** 2))
+        found: FloatArray = np.mean((residuals / (1.0 - leverages)) ** 2, axis=1)
+    return found
+
+
+def _inverses(systems: FloatArray) -> FloatArray:
+    """NaN for those that have none."""
+    try:
+        return np.linalg.inv(systems)
+    except np.linalg.LinAlgError:
+        if len(systems) == 1:
+            return np.full_like(systems, np.nan)
+        return np.concatenate([_inverses(system[None]) for system in systems])
