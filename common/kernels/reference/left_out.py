@@ -45,8 +45,9 @@ def _mean_squares(rated: FloatArray, wanted: FloatArray, pulls: FloatArray, left
 def _inverses(systems: FloatArray) -> FloatArray:
     """NaN for those that have none."""
     try:
-        return np.linalg.inv(systems)
+        found: FloatArray = np.linalg.inv(systems)
     except np.linalg.LinAlgError:
         if len(systems) == 1:
             return np.full_like(systems, np.nan)
-        return np.concatenate([_inverses(system[None]) for system in systems])
+        found = np.concatenate([_inverses(system[None]) for system in systems])
+    return found
