@@ -45,7 +45,7 @@ def _mean_squares(rated: FloatArray, wanted: FloatArray, pulls: FloatArray, left
 def _inverses(systems: FloatArray) -> FloatArray:
     """NaN for those that have none."""
     try:
-        found: FloatArray = np.linalg.inv(systems)
+        found: FloatArray = np.asarray(np.linalg.inv(systems), dtype=np.float64)
     except np.linalg.LinAlgError:
         if len(systems) == 1:
             return np.full_like(systems, np.nan)
