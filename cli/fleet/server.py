@@ -1,7 +1,7 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.live_page import LIVE, serving
+from fedboard.cli.live_page import LIVE, TRACK, serving, tracking
 from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
+    from fedboard.common.wire.live.place import Place
     from fedboard.server.fleet.plan.settings import FleetSettings
+    from fedboard.server.operating.live.run_source import RunSource
 
 _EXAMPLES = """\b
 Examples:
@@ -45,8 +47,15 @@ Examples:
 )
 @JSON
 @LIVE
+@TRACK
 def server(
-    config: Path, check: bool, until_trained: bool, status: bool, as_json: bool, live: str | None
+    config: Path,
+    check: bool,
+    until_trained: bool,
+    status: bool,
+    as_json: bool,
+    live: str | None,
+    trackers: tuple[str, ...],
 ) -> None:
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
 
@@ -58,8 +67,10 @@ def server(
     from fedboard.server.fleet.plan.settings import read_settings
 
     settings = read_settings(config)
-    if live is not None and (status or check):
-        raise InputError("--live goes with a server that runs: leave out --status and --check, or --live")
+    if (live is not None or trackers) and (status or check):
+        raise InputError(
+            "--live and --track go with a server that runs: leave them out, or --status and --check"
+        )
     if status:
         _tell_status(settings, as_json=as_json)
         return
@@ -81,7 +92,7 @@ def server(
     _say(f"devices connect to {settings.network.listen}:{settings.network.port}")
     supervisor = Supervisor(settings, config.absolute(), say=_say)
     try:
-        with _watched(settings, live):
+        with _watched(settings, live, trackers):
             supervisor.run(Event(), until_trained=until_trained)
     except KeyboardInterrupt:
         _say("stopped; start it again to go on")
@@ -89,30 +100,38 @@ def server(
 
 
 @contextmanager
-def _watched(settings: "FleetSettings", address: str | None) -> Iterator[None]:
-    """Serve the page of the training while the block runs; nothing without an address.
+def _watched(settings: "FleetSettings", address: str | None, trackers: Sequence[str]) -> Iterator[None]:
+    """Serve the page of the training where there is an address, and tell trackers, while the block runs.
 
     Raises:
-        InputError: the address cannot be used.
+        InputError: the address cannot be used, or a tracker is not installed.
     """
-    if address is None:
+    if address is None and not trackers:
         yield
         return
-    from fedboard.common.wire.live.place import RUN_PORT, place_of
+    from fedboard.common.wire.live.place import RUN_PORT, USUAL, place_of
+
+    place = place_of(address or USUAL, port=RUN_PORT)
+    with ExitStack() as stack:
+        stack.enter_context(tracking(_source(settings, place), trackers))
+        if address is not None:
+            stack.enter_context(serving(place, "run", _source(settings, place)))
+        yield
+
+
+def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
     from fedboard.server.board_service.signing import SigningKey
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.operating.live.run_files import RunFiles
     from fedboard.server.operating.live.run_source import RunSource
 
-    state, place, board = StateFolder.of(settings), place_of(address, port=RUN_PORT), settings.board
-    signed = board.enabled and board.signing_key is not None
-    source = RunSource(
-        files=RunFiles(folder=state.run, mirror=state.mirror if signed else None),
+    state, board = StateFolder.of(settings), settings.board
+    key = board.signing_key if board.enabled else None
+    return RunSource(
+        files=RunFiles(folder=state.run, mirror=None if key is None else state.mirror),
         for_operator=place.is_loopback,
-        key=SigningKey.read(board.signing_key).public if signed and board.signing_key else None,
+        key=None if key is None else SigningKey.read(key).public,
     )
-    with serving(place, "run", source):
-        yield
 
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.failures import InterruptedRunError
-from fedboard.cli.live_page import LIVE
+from fedboard.cli.live_page import LIVE, TRACK
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
@@ -88,6 +88,7 @@ def _algorithms() -> str:
 @click.option("--no-report", is_flag=True, help="Draw no report.html.")
 @JSON
 @LIVE
+@TRACK
 def simulate(
     config_file: Path | None,
     out: Path | None,
@@ -97,6 +98,7 @@ def simulate(
     no_report: bool,
     as_json: bool,
     live: str | None,
+    trackers: tuple[str, ...],
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
@@ -116,7 +118,7 @@ def simulate(
     )
     if place is None:
         place = run_place(None, None, default=name_of(config), resume=resume)
-    with watched(config, place, live):
+    with watched(config, place, live, trackers):
         told = run(config, place, resume=resume, report=not no_report)
     if as_json:
         document(told.record)

@@ -75,6 +75,9 @@ _LIMITS: Mapping[str, str] = {
 }
 """Fields of a policy that are shown, in words."""
 
+_WITHOUT = {"epsilon_per_run": "the whole limit", "helper": "none"}
+"""What it means that a field is left out; for the others, that anything is allowed."""
+
 Tally = Callable[[], Mapping[str, Any]]
 """What the process that serves the page did since it began."""
 
@@ -148,7 +151,7 @@ class DeviceSource:
 
 def limits_of(policy: Policy) -> list[dict[str, str]]:
     """What a policy allows, in words; a list that allows everything is said to do so."""
-    return [{"name": told, "value": _worded(getattr(policy, name))} for name, told in _LIMITS.items()]
+    return [{"name": told, "value": _worded(name, getattr(policy, name))} for name, told in _LIMITS.items()]
 
 
 def live_key(config: DeviceConfig) -> str:
@@ -183,9 +186,11 @@ def _answer(entry: GivenRelease) -> dict[str, Any]:
     }
 
 
-def _worded(value: object) -> str:
+def _worded(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
-    return "any" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return _WITHOUT.get(name, "any")
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -179,6 +179,7 @@ class RunSource:
                     "name": _name_of(releases) or f"round {number}",
                     "state": _state_of(line, releases, names, coming, published=number < behind, lost=lost),
                     "epsilon": None if line is None else number_of(line.get("epsilon_spent")),
+                    "releases": list(releases),
                 }
             )
         return {

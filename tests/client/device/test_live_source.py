@@ -120,6 +120,8 @@ def test_limits_are_those_of_the_policy_in_words() -> None:
 
     assert told["runs that may ask"] == "films-*, books"
     assert told["tasks that may be asked"] == "any"
+    assert told["second server that is relied on"] == "none"
+    assert told["most epsilon for one run"] == "the whole limit"
     assert told["takes simulations, which are not private"] == "yes"
     assert told["least noise multiplier of a release"] == "1.5"
 

@@ -22,7 +22,7 @@ export function facts(id, pairs) {
 export function bar(track, parts, told) {
   track.setAttribute("aria-label", told);
   track.replaceChildren(
-    ...parts.map(([name, share]) => {
+    ...parts.filter(([, share]) => share > 0).map(([name, share]) => {
       const piece = el("span", { class: name });
       piece.style.width = `${(100 * Math.min(Math.max(share, 0), 1)).toFixed(3)}%`;
       return piece;
