@@ -1,7 +1,8 @@
 """Checking public settings: one clear sentence about what is out of range."""
 
 import re
-from collections.abc import Collection, Iterable
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedboard.common.errors import InputError, SettingError
@@ -136,3 +137,70 @@ def _keys_of(found: Any) -> list[str]:
 def _values_of(found: Any) -> list[str]:
     kinds = _all_of(found)
     return [str(v) for kind in kinds for v in (*getattr(kind, "values", ()), *getattr(kind, "cls", ()))]
+
+
+_TELLING = {
+    "user": ("user", "reviewer", "customer", "member", "person", "account", "uid"),
+    "item": (
+        "item",
+        "movie",
+        "film",
+        "product",
+        "asin",
+        "book",
+        "isbn",
+        "track",
+        "song",
+        "artist",
+        "business",
+        "id",
+    ),
+    "rating": ("rating", "stars", "score", "overall", "value", "preference", "grade", "points"),
+    "title": ("title", "name"),
+    "timestamp": ("timestamp", "time", "date", "when"),
+}
+"""Words that columns of tables of ratings are called by, the most telling first."""
+
+
+def try_columns(found: Sequence[str], wanted: Mapping[str, str]) -> str:
+    """What to type so that columns of other names are read, as the end of a sentence; empty where none can be told.
+
+    Args:
+        found: names of the columns of a table. They are quoted, so it is for who owns the table.
+        wanted: role (``user``, ``item``, ``rating``, ``title``) -> the name that was looked for.
+    """
+    guess = {role: name for role, name in wanted.items() if name in found}
+    left = [name for name in found if name not in guess.values()]
+    for role in [role for role in wanted if role not in guess]:
+        ranked = sorted(left, key=lambda name: _tells(name, role), reverse=True)
+        if ranked and _tells(ranked[0], role) > 0:
+            guess[role] = ranked[0]
+            left.remove(ranked[0])
+    rest = [name for name in left if not _tells(name, "timestamp")]
+    for role in [role for role in wanted if role not in guess]:
+        if rest:
+            guess[role] = rest.pop(0)
+    changed = {role: name for role, name in guess.items() if name != role}
+    plain = all(name and not set(name) & set("=,") and name.isprintable() for name in changed.values())
+    if len(guess) < len(wanted) or not plain or all(_is_number(name) for name in found):
+        return ""
+    given = ",".join(f"{role}={name}" for role, name in guess.items() if role in changed)
+    return f"; try --columns {shlex.quote(given)}"
+
+
+def _tells(name: str, role: str) -> int:
+    """How surely a column of this name has this role; 0 if nothing says so."""
+    plain = re.sub(r"[^a-z]", "", name.casefold())
+    for place, word in enumerate(reversed(_TELLING[role]), start=1):
+        if plain in (word, f"{word}s", f"{word}id", f"{word}ids"):
+            return 1000 + place
+    found = (place for place, word in enumerate(reversed(_TELLING[role]), start=1) if word in plain)
+    return max(found, default=0)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

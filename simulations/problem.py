@@ -1,6 +1,7 @@
 """The learning problem of a simulation: ratings, split, catalogue, and what is public about them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
@@ -24,6 +25,7 @@ from fedboard.simulations.datasets import (
     features_beside,
     find_data,
     load_ratings,
+    look_at,
     synthetic_ratings,
 )
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit, split_ratings, split_users
@@ -164,17 +166,28 @@ def load_data(config: DataConfig) -> Ratings:
     """
     if config.source == "synthetic":
         return synthetic_ratings(checked_options(config.synthetic, SyntheticConfig, "data.synthetic"))
-    columns = None
-    if config.columns is not None:
-        columns = checked_options(config.columns, ColumnMapping, "data.columns")
-    return load_ratings(
-        find_data(config.source),
-        format=config.format,
-        columns=columns,
-        rating_range=config.rating_range,
-        titles=config.titles,
-        catalogue="listed" if config.catalogue == "listed" else "rated",
-    )
+    return load_ratings(find_data(config.source), **_options_of(config))
+
+
+def require_data(config: DataConfig) -> None:
+    """See that the ratings which a configuration names can be read, before many runs each find that they cannot.
+
+    Raises:
+        InputError: they are not there, or not as the configuration says.
+    """
+    if config.source != "synthetic":
+        look_at(find_data(config.source), **_options_of(config))
+
+
+def _options_of(config: DataConfig) -> dict[str, Any]:
+    columns = config.columns
+    return {
+        "format": config.format,
+        "columns": None if columns is None else checked_options(columns, ColumnMapping, "data.columns"),
+        "rating_range": config.rating_range,
+        "titles": config.titles,
+        "catalogue": "listed" if config.catalogue == "listed" else "rated",
+    }
 
 
 def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:

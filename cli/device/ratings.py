@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -75,15 +76,18 @@ def init(folder: Path, epsilon: float, delta: float, adjacency: str) -> None:
 
 @ratings.command("import", epilog="Example: fedboard ratings import my-ratings.csv --board runs/demo")
 @click.argument("file", type=click.Path(path_type=Path))
+@OWN_COLUMNS
 @_of_store
-def import_ratings(file: Path, device: Path, store: Path | None, place: Path | None) -> None:
+def import_ratings(
+    file: Path, columns: str | None, device: Path, store: Path | None, place: Path | None
+) -> None:
     """Take over a CSV file with the header `item,rating` and perhaps `timestamp`.
 
     Items that are in the store already get the file's rating. All lines are taken, or none.
     """
     from fedboard.client.ratings.importing import read_ratings
 
-    found = read_ratings(file, board=_board(device, store, place))
+    found = read_ratings(file, board=_board(device, store, place), columns=own_columns(columns))
     with _open(device, store) as opened:
         new = opened.put(found)
         click.echo(f"{len(found)} ratings imported, {new} of them new; {len(opened)} in the store")

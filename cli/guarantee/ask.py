@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from fedboard.cli.columns import column_mapping
 from fedboard.cli.guarantee.ask_options import question_options
 from fedboard.cli.research.configuration import parse_range
 from fedboard.cli.style.documents import document
@@ -65,7 +66,12 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
         bound=given["bound"],
         highest=given["highest"],
     )
-    ratings = load_ratings(find_data(given["data"]), format=given["data_format"], rating_range=scale)
+    ratings = load_ratings(
+        find_data(given["data"]),
+        format=given["data_format"],
+        columns=column_mapping(given["columns"]),
+        rating_range=scale,
+    )
     told = ask_users(
         wording,
         ratings,

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import click
 
+from fedboard.cli.columns import COLUMNS
 from fedboard.cli.counts import WORKERS
 from fedboard.cli.style.documents import JSON
 
@@ -22,6 +23,7 @@ def question_options(command: Command) -> Command:
             click.option(
                 "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
             ),
+            COLUMNS,
             click.option(
                 "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
             ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fedboard.cli.columns import COLUMNS, parse_columns
 from fedboard.cli.names import NamedOption
 from fedboard.common.errors import InputError
 
@@ -43,6 +44,7 @@ def data_options(command: Command) -> Command:
                 "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
             ),
             format_option,
+            COLUMNS,
             click.option(
                 "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
             ),
@@ -148,6 +150,8 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     given = {name: value for name, value in flags.items() if value is not None}
     if "rating_range" in given:
         given["rating_range"] = list(parse_range(given["rating_range"]))
+    if "columns" in given:
+        given["columns"] = parse_columns(given["columns"])
     if "participation" in given:
         from fedboard.simulations.runs.participants import parse_participation
 

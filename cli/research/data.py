@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fedboard.cli.columns import COLUMNS, column_mapping
 from fedboard.cli.research.configuration import format_option, parse_range
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
@@ -20,11 +21,17 @@ def data() -> None:
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
 @click.argument("path")
 @format_option
+@COLUMNS
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
 @click.option("--titles", metavar="FILE", help="Item titles.")
 @JSON
 def info(
-    path: str, data_format: str | None, rating_range: str | None, titles: str | None, as_json: bool
+    path: str,
+    data_format: str | None,
+    columns: str | None,
+    rating_range: str | None,
+    titles: str | None,
+    as_json: bool,
 ) -> None:
     """Print size, density and skew of the ratings at PATH (or `synthetic`).
 
@@ -32,8 +39,13 @@ def info(
     """
     from fedboard.simulations.datasets import describe, find_data, load_ratings
 
-    scale = None if rating_range is None else parse_range(rating_range)
-    ratings = load_ratings(find_data(path), format=data_format, rating_range=scale, titles=titles)
+    ratings = load_ratings(
+        find_data(path),
+        format=data_format,
+        columns=column_mapping(columns),
+        rating_range=None if rating_range is None else parse_range(rating_range),
+        titles=titles,
+    )
     facts = describe(ratings)
     document(facts) if as_json else click.echo(_text(facts))
 
@@ -66,8 +78,16 @@ def _scale(rating_range: tuple[float, float] | None) -> str:
     "--users", metavar="FIRST:LAST", default=":", help="Which users, counted from 0; LAST is not one."
 )
 @format_option
+@COLUMNS
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
-def cohort(path: str, folder: Path, users: str, data_format: str | None, rating_range: str | None) -> None:
+def cohort(
+    path: str,
+    folder: Path,
+    users: str,
+    data_format: str | None,
+    columns: str | None,
+    rating_range: str | None,
+) -> None:
     """Write the ratings of many users from PATH to FOLDER, for the gateway that hosts them.
 
     A device's configuration names the folder: `[ratings] cohort = "FOLDER"`. It holds raw ratings and is
@@ -79,7 +99,9 @@ def cohort(path: str, folder: Path, users: str, data_format: str | None, rating_
     if (folder / "cohort.json").exists():
         raise InputError(f"{folder}: there is a cohort already; delete that folder, or choose another one")
     scale = None if rating_range is None else parse_range(rating_range)
-    ratings = load_ratings(find_data(path), format=data_format, rating_range=scale)
+    ratings = load_ratings(
+        find_data(path), format=data_format, columns=column_mapping(columns), rating_range=scale
+    )
     first, last = _slice(users, ratings.n_users)
     rows = ratings.cohort().rows(first, last)
     write_cohort(folder, rows, tuple(ratings.item_ids.tolist()))

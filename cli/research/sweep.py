@@ -71,6 +71,7 @@ def sweep(
     Each cell is a run of its own in DIR/cells; algorithms without privacy run once. A cell that fails does not
     stop the others: it is named at the end, and the exit code is 1.
     """
+    from fedboard.simulations.problem import require_data
     from fedboard.simulations.runs.folders import RUNS, fresh
 
     if resume and out is None:
@@ -80,6 +81,7 @@ def sweep(
     record = _assembled(place, config_file, axes, flags, assignments, resume=resume)
     if floors is not None or not (resume or algorithms):
         record = _with_floors(record, chosen=floors is not False)
+    require_data(record.config.data)
     result = _run(record, place, jobs=jobs, resume=resume)
     document(_summary(result)) if as_json else click.echo(_text(result, place))
     if result.failed:

@@ -1,5 +1,6 @@
 """Where a person's own ratings are, for what she asks of her own device: a CSV file, a store, or her device's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,12 +31,15 @@ class OwnView:
     """Ratings of hers that this board cannot use: not in its catalogue, or not on its range. Private."""
 
 
-def open_own(ratings: Path, place: Path | Board | None) -> OwnView:
+def open_own(
+    ratings: Path, place: Path | Board | None, *, columns: Mapping[str, str] | None = None
+) -> OwnView:
     """Open a person's ratings beside a board.
 
     Args:
         ratings: a CSV file, a rating store, or a device's configuration (``.toml``).
         place: a board, board file, run directory or cache; a device may leave it out, its own cache is taken.
+        columns: what a CSV file calls ``item`` and ``rating``, where it calls them otherwise.
 
     Raises:
         InputError: one of them cannot be used as it is.
@@ -48,7 +52,9 @@ def open_own(ratings: Path, place: Path | Board | None) -> OwnView:
     board = _opened(place)
     if is_store(ratings):
         return _from_store(ratings, board)
-    own = read_own_ratings(ratings, board.catalogue, rating_range=rating_range_of(board))
+    own = read_own_ratings(
+        ratings, board.catalogue, rating_range=rating_range_of(board), columns=columns or {}
+    )
     return OwnView(board=board, own=own, left_out=0)
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -17,13 +17,16 @@ _ANY = (-math.inf, math.inf)
 _HEADER = ("item", "rating", "timestamp", "title")
 
 
-def read_ratings(path: Path, *, board: Board | None = None) -> tuple[OwnRating, ...]:
+def read_ratings(
+    path: Path, *, board: Board | None = None, columns: Mapping[str, str] | None = None
+) -> tuple[OwnRating, ...]:
     """Read a CSV file with the header ``item,rating`` and perhaps ``timestamp`` (seconds since 1970).
 
     Args:
         path: the file; further columns are ignored. Without a column ``rating`` each listed item counts 1.
         board: items are named by id or by title in its catalogue, ratings are on its range; without one
             items are named by id and any finite number is a rating.
+        columns: what the file calls ``item``, ``rating`` and ``timestamp``, where it calls them otherwise.
 
     Returns:
         One entry per line. Private.
@@ -35,7 +38,7 @@ def read_ratings(path: Path, *, board: Board | None = None) -> tuple[OwnRating, 
     rating_range = _ANY if board is None else rating_range_of(board)
     found: dict[str, OwnRating] = {}
     needed = ("item",) if rating_range is None else ("item", "rating")
-    for place, row in rating_rows(path, needed=needed, optional=("timestamp",)):
+    for place, row in rating_rows(path, needed=needed, optional=("timestamp",), columns=columns or {}):
         item = _item_id(row["item"], board, index, place)
         if item in found:
             raise InputError(f"{place}: item {row['item']!r} is listed twice; keep one line per item")

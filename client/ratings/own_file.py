@@ -9,11 +9,21 @@ import numpy as np
 
 from fedboard.client.recommending.catalogue_search import ItemIndex
 from fedboard.common.board import Catalogue
+from fedboard.common.checks import try_columns
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 
+_AS_CALLED: Mapping[str, str] = {}
+"""Columns are called by their roles."""
 
-def read_own_ratings(path: Path, catalogue: Catalogue, *, rating_range: tuple[float, float] | None) -> Cohort:
+
+def read_own_ratings(
+    path: Path,
+    catalogue: Catalogue,
+    *,
+    rating_range: tuple[float, float] | None,
+    columns: Mapping[str, str] = _AS_CALLED,
+) -> Cohort:
     """Read a CSV file with the header ``item,rating`` (or only ``item``, for implicit feedback).
 
     Args:
@@ -21,6 +31,7 @@ def read_own_ratings(path: Path, catalogue: Catalogue, *, rating_range: tuple[fl
         catalogue: of the board; items are named by id or by title.
         rating_range: public range of ratings, inclusive; None for implicit feedback, where being listed is
             the rating.
+        columns: what the file calls ``item`` and ``rating``, where it calls them otherwise.
 
     Returns:
         A cohort of one. Private: it stays on the device.
@@ -29,7 +40,8 @@ def read_own_ratings(path: Path, catalogue: Catalogue, *, rating_range: tuple[fl
         InputError: a line that cannot be used as it is; names file, line and remedy. It quotes the file, so
             it is for the person at the keyboard only.
     """
-    rows = rating_rows(path, needed=("item",) if rating_range is None else ("item", "rating"))
+    needed = ("item",) if rating_range is None else ("item", "rating")
+    rows = rating_rows(path, needed=needed, columns=columns)
     own = own_ratings(
         ((place, row["item"], row.get("rating", "")) for place, row in rows),
         catalogue,
@@ -71,7 +83,11 @@ def own_ratings(
 
 
 def rating_rows(
-    path: Path, *, needed: tuple[str, ...], optional: tuple[str, ...] = ()
+    path: Path,
+    *,
+    needed: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+    columns: Mapping[str, str] = _AS_CALLED,
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Place (file and line) and cells of each row that is not empty.
 
@@ -79,6 +95,7 @@ def rating_rows(
         path: a CSV file with a header.
         needed: names of columns that must be there.
         optional: names of columns whose cells are "" where they are not.
+        columns: what the file calls those that it calls otherwise.
 
     Raises:
         InputError: names file, line and remedy.
@@ -87,19 +104,19 @@ def rating_rows(
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             header = next(reader, [])
-            columns = _columns(header, needed, optional, path)
+            places = _columns(header, needed, optional, columns, path)
             for cells in reader:
                 place = f"{path}, line {reader.line_num}"
                 if not any(cell.strip() for cell in cells):
                     continue
-                if len(cells) <= max(columns[name] for name in needed):
+                if len(cells) <= max(places[name] for name in needed):
                     raise InputError(f"{place}: {' and '.join(needed)} are needed, got {','.join(cells)!r}")
                 if len(cells) > len(header):
                     raise InputError(
                         f"{place}: {len(cells)} columns where the header has {len(header)}; "
                         "put texts that hold a comma in quotes, and write 4.5 with a point"
                     )
-                given = {n: cells[at].strip() for n, at in columns.items() if at < len(cells)}
+                given = {n: cells[at].strip() for n, at in places.items() if at < len(cells)}
                 yield place, dict.fromkeys(optional, "") | given
     except OSError as error:
         raise InputError(f"{path}: no ratings can be read there ({error.strerror})") from error
@@ -110,15 +127,22 @@ def rating_rows(
 
 
 def _columns(
-    header: list[str], needed: tuple[str, ...], optional: tuple[str, ...], path: Path
+    header: list[str],
+    needed: tuple[str, ...],
+    optional: tuple[str, ...],
+    columns: Mapping[str, str],
+    path: Path,
 ) -> dict[str, int]:
     names = [cell.strip().casefold() for cell in header]
-    missing = [name for name in needed if name not in names]
+    called = {role: columns.get(role, role).strip().casefold() for role in (*needed, *optional)}
+    missing = [called[role] for role in needed if called[role] not in names]
     if missing:
+        wanted = ",".join(columns.get(role, role) for role in needed)
+        guess = try_columns([cell.strip() for cell in header], {role: called[role] for role in needed})
         raise InputError(
-            f"{path}, line 1: the header must name the columns {','.join(needed)}, got {','.join(header)!r}"
+            f"{path}, line 1: the header must name the columns {wanted}, got {','.join(header)!r}{guess}"
         )
-    return {name: names.index(name) for name in (*needed, *optional) if name in names}
+    return {role: names.index(name) for role, name in called.items() if name in names}
 
 
 def parse_rating(text: object, rating_range: tuple[float, float], place: str) -> float:

@@ -2,7 +2,7 @@
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.loading import features_beside, load_ratings
+from fedboard.simulations.datasets.loading import features_beside, load_ratings, look_at
 from fedboard.simulations.datasets.named import find_data
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.readers import FORMATS
@@ -21,5 +21,6 @@ __all__ = [
     "find_data",
     "id_keys",
     "load_ratings",
+    "look_at",
     "synthetic_ratings",
 ]

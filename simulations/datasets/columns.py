@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import Float32Array
+from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
@@ -68,10 +69,17 @@ def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None
         if name not in found:
             raise InputError(
                 f"{where}: there is no column {name!r} for the {role}, "
-                f"only {', '.join(map(printable, found))}; "
-                "name the right columns with a column mapping."
+                f"only {', '.join(map(printable, found))}"
+                f"{_remedy(found, wanted)}"
             )
         if found.count(name) > 1:
             raise InputError(
                 f"{where}: the column {name!r} occurs more than once; rename all but one of them."
             )
+
+
+def _remedy(found: list[str], wanted: ColumnMapping) -> str:
+    guess = try_columns(found, {"user": wanted.user, "item": wanted.item, "rating": wanted.rating})
+    if guess:
+        return f"{guess} (in a configuration data.columns, in Python columns)."
+    return "; give a table with a header line and name its columns: --columns user=...,item=...,rating=..."

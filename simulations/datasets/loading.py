@@ -1,5 +1,6 @@
 """One door to all formats."""
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,17 @@ from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, ch
 from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
 
 SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What is known of ratings before any is read. Public."""
+
+    found: DataSource
+    columns: ColumnMapping
+    listed: dict[str, str] | None
+    """Item id to title, where there is a list."""
+    scale: tuple[float, float]
 
 
 def load_ratings(
@@ -54,26 +66,49 @@ def load_ratings(
     """
     if str(source) == SYNTHETIC:
         return synthetic_ratings(synthetic if synthetic is not None else SyntheticConfig())
+    looked = look_at(
+        source, format=format, columns=columns, rating_range=rating_range, titles=titles, catalogue=catalogue
+    )
+    found, reader, listed = looked.found, looked.found.reader, looked.listed
+    if reader.needs_pyarrow and find_spec("pyarrow") is None:
+        raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
+    read = reader.read(found.file, Asked(columns=looked.columns, rating_range=looked.scale, titles=listed))
+    if isinstance(read, Ratings):
+        return read
+    listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
+    return assemble(read, found.name, looked.scale, listing)
+
+
+def look_at(
+    source: str | Path,
+    *,
+    format: str | None,  # noqa: A002
+    columns: ColumnMapping | None,
+    rating_range: tuple[float, float] | None,
+    titles: str | Path | None,
+    catalogue: Literal["rated", "listed"],
+) -> Looked:
+    """See that ratings can be read, by no more of them than a header: a mistake is found before many runs begin.
+
+    Arguments and errors as of ``load_ratings``, but for the synthetic set, which is no file.
+    """
     mapping = columns if columns is not None else ColumnMapping()
     listed = None if titles is None else _named_titles(Path(titles), mapping)
     found = find_source(Path(source), format, mapped=columns is not None, titles=listed)
     reader = found.reader
     listed = _titles_beside(found) if listed is None else listed
+    if reader.columns is not None:
+        reader.columns(found.file, mapping)
     if rating_range is None and reader.rating_range is None:
         raise InputError(
             f"{found.file.label}: the rating range of this format is not known; declare it, for example "
-            "(1, 5), as public knowledge about the scale, not read off the data."
+            "--rating-range 1,5 (data.rating_range in a configuration), as public knowledge about the scale, not "
+            "read off the data."
         )
     scale = check_range(reader.rating_range if rating_range is None else rating_range, found.file.label)
     if catalogue == "listed" and listed is None and not reader.lists_items:
         raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
-    if reader.needs_pyarrow and find_spec("pyarrow") is None:
-        raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
-    read = reader.read(found.file, Asked(columns=mapping, rating_range=scale, titles=listed))
-    if isinstance(read, Ratings):
-        return read
-    listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
-    return assemble(read, found.name, scale, listing)
+    return Looked(found=found, columns=mapping, listed=listed, scale=scale)
 
 
 def features_beside(source: str | Path, format: str | None = None) -> StoredFile | None:  # noqa: A002

@@ -10,6 +10,7 @@ from fedboard.simulations.config import SimulationConfig, overlay, parse_config,
 KEYS = {
     "data": "data.source",
     "data_format": "data.format",
+    "columns": "data.columns",
     "rating_range": "data.rating_range",
     "titles": "data.titles",
     "item_features": "data.features",

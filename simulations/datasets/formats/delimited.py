@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
@@ -15,14 +16,28 @@ def _recognises(looks: Looks, ending: str) -> bool:
     return looks.file.suffix == ending
 
 
+def _require_columns(file: StoredFile, wanted: ColumnMapping, delimiter: str) -> list[str]:
+    """Names of all columns.
+
+    Raises:
+        InputError: one of those that are wanted is missing.
+    """
+    names = header(file, delimiter)
+    require_columns(f"{file.label}, line 1", names, wanted)
+    return names
+
+
+def _look(file: StoredFile, wanted: ColumnMapping, delimiter: str) -> None:
+    _require_columns(file, wanted, delimiter)
+
+
 def _read(file: StoredFile, asked: Asked, delimiter: str) -> RawColumns:
     """Read a file with a header line; ids may be any text.
 
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
-    names = header(file, delimiter)
-    require_columns(f"{file.label}, line 1", names, asked.columns)
+    names = _require_columns(file, asked.columns, delimiter)
     layout = TextLayout(
         delimiter=delimiter,
         columns=tuple(names),
@@ -41,6 +56,7 @@ READERS = tuple(
         given_as="the file, with `data.columns` and `data.rating_range`",
         read=partial(_read, delimiter=delimiter),
         recognises=partial(_recognises, ending=ending),
+        columns=partial(_look, delimiter=delimiter),
         needs_pyarrow=True,
     )
     for ending, (name, delimiter, word) in ENDINGS.items()

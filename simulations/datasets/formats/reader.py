@@ -66,4 +66,6 @@ class Reader:
     """The file beside it that lists the items."""
     lists_items: bool = False
     """Whether it lists all items itself."""
+    columns: Callable[[StoredFile, ColumnMapping], None] | None = None
+    """See that the columns are there, before anything else is asked of whoever loads it; raises ``InputError``."""
     needs_pyarrow: bool = False
