@@ -97,12 +97,12 @@ def simulate(
         config = with_kernels(config, run.stored_kernels())
     backend = backend_of(config, problem)
     listener = listener or Silent()
-    compile_kernels(backend, features=problem.item_features is not None, on_progress=listener.progress)
     calibrated = build_task(
         config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
     )
     if not resume:
         run.start(with_kernels(config, backend))
+    compile_kernels(backend, features=problem.item_features is not None, on_progress=listener.progress)
     with ExitStack() as stack:
         try:
             pool = pool or stack.enter_context(
