@@ -35,7 +35,12 @@ class Basis:
 
 
 def public_basis(
-    features: CatalogueFeatures | None, counts: FloatArray, items: IndexArray, settings: TopKConfig
+    features: CatalogueFeatures | None,
+    counts: FloatArray,
+    items: IndexArray,
+    settings: TopKConfig,
+    *,
+    most: int,
 ) -> Basis:
     """The columns for the learnt items.
 
@@ -44,10 +49,11 @@ def public_basis(
         counts: of the learnt items, > 0, float64, shape (m',). Released.
         items: their numbers.
         settings: public.
+        most: columns, popularity aside.
     """
     popularity = (counts / np.linalg.norm(counts))[:, None]
     blocks = [popularity]
-    left = min(settings.start_width, counts.size - 1)
+    left = min(settings.start_width, counts.size - 1, most)
     if features is not None:
         weight = (counts / counts.max())[:, None] ** settings.feature_exponent
         for columns in feature_columns(features, items):
@@ -56,7 +62,7 @@ def public_basis(
             left -= new.shape[1]
         blocks = [np.hstack(blocks[:2]), *blocks[2:]]
     known = np.hstack(blocks)
-    popular = _popular_items(counts, known, min(left, settings.start_items))
+    popular = _popular_items(counts, known, left)
     return Basis(blocks=tuple(blocks), columns=np.hstack([known[:, 1:], popular]))
 
 

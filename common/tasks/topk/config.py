@@ -34,14 +34,14 @@ class TopKConfig:
     """Share of the items, by private count, that are learnt: at least ``FEWEST_HEAD`` of them."""
     start_width: int = 256
     """Public columns that the start is measured along, at most."""
-    start_items: int = 128
-    """The most popular items, each a column of its own, that fill up what features leave of ``start_width``."""
     feature_exponent: float = 0.6
     """Feature columns are weighed by the items' counts to this power."""
     gauge_exponent: float = 0.4
     """Directions enter the third round scaled by their eigenvalue to minus this power."""
     kernel_rank: int = 96
     """Columns by which the public kernels between items are represented."""
+    count_share: float = 0.03
+    """Of each user's part in the directions, how much (of its square) counts."""
     energy_bound: float = 0.4
     """Bound on the norm of a user's energies; larger ones are scaled down."""
     diagonal: float = 1.0
@@ -56,7 +56,7 @@ class TopKConfig:
         for name in ("rank", "start_width", "kernel_rank"):
             value = getattr(self, name)
             require(1 <= value < LARGEST_RANK, name, f"a whole number in [1, {LARGEST_RANK})", value)
-        require(self.start_items >= 1, "start_items", "a whole number >= 1", self.start_items)
+        require(0.0 < self.count_share < 1.0, "count_share", "in (0, 1)", self.count_share)
         require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
         for name in ("feature_exponent", "gauge_exponent"):
             require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))

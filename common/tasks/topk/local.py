@@ -15,7 +15,7 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, clip_vectors, quantise_weights
 from fedboard.common.tasks.shared.preparation import capped_counts
 from fedboard.common.tasks.topk.config import Stage, TopKConfig
-from fedboard.common.tasks.topk.releases import ENERGY_UNITS, KERNELS
+from fedboard.common.tasks.topk.releases import ENERGY_UNITS, KERNELS, energies_width
 
 CONSTANT = 0.3
 """beta: last coordinate of a user's vector in the start; it measures how much of the sum is diagonal."""
@@ -66,21 +66,26 @@ def started(cohort: Cohort, board: Board) -> Contribution:
     )
 
 
-def directed(cohort: Cohort, board: Board) -> Contribution:
-    """A user's z v^T, v = ((U S)^T z, gamma / sqrt(k)) scaled to norm 1; zeros if she has fewer than two items."""
+def directed(cohort: Cohort, board: Board, settings: TopKConfig) -> Contribution:
+    """A user's z v^T; zeros if she has fewer than two items.
+
+    v = ((U S)^T z, gamma / sqrt(k)) scaled to norm sqrt(1 - count_share), then sqrt(count_share), which counts.
+    """
     learnt = np.asarray(board.arrays["learnt"])[cohort.items] != 0
     own, weights = cohort.where(learnt), np.zeros(cohort.n_ratings)
     entries = unit_rows(own)
     weights[learnt] = entries
     last = OWN_SHARE / np.sqrt(np.maximum(own.counts, 1).astype(np.float64))
-    vectors = np.column_stack([times(own, entries, board.arrays["item_factors"]), last])
+    vectors = _unit(np.column_stack([times(own, entries, board.arrays["item_factors"]), last]), own)
+    share = settings.count_share
+    vectors = np.column_stack([np.sqrt(1.0 - share) * vectors, np.sqrt(share) * (own.counts > 0)])
     return Contribution(
         n_items=cohort.n_items,
         indptr=cohort.indptr,
         items=cohort.items,
         weights=quantise_weights(weights),
         responses=np.where(learnt, RESPONSE_BOUND, 0).astype(np.int16),
-        vectors=clip_vectors(_unit(vectors, own), 1.0),
+        vectors=clip_vectors(vectors, 1.0),
     )
 
 
@@ -99,6 +104,7 @@ def energies(cohort: Cohort, board: Board, settings: TopKConfig) -> Contribution
     values = np.column_stack([along[:, :width] ** 2, *quadratic]) - times(own, entries**2, squares)
     values[:, 0] /= 2.0  # popularity has most of it; the server doubles it
     values[own.counts < 2] = 0.0
+    values = np.pad(values, ((0, 0), (0, energies_width(settings) - values.shape[1])))
     return Contribution(
         n_items=own.n_items,
         indptr=np.zeros(own.n_users + 1, dtype=np.int64),

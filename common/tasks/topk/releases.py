@@ -19,6 +19,8 @@ ENERGY_UNITS = 1 << 20
 """``energy_bound``, grid units."""
 KERNELS = 6
 """Public kernels between items, see ``kernels.py``."""
+_LEAST_ENERGIES = 64
+"""Width of the energies at least: where they count on, so many items; what is not used costs nothing."""
 
 
 def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int) -> tuple[Request, ...]:
@@ -45,6 +47,11 @@ def start_columns(settings: TopKConfig, n_items: int) -> int:
     return min(settings.start_width, n_items)
 
 
+def energies_width(settings: TopKConfig) -> int:
+    """Numbers in the energies: directions, then kernels, then zeros."""
+    return max(settings.width + KERNELS, _LEAST_ENERGIES)
+
+
 def _start(settings: TopKConfig, n_items: int) -> Request:
     return calibrated_request(
         settings.shared,
@@ -65,7 +72,7 @@ def _directions(settings: TopKConfig, n_items: int) -> Request:
         SumSource.ITEM_LINEAR,
         str(Stage.DIRECTIONS),
         rows=n_items,
-        width=settings.width + 1,
+        width=settings.width + 2,
         grid_step=1.0 / LINEAR_BOUND,
         l2_bound=LINEAR_BOUND,
         same_sign=False,
@@ -78,7 +85,7 @@ def _energies(settings: TopKConfig) -> Request:
         settings.shared,
         SumSource.TOTAL,
         str(Stage.ENERGIES),
-        width=settings.width + KERNELS,
+        width=energies_width(settings),
         grid_step=settings.energy_bound / ENERGY_UNITS,
         l2_bound=ENERGY_UNITS,
         same_sign=False,

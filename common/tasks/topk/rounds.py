@@ -19,12 +19,15 @@ from fedboard.common.tasks.topk.basis import public_basis
 from fedboard.common.tasks.topk.config import Stage, TopKConfig, head_size
 from fedboard.common.tasks.topk.kernels import Kernels, public_kernels
 from fedboard.common.tasks.topk.local import CONSTANT, OWN_SHARE
+from fedboard.common.tasks.topk.popularity import arrays_of, contenders, corrected, counts_of, joined
 from fedboard.common.tasks.topk.recounting import counts_so_far, leaders
-from fedboard.common.tasks.topk.releases import KERNELS, start_columns
+from fedboard.common.tasks.topk.releases import KERNELS, of_stage, start_columns
 from fedboard.common.tasks.topk.scoring import Scores, scores_of
 from fedboard.common.tasks.topk.spectra import Directions, denoised, gauge, started
 
-_LEAST_OF_NOISE, _LEAST_OF_LARGEST = 0.02, 1e-3
+_USUAL_SHARE = 0.05
+"""Of her second moments a person has so much along a direction that is worth finding."""
+_FEWEST_COLUMNS = 64
 _CREDIBLE = 0.3
 """How far an item's diagonal may be from what its count predicts, relatively."""
 _TIE = 1e-6
@@ -49,44 +52,55 @@ def after_counts(board: Board, released: ReleasedSums, request: Request, setting
     """
     noisy = released.array(str(Stage.COUNTS))[:, 0]
     stddev = real_stddev(request) * released.noise_ratio
+    population = max(float(released.array("users")[0, 0]), 1.0)
     learnt = head_of(noisy, head_size(settings, noisy.size) / noisy.size)
     above = float(np.sum(noisy**2)) - noisy.size * stddev**2
     worth = above > stddev**2 * int(learnt.sum())
-    counts = _positive(noisy, stddev)
+    known = arrays_of((noisy.copy(), np.full(noisy.size, stddev**2)))
     factors = leaders(noisy, settings)
     if worth:
         factors[:] = 0.0
         items = np.flatnonzero(learnt).astype(np.int32)
-        columns = public_basis(board.catalogue.features, counts[items], items, settings).columns
-        factors[items, : columns.shape[1]] = columns
+        number = useful_columns(population, released.noise_ratio, settings, n_items=noisy.size)
+        basis = public_basis(
+            board.catalogue.features, known["item_counts"][items], items, settings, most=number
+        )
+        factors[items, : basis.columns.shape[1]] = basis.columns
     return board.successor(
-        item_counts=counts,
+        **known,
         item_weights=np.ones(noisy.size),
         learnt=learnt,
-        population=np.array([max(float(released.array("users")[0, 0]), 1.0)]),
+        population=np.array([population]),
         personal=np.array([worth], dtype=np.uint8),
-        noisy_counts=noisy.copy(),
-        count_variance=np.full(noisy.size, stddev**2),
         item_factors=factors,
     )
+
+
+def useful_columns(population: float, noise_ratio: float, settings: TopKConfig, *, n_items: int) -> int:
+    """How many columns the start is measured along: noise raises eigenvalues with their root.
+
+    So many that a direction along which people have a usual share of their items would just be seen.
+    """
+    (request,) = of_stage(Stage.START, settings, n_items=n_items)
+    seen = _USUAL_SHARE * population / (real_stddev(request) * noise_ratio)
+    return int(np.clip(seen**2 / 2.0, _FEWEST_COLUMNS, settings.start_width))
 
 
 def after_recount(
     board: Board, released: ReleasedSums, request: Request, stage: Stage, settings: TopKConfig
 ) -> Board:
     """Counts from all rounds so far; on the last board they order every list."""
-    noisy, variance = counts_so_far(board, released, request, stage, settings)
-    counts = _positive(noisy, float(np.sqrt(variance.max())))
+    counts = counts_so_far(board, released, request, stage, settings)
+    n_items = board.catalogue.n_items
+    known = arrays_of(counts)
     width = settings.width if stage is Stage.START else model_width(settings, board)
-    last = {"item_scale": np.ones(noisy.size), "item_biases": (noisy / counts.max()).astype(np.float32)}
+    biases = (counts[0] / known["item_counts"].max()).astype(np.float32)
     return board.successor(
-        item_counts=counts,
-        noisy_counts=noisy,
-        count_variance=variance,
-        learnt=head_of(noisy, head_size(settings, noisy.size) / noisy.size),
-        item_factors=np.zeros((noisy.size, width), dtype=np.float32),
+        **known,
+        learnt=contenders(counts),
+        item_factors=np.zeros((n_items, width), dtype=np.float32),
         **_no_directions(settings, board) if stage is Stage.DIRECTIONS else {},
-        **last if stage is Stage.ENERGIES else {},
+        **{"item_scale": np.ones(n_items), "item_biases": biases} if stage is Stage.ENERGIES else {},
     )
 
 
@@ -97,38 +111,64 @@ def after_start(board: Board, released: ReleasedSums, request: Request, settings
     eigenvalue that noise would give, the directions count.
     """
     stddev = real_stddev(request) * released.noise_ratio
-    n_columns = start_columns(settings, board.catalogue.n_items)
-    items, counts = _learnt(board)
-    whole = unpack_symmetric(released.array(request.name), rank=n_columns + 1)[0]
+    n_items = board.catalogue.n_items
+    items, _ = _learnt(board)
+    whole = unpack_symmetric(released.array(request.name), rank=start_columns(settings, n_items) + 1)[0]
     columns = np.asarray(board.arrays["item_factors"], dtype=np.float64)[items]
     used = np.flatnonzero(np.any(columns != 0, axis=0))
-    columns = columns[:, used]
-    diagonal = max(float(whole[-1, -1]), 0.0) / CONSTANT**2 * counts / counts.sum()
-    found = started(
-        whole[np.ix_(used, used)] - (columns * diagonal[:, None]).T @ columns, stddev, rank=settings.rank
+    columns, last = columns[:, used], float(whole[-1, -1])
+    counts = corrected(
+        counts_of(board),
+        items,
+        columns,
+        whole[used, -1],
+        last=last,
+        population=float(board.arrays["population"][0]),
+        stddev=stddev,
     )
-    popularity = counts / np.linalg.norm(counts)
-    axes = np.column_stack([popularity, columns @ found.axes]) * gauge(found.values, settings.gauge_exponent)
+    known = arrays_of(counts)
+    own = known["item_counts"][items]
+    diagonal = max(last, 0.0) / CONSTANT**2 * own / own.sum()
+    popularity = own / np.linalg.norm(own)
+    found = started(
+        whole[np.ix_(used, used)] - (columns * diagonal[:, None]).T @ columns,
+        stddev,
+        rank=settings.rank,
+        known=columns.T @ popularity,
+    )
     worth = board.catalogue.features is not None or found.above > 0
-    factors = np.zeros((board.catalogue.n_items, settings.width), dtype=np.float32)
+    factors = np.zeros((n_items, settings.width), dtype=np.float32)
     if worth:
-        factors[items, : axes.shape[1]] = axes
-    return board.successor(item_factors=factors, personal=np.array([worth], dtype=np.uint8))
+        axes = np.column_stack([popularity, columns @ found.axes])
+        factors[items, : axes.shape[1]] = axes * gauge(found.values, settings.gauge_exponent)
+    return board.successor(
+        **known,
+        item_factors=factors,
+        personal=np.array([worth], dtype=np.uint8),
+        learnt=board.arrays["learnt"] if worth else contenders(counts),
+    )
 
 
 def after_directions(board: Board, released: ReleasedSums, request: Request, settings: TopKConfig) -> Board:
-    """Denoised directions, and the public kernels beside them."""
-    stddev = real_stddev(request) * released.noise_ratio
-    items, counts = _learnt(board)
+    """Denoised directions, the public kernels beside them, and the counts after what counted on."""
+    share = settings.count_share
+    stddev = real_stddev(request) * released.noise_ratio / np.sqrt(1.0 - share)
+    items, _ = _learnt(board)
     sums = released.array(request.name)[items]
+    again, learnt = np.zeros(board.catalogue.n_items), np.asarray(board.arrays["learnt"]) != 0
+    again[items] = sums[:, -1] / np.sqrt(share)
+    known = arrays_of(joined(counts_of(board), again, learnt, stddev * np.sqrt((1.0 - share) / share)))
+    counts = known["item_counts"][items]
+    sums = sums / np.sqrt(1.0 - share)
     measured = np.asarray(board.arrays["item_factors"], dtype=np.float64)[items]
     scale = np.linalg.norm(measured, axis=0)
     used = np.flatnonzero(scale > 0)
     diagonal = _credible_diagonal(sums[:, settings.width], counts, stddev) / OWN_SHARE
     columns = (sums[:, : settings.width] - diagonal[:, None] * measured)[:, used]
-    basis = public_basis(board.catalogue.features, counts, items, settings)
+    basis = public_basis(board.catalogue.features, counts, items, settings, most=settings.start_width)
     found = denoised(columns, scale[used], basis.blocks, counts, stddev=stddev)
-    kernels = public_kernels(board.catalogue, items, _root_own(board), rank=settings.kernel_rank)
+    root = _root_of(counts, board)
+    kernels = public_kernels(board.catalogue, items, root, rank=settings.kernel_rank)
     factors = np.zeros((board.catalogue.n_items, model_width(settings, board)), dtype=np.float32)
     factors[items, : found.values.size] = found.axes
     arrays = _no_directions(settings, board)
@@ -137,12 +177,12 @@ def after_directions(board: Board, released: ReleasedSums, request: Request, set
     if kernels is not None:
         factors[items, settings.width :] = kernels.columns
         arrays["kernel_forms"] = kernels.forms.astype(np.float32)
-    return board.successor(item_factors=factors, **arrays)
+    return board.successor(**known, item_factors=factors, **arrays)
 
 
 def after_energies(board: Board, released: ReleasedSums, request: Request, settings: TopKConfig) -> Board:
     """What devices score by."""
-    items, _ = _learnt(board)
+    items, counts = _learnt(board)
     model = np.asarray(board.arrays["item_factors"], dtype=np.float64)[items]
     n = int(np.count_nonzero(board.arrays["direction_values"]))
     noisy = released.array(request.name)[0].copy()
@@ -159,8 +199,8 @@ def after_energies(board: Board, released: ReleasedSums, request: Request, setti
     scores = scores_of(
         directions,
         kernels,
-        np.concatenate([noisy[:n], noisy[settings.width :]]),
-        _root_own(board) ** 2,
+        np.concatenate([noisy[:n], noisy[settings.width : settings.width + KERNELS]]),
+        _root_of(counts, board) ** 2,
         stddev=real_stddev(request) * released.noise_ratio,
         diagonal=settings.diagonal,
     )
@@ -187,16 +227,10 @@ def _learnt(board: Board) -> tuple[IndexArray, FloatArray]:
     return items, np.asarray(board.arrays["item_counts"], dtype=np.float64)[items]
 
 
-def _root_own(board: Board) -> FloatArray:
+def _root_of(counts: FloatArray, board: Board) -> FloatArray:
     """sqrt(n p) of the learnt items: n users' worth of diagonal, shared by count."""
-    _, counts = _learnt(board)
     root: FloatArray = np.sqrt(counts / counts.sum() * float(board.arrays["population"][0]))
     return root
-
-
-def _positive(noisy: FloatArray, stddev: float) -> FloatArray:
-    """Counts as positive numbers, however noisy."""
-    return np.maximum(noisy, max(_LEAST_OF_NOISE * stddev, _LEAST_OF_LARGEST * float(noisy.max())))
 
 
 def _credible_diagonal(noisy: FloatArray, counts: FloatArray, stddev: float) -> FloatArray:

@@ -16,6 +16,8 @@ _JUST_ABOVE = 1.0001
 _CLEARLY_ABOVE = 1.02
 _LEAST = 1e-6
 _STEPS = 8
+_BESIDE = 6
+"""Directions that are kept beside those above the noise: some of them are real, more would drown these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +25,9 @@ class Started:
     """What the start found. Public."""
 
     axes: FloatArray
-    """V: float64, shape (r, d), along the columns of the start."""
+    """V: float64, shape (r, n), n at most d, along the columns of the start."""
     values: FloatArray
-    """Eigenvalues freed of noise, float64, shape (d,), decreasing."""
+    """Eigenvalues freed of noise, float64, shape (n,), decreasing."""
     above: int
     """How many are clearly above the largest that noise alone would give."""
 
@@ -42,22 +44,29 @@ class Directions:
     """Expected squared cosine with the truth, float64, shape (n,), in [0, 1]."""
 
 
-def started(matrix: FloatArray, stddev: float, *, rank: int) -> Started:
-    """Leading eigenvectors of a noised symmetric matrix.
+def started(matrix: FloatArray, stddev: float, *, rank: int, known: FloatArray) -> Started:
+    """Leading eigenvectors of a noised symmetric matrix, apart from a direction that is known.
 
     Noise of deviation ``stddev`` on isometric coordinates moves the eigenvalues of an r x r matrix by up to
     ``stddev sqrt(2 r)``; a larger one, x, was about ``(x + sqrt(x^2 - edge^2)) / 2`` before.
 
+    Args:
+        matrix: noised, float64, shape (r, r).
+        stddev: of its noise, >= 0.
+        rank: of the directions to keep, at most.
+        known: the part of popularity along the columns, float64, shape (r,): it is no taste.
+
     Reference: Baik, Ben Arous and Peche (2005); Benaych-Georges and Nadakuditi (2011).
     """
-    values, vectors = np.linalg.eigh(matrix)
-    kept = np.argsort(-values, kind="stable")[:rank]
+    own = known / max(float(np.linalg.norm(known)), 1e-300)
+    rest = matrix - np.outer(own, own @ matrix)
+    values, vectors = np.linalg.eigh(rest - np.outer(rest @ own, own))
     edge = stddev * np.sqrt(2.0 * matrix.shape[0])
+    above = int((values > _CLEARLY_ABOVE * edge).sum())
+    kept = np.argsort(-values, kind="stable")[: min(rank, above + _BESIDE)]
     raised = np.maximum(values[kept], _JUST_ABOVE * max(edge, 1e-12))
     freed = (raised + np.sqrt(raised**2 - edge**2)) / 2 * np.where(values[kept] > edge, 1.0, 0.5)
-    return Started(
-        axes=vectors[:, kept], values=freed, above=int((values[kept] > _CLEARLY_ABOVE * edge).sum())
-    )
+    return Started(axes=vectors[:, kept], values=freed, above=above)
 
 
 def gauge(values: FloatArray, exponent: float) -> FloatArray:

@@ -89,7 +89,7 @@ class TopK:
             case Stage.START:
                 return started(cohort, board)
             case Stage.DIRECTIONS:
-                return directed(cohort, board)
+                return directed(cohort, board, self.settings)
             case Stage.ENERGIES:
                 return energies(cohort, board, self.settings)
 

@@ -65,6 +65,7 @@ def board_before(stage: Stage, task: TopK, *, learnt_share: float = 1.0, persona
         config=task.config,
         arrays={
             "item_factors": factors.astype(np.float32),
+            "item_counts": 1.0 + rng.random(N_ITEMS),
             "learnt": (rng.random(N_ITEMS) < learnt_share).astype(np.uint8),
             "personal": np.array([personal], dtype=np.uint8),
             "kernel_forms": rng.standard_normal((KERNELS, settings.kernel_rank, settings.kernel_rank)).astype(

@@ -11,6 +11,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.topk import local
 from fedboard.common.tasks.topk.config import Stage
 from fedboard.common.tasks.topk.local import ENERGY_UNITS, bounded
+from fedboard.common.tasks.topk.releases import energies_width
 from tests.common.tasks.topk.boards import POSITIVES, a_task, board_before, cohort
 
 MATRICES = (Stage.START, Stage.DIRECTIONS)
@@ -36,25 +37,39 @@ def test_nobody_adds_more_than_the_bound_after_rounding(stage: Stage, learnt_sha
         for request in requests:
             added = norm(given, request)
             assert added <= request.release.l2_bound * (1 + 1e-12)
-            if number < 2 and stage in (*MATRICES, Stage.ENERGIES):
+            if (number < 2 and stage in (Stage.START, Stage.ENERGIES)) or number == 0:
                 assert added == 0.0
+            if number == 1 and stage is Stage.DIRECTIONS and board.arrays["learnt"][own.items[0]]:
+                counts = np.sqrt(
+                    task.settings.count_share
+                )  # an item alone is half of no pair: it only counts
+                assert added == pytest.approx(counts * request.release.l2_bound, rel=1e-3)
             if number > 40 and stage in MATRICES:  # nothing of the budget is left unused
                 assert added > 0.97 * request.release.l2_bound
 
 
+@pytest.mark.parametrize("learnt_share", [1.0, 0.3])
 @pytest.mark.parametrize("stage", list(Stage)[1:])
-def test_counting_on_keeps_the_bounds_and_gives_the_counts(stage: Stage) -> None:
+def test_counting_on_keeps_the_bounds_and_gives_the_counts(stage: Stage, learnt_share: float) -> None:
+    """Each person's row has norm 1 among the items that are still counted, whatever else she has."""
     task, everybody = a_task(), cohort()
-    board = board_before(stage, task, personal=False)
+    board = board_before(stage, task, personal=False, learnt_share=learnt_share)
     (request,) = task.requests(board)
+    leading = np.argsort(-board.arrays["item_counts"], kind="stable")[: energies_width(task.settings)]
+    still = {
+        Stage.START: np.any(board.arrays["item_factors"] != 0, axis=1),
+        Stage.DIRECTIONS: board.arrays["learnt"] != 0,
+        Stage.ENERGIES: np.isin(np.arange(everybody.n_items), leading),
+    }[stage]
     for user in range(everybody.n_users):
         own = everybody.rows(user, user + 1)
         added = norm(task.contribute(own, board, (request,)), request)
         assert added <= request.release.l2_bound * (1 + 1e-12)
-        assert (stage is Stage.ENERGIES) == (added == 0.0) or own.n_ratings == 0
+        assert added > 0.97 * request.release.l2_bound if still[own.items].any() else added == 0.0
     (sums,) = whole_sums(FactoredSums.of(task.contribute(everybody, board, (request,))), (request,)).values()
     counts = np.zeros(everybody.n_items)
-    np.add.at(counts, everybody.items, local.unit_rows(everybody))
+    counted = everybody.where(still[everybody.items])
+    np.add.at(counts, counted.items, local.unit_rows(counted))
     if stage is Stage.START:
         items, places = np.nonzero(board.arrays["item_factors"])
         rank = task.settings.start_width + 1
@@ -63,6 +78,9 @@ def test_counting_on_keeps_the_bounds_and_gives_the_counts(stage: Stage) -> None
     if stage is Stage.DIRECTIONS:
         assert np.abs(sums[:, -1] * request.release.grid_step - counts).max() < 1e-3
         assert (sums[:, :-1] == 0).all()
+    if stage is Stage.ENERGIES:
+        found = sums[0] * request.release.grid_step / task.settings.energy_bound
+        assert np.abs(found - counts[leading]).max() < 1e-5
 
 
 @pytest.mark.parametrize("stage", MATRICES)
@@ -80,7 +98,9 @@ def test_a_matrix_is_that_of_her_items_scaled_to_norm_one(stage: Stage) -> None:
         expected = np.outer(vector, vector)[np.triu_indices(vector.size)][None] / (vector @ vector)
     else:
         vector = np.append(along, local.OWN_SHARE / np.sqrt(own.n_ratings))
-        expected = np.outer(z, vector) / np.linalg.norm(vector)
+        share = task.settings.count_share
+        unit = np.sqrt(1.0 - share) * vector / np.linalg.norm(vector)
+        expected = np.outer(z, np.append(unit, np.sqrt(share)))
     assert np.abs(sums * request.release.grid_step - expected).max() < 2e-3
 
 

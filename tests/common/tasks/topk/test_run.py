@@ -25,7 +25,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.topk.config import STAGES
-from fedboard.common.tasks.topk.releases import of_stage
+from fedboard.common.tasks.topk.releases import energies_width, of_stage
 from fedboard.common.tasks.topk.task import TopK
 from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.calibrating import Training, calibrated_task
@@ -157,7 +157,13 @@ def test_where_noise_drowns_the_rest_the_whole_budget_counts(
         for request in of_stage(STAGES[version], task.settings, n_items=N_ITEMS)
     }
     precision = deviation["counts"] ** -2 + deviation["start"] ** -2 / 2 + deviation["directions"] ** -2
-    assert board.arrays["count_variance"] == pytest.approx(1.0 / precision)
+    once_more = (deviation["energies"] / task.settings.energy_bound) ** -2
+    variances = np.sort(board.arrays["count_variance"])
+    leading = energies_width(task.settings)
+    assert 0.5 / (precision + once_more) < variances[0]  # among fewer items each counts more
+    assert variances[leading - 1] <= 1.0001 / (precision + once_more)
+    assert 0.9 / precision < variances[leading]
+    assert variances[-1] <= 1.0001 / precision
     counts = np.argsort(-board.arrays["noisy_counts"], kind="stable")
     learnt = counts[np.asarray(board.arrays["learnt"])[counts] != 0]
     nobody = people.rows(0, 1).where(np.zeros(people.counts[0], dtype=bool))
