@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import USUAL
+from fedboard.common.tasks.registry import usual
 from fedboard.configuring import configuration_of, require_main_process
 from fedboard.ratings import InMemory
 from fedboard.run import Run
@@ -98,7 +98,7 @@ def simulate(
     if is_reference(asked.algorithm):
         raise InputError(
             f"{asked.algorithm} is without privacy and has no certificate; compare with it by "
-            f"fedboard.sweep(algorithms=[{USUAL!r}, {asked.algorithm!r}])"
+            f"fedboard.sweep(algorithms=[{usual(asked.feedback)!r}, {asked.algorithm!r}])"
         )
     with ExitStack() as stack:
         listener = stack.enter_context(listening(asked)) if progress else None

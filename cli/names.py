@@ -32,9 +32,9 @@ class NamedOption(click.Option):
 
 def default_algorithm() -> str:
     """What is run where nobody names another, as help says it."""
-    from fedboard.common.tasks.registry import USUAL
+    from fedboard.common.tasks.registry import USUAL, USUAL_FOR_PRESENCE
 
-    return f" [default: {USUAL}]"
+    return f" [default: {USUAL}; {USUAL_FOR_PRESENCE} with implicit feedback]"
 
 
 def private_algorithms(beside: str = "") -> str:

@@ -10,7 +10,7 @@ import msgspec
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.registry import USUAL
+from fedboard.common.tasks.registry import usual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.run_spec import (
     ParticipationChoice,
@@ -149,8 +149,9 @@ class TunedConfig(Section, frozen=True, kw_only=True):
 class SimulationConfig(Section, frozen=True, kw_only=True):
     """Everything that a simulation is made of."""
 
-    algorithm: str = USUAL
-    """A name of the registry, or on the engine ``package.module:RECORD`` or ``path/to/file.py:RECORD``."""
+    algorithm: str = ""
+    """A name of the registry, or on the engine ``package.module:RECORD`` or ``path/to/file.py:RECORD``; empty for
+    the usual one of the feedback."""
     feedback: Feedback = Feedback.EXPLICIT
     seed: int = 0
     """Fixes first factors, sampling and, where it is seeded, the noise."""
@@ -164,11 +165,13 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
     """Where the settings come from, if they were tuned."""
 
     def __post_init__(self) -> None:
-        """Check ranges.
+        """Name the algorithm where nobody did, and check ranges.
 
         Raises:
             SettingError: a number is out of its range (``parse_config`` says in which file).
         """
+        if not self.algorithm:
+            msgspec.structs.force_setattr(self, "algorithm", usual(self.feedback))
         over_flower = self.run.runtime != "engine"
         require_rows(self.promise, self.protocol, form=self.run.wire if over_flower else "factored")
         if ":" in self.algorithm and over_flower:

@@ -131,7 +131,6 @@ def compare(
     """
     from fedboard.cli.research.protocols_text import compared
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
-    from fedboard.common.tasks.registry import USUAL
     from fedboard.simulations.comparing.compare import Comparison
     from fedboard.simulations.runs.folders import RUNS, fresh
 
@@ -140,7 +139,7 @@ def compare(
     base = {} if items is None else _made_up(items, ratings)
     wanted = Comparison(
         config=configure(base, flags, assignments, source="the flags"),
-        algorithms=listed(algorithms or USUAL, str, "--algorithm"),
+        algorithms=listed(algorithms, str, "--algorithm") if algorithms else ("",),
         protocols=PROTOCOL_NAMES if names is None else listed(names, str, "--protocols"),
         epsilons=listed(epsilon, float, "--epsilon") if items is None else (),
         ratings=None if items is None else ratings,

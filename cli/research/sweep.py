@@ -30,9 +30,10 @@ Examples:
 
 
 def _default_axis() -> str:
-    from fedboard.simulations.sweeps.sweep import Grid
+    from fedboard.cli.names import default_algorithm
+    from fedboard.simulations.runs.without_privacy import ALS
 
-    return f" [default: {','.join(Grid().algorithms)}]"
+    return default_algorithm().replace("]", f"; beside it {ALS}]")
 
 
 @click.command(epilog=_EXAMPLES)

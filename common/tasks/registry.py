@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
@@ -30,10 +30,22 @@ ALGORITHMS = (
 folder's name, with hyphens for underscores."""
 
 USUAL = "residual"
-"""What a run takes that names none."""
+"""What a run on ratings takes that names none."""
+USUAL_FOR_PRESENCE = "topk"
+"""What one on implicit feedback takes: it is not below private popularity where people have few items."""
 
 ENTRY_POINTS = "fedboard.algorithms"
 """Group of entry points by which an installed package brings algorithms: name = "package.module:RECORD"."""
+
+
+def usual(feedback: Feedback | str) -> str:
+    """What a run takes that names no algorithm."""
+    return USUAL if Feedback(feedback) is Feedback.EXPLICIT else USUAL_FOR_PRESENCE
+
+
+def named(algorithms: Iterable[str], feedback: Feedback | str) -> tuple[str, ...]:
+    """Algorithms by name, where an empty name stands for the usual one of the feedback."""
+    return tuple(name or usual(feedback) for name in algorithms)
 
 
 def algorithm_of(name: str) -> Algorithm:

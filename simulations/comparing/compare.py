@@ -12,7 +12,7 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, says
 from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.tasks.registry import USUAL
+from fedboard.common.tasks.registry import named
 from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs
 from fedboard.simulations.comparing.record import Found, record_of
 from fedboard.simulations.comparing.workload import workload_of
@@ -38,8 +38,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     config: SimulationConfig
     """Data, rank, seed: what all runs share."""
-    algorithms: tuple[str, ...] = (USUAL,)
-    """The first is the one at the top level of the record."""
+    algorithms: tuple[str, ...] = ("",)
+    """Empty for the usual one of the feedback. The first is the one at the top level of the record."""
     protocols: tuple[str, ...] = PROTOCOL_NAMES
     epsilons: tuple[float, ...] = (1.0, 5.0)
     """Empty: costs alone."""
@@ -55,11 +55,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Of each protocol, by its name."""
 
     def __post_init__(self) -> None:
-        """Check ranges.
+        """Name the algorithm where nobody did, and check ranges.
 
         Raises:
             InputError: names the number.
         """
+        msgspec.structs.force_setattr(self, "algorithms", named(self.algorithms, self.config.feedback))
         for name in {*self.protocols, *self.settings}:
             chosen_card(name)
         if not self.protocols or not self.algorithms:

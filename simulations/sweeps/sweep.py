@@ -11,7 +11,7 @@ import msgspec
 from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import USUAL, algorithm_names, floor_names
+from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.problem import Problem
@@ -28,8 +28,8 @@ FAILURES = "failures.txt"
 class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The axes of a sweep."""
 
-    algorithms: tuple[str, ...] = (USUAL, ALS)
-    """Private ones, and references without privacy."""
+    algorithms: tuple[str, ...] = ("", ALS)
+    """Private ones, and references without privacy; empty for the usual one of the feedback."""
     floors: bool = False
     """Whether the simplest private algorithms are run too, as shipped, whatever settings the others have."""
     epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
@@ -43,6 +43,11 @@ class SweepRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     grid: Grid = Grid()
     config: SimulationConfig = SimulationConfig()
     """What all cells share."""
+
+    def __post_init__(self) -> None:
+        """Name the algorithm where nobody did."""
+        algorithms = named(self.grid.algorithms, self.config.feedback)
+        msgspec.structs.force_setattr(self, "grid", msgspec.structs.replace(self.grid, algorithms=algorithms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.tasks.registry import USUAL
+from fedboard.common.tasks.registry import usual
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.run_spec import Section
 
@@ -13,8 +13,8 @@ from fedboard.server.run_spec import Section
 class TaskSection(Section, frozen=True, kw_only=True):
     """What is learnt."""
 
-    algorithm: str = USUAL
-    """A private algorithm by name, as in ``fedboard simulate --algorithm``."""
+    algorithm: str = ""
+    """A private algorithm by name, as ``fedboard simulate --algorithm`` takes it; empty for the usual one."""
     feedback: Literal["explicit", "implicit"] = "explicit"
     rating_range: tuple[float, float] = (1.0, 5.0)
     """Public range of ratings, inclusive."""
@@ -24,6 +24,11 @@ class TaskSection(Section, frozen=True, kw_only=True):
     """Overrides of how the budget is shared among its releases."""
     kernels: Literal["numpy", "plain", "blocked"] = "numpy"
     """Which code computes on the server; versions agree to rounding."""
+
+    def __post_init__(self) -> None:
+        """Name the algorithm where nobody did."""
+        if not self.algorithm:
+            msgspec.structs.force_setattr(self, "algorithm", usual(self.feedback))
 
 
 class CatalogueSection(Section, frozen=True, kw_only=True):

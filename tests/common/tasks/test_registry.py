@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,11 +21,16 @@ from fedboard.common.tasks.registry import (
     algorithm_of,
     installed,
     rebuild_task,
+    usual,
     variant_of,
 )
 from fedboard.common.tasks.residual.algorithm import ALGORITHM as RESIDUAL
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.server.fleet.plan.sections import TaskSection
+from fedboard.simulations.comparing.compare import Comparison
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.sweeps.sweep import SweepRecord
 
 Install = Callable[..., None]
 
@@ -76,8 +82,24 @@ def test_each_line_is_a_folder_whose_record_has_its_name() -> None:
     names = [folder.replace("_", "-") for folder in ALGORITHMS]
     assert [algorithm.name for algorithm in installed()][: len(ALGORITHMS)] == names
     assert USUAL in names
+    for feedback in Feedback:
+        assert usual(feedback) in algorithm_names(feedback)
     for name in names:
         assert algorithm_of(name).name == name
+
+
+def test_lists_are_learnt_by_what_does_not_lose_to_popularity_where_nobody_says_by_what() -> None:
+    assert [usual(Feedback.EXPLICIT), usual("explicit")] == [USUAL, "residual"]
+    assert usual("implicit") == "topk"
+    for section in (SimulationConfig, TaskSection):
+        for feedback in Feedback:
+            taken = {"feedback": str(feedback)}
+            assert msgspec.convert(taken, section).algorithm == usual(feedback)
+            assert msgspec.convert({**taken, "algorithm": "adadpals"}, section).algorithm == "adadpals"
+    lists = SweepRecord(config=SimulationConfig(feedback=Feedback.IMPLICIT))
+    assert lists.grid.algorithms == ("topk", "als")
+    assert SweepRecord().grid.algorithms == ("residual", "als")
+    assert Comparison(config=lists.config).algorithms == ("topk",)
 
 
 def test_names_are_one_algorithms_each_and_those_of_a_feedback_learn_from_it() -> None:
