@@ -19,6 +19,7 @@ ROWS = [(str(user), str(item), float(1 + (user + item) % 5)) for user in range(3
 
 def over(feedback: str, noise: str = "secure", **data: object) -> SimulationConfig:
     raw = {
+        "algorithm": "residual",
         "feedback": feedback,
         "data": {"synthetic": SMALL} | data,
         "privacy": {"noise": noise},
