@@ -12,7 +12,7 @@ SCRIPT = """
 import sys
 
 EXTRAS = {"dp_accounting", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
-EXTRAS |= {"prometheus_client", "pyarrow", "rich"}
+EXTRAS |= {"prometheus_client", "pyarrow", "rich", "yaml"}
 
 
 class BaseInstall:
@@ -42,6 +42,7 @@ for arguments in (
     ["certificate", "show", run],
     ["certificate", "verify", run],
     ["certificate", "verify", run, "--simulation"],
+    ["certificate", "label", run, "--out", "label.svg", "--simulation"],
     ["simulate", "--data", "synthetic"],
 ):
     result = CliRunner().invoke(commands, arguments)
@@ -95,6 +96,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
         "status|0|",
         "certificate|0|",
         "certificate|5|",
+        "certificate|0|",
         "certificate|0|",
         "simulate|2|fedboard: this needs fedboard[all]: pip install 'fedboard[all]'",
         "answered|1|True",

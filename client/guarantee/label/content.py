@@ -119,7 +119,7 @@ def _supposed(card: Card) -> Card:
 def _who(certificate: Certificate) -> Card:
     lines = [
         Line(text=_PROTECTED[certificate.claim.adjacency]),
-        Line(text=f"What was used: {cut(certificate.dataset, MOST_SAID)}."),
+        Line(text=f"What was used: {cut(certificate.dataset, MOST_SAID)}", said=True),
     ]
     said = certificate.deployment
     if said is not None and said.intended_use:
