@@ -10,6 +10,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.events import Event
+from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.exponential import ExponentialRelease
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
@@ -41,6 +42,22 @@ SAID = Deployment(
     authors=("Kari Nordmann",),
 )
 """A statement in which nothing is missing."""
+ACCOUNT = PopulationTotal(
+    population="12" * 16,
+    head="ef" * 32,
+    delta=1e-5,
+    adjacency="add-remove",
+    budget=8.000001,
+    spent=5.0,
+    committed=5.0,
+    runs=2,
+    releases=40,
+    private=True,
+    lineage="34" * 16,
+    lineage_spent=5.0,
+    lineage_budget=None,
+)
+"""Of two runs on the same people; their budget has more digits than people read."""
 
 
 @cache

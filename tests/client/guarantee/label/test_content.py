@@ -9,10 +9,9 @@ from fedboard.client.guarantee.label.content import label_of
 from fedboard.client.guarantee.label.plain_text import as_line, cut, width_of, wrapped
 from fedboard.common.privacy.accounting.exact import delta_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds_made import RoundsMade
-from tests.common.certificates import SAID, certificate_of, planned_events, questions
+from tests.common.certificates import ACCOUNT, SAID, certificate_of, planned_events, questions
 from tests.common.privacy.commitments import planned
 
 
@@ -104,22 +103,7 @@ def test_without_a_plan_the_budget_is_told_and_no_mu() -> None:
 
 
 def test_other_runs_and_rounds_to_come_are_counted_where_somebody_counts() -> None:
-    total = PopulationTotal(
-        population="12" * 16,
-        head="ef" * 32,
-        delta=1e-5,
-        adjacency="add-remove",
-        budget=8.000001,
-        spent=5.0,
-        committed=5.0,
-        runs=2,
-        releases=40,
-        private=True,
-        lineage="34" * 16,
-        lineage_spent=5.0,
-        lineage_budget=None,
-    )
-    counted = replace(certificate_of(), population=total, rounds=RoundsMade(planned=7, made=3, lost=1))
+    counted = replace(certificate_of(), population=ACCOUNT, rounds=RoundsMade(planned=7, made=3, lost=1))
 
     told = text_of(counted)
 

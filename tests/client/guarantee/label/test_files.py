@@ -96,6 +96,8 @@ def test_the_page_runs_nothing_asks_for_nothing_and_is_no_wider_than_a_small_scr
     page.look(375, "light")
     page.driver.get(place.as_uri())
 
+    wider = "one.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right"
+    assert page.js(f"return [...document.querySelectorAll('main *')].filter((one) => {wider}).length") == 0
     assert page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     assert (
         page.js("return document.querySelectorAll('script, img, link, iframe, object, a[href]').length") == 0
