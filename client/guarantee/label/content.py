@@ -225,9 +225,11 @@ def _line(text: str) -> Line:
 
 def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     claim, held = certificate.claim, certificate.composition
+    private = protection_of(certificate.releases) is Protection.PRIVATE
+    would = "" if private else ", with secret noise"
     if certificate.planned:
-        yield "mu", ("" if held.exact else "at most ") + shown_number(held.mu)
-    yield "epsilon, delta", f"{shown_number(claim.epsilon)}, {shown_number(claim.delta)}"
+        yield f"mu{would}", ("" if held.exact else "at most ") + shown_number(held.mu)
+    yield f"epsilon, delta{would}", f"{shown_number(claim.epsilon)}, {shown_number(claim.delta)}"
     yield "Unit", "one user with all her ratings"
     yield "Neighbours", f"{claim.adjacency}: {parse_adjacency(claim.adjacency).sentence}"
     yield "Mechanisms", mechanisms_of(certificate)

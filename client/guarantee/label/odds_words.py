@@ -57,5 +57,5 @@ def odds_of(certificate: Certificate) -> Odds:
         if real
         else f"With secret noise, someone {told}. As it is, no odds hold.",
         coin=f"Tossing a coin is right {COIN} times.",
-        household=f"Who bets {of_two}: at most {pair} times.",
+        household=f"Who bets {of_two}: {'at' if real else 'it would be at'} most {pair} times.",
     )

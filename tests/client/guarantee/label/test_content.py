@@ -52,7 +52,12 @@ def test_nothing_in_a_simulation_reads_like_a_promise() -> None:
     for card in label.cards:
         assert "would" in card.heading
         assert card.lines[0].text.startswith(("By this run no", "This run protects for no time"))
+    assert [name for name, _ in label.facts][:2] == [
+        "mu, with secret noise",
+        "epsilon, delta, with secret noise",
+    ]
     assert "would be right" in label.odds.sentence
+    assert "it would be at most" in label.odds.household
     assert label.odds.sentence.endswith("As it is, no odds hold.")
 
 
