@@ -1,14 +1,14 @@
 """The round loop: draw who takes part, ask, sum, book, noise, update. The order is the guarantee."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.gaussian import BookedRelease, GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import SharedNoise, coins_of
 from fedboard.common.task import RoundTask
@@ -36,6 +36,7 @@ def run_round(
     noise: NoiseSource,
     participation: Participation = _EVERYBODY,
     reissue: bool = False,
+    part: str = "",
 ) -> RoundResult:
     """Run one round.
 
@@ -52,6 +53,7 @@ def run_round(
         participation: decides who takes part.
         reissue: a resumed simulation may recompute the identical, seeded release that a crash kept from
             being published.
+        part: put before each release's name in the ledger, where one ledger pays for several runs. Public.
 
     Raises:
         BudgetExceededError: the round does not fit in what is left of the budget.
@@ -63,10 +65,10 @@ def run_round(
     )
     requests = attendance.mark(task.requests(board))
     if isinstance(noise, SharedNoise):  # what the clients send is a release already
-        ledger.require_affordable(_events(requests, noise))
+        ledger.require_affordable(_events(requests, noise, part))
     gathered = runtime.gather(board, requests, attendance)
     attendance.require_drawn()
-    booked = _book(requests, ledger, noise, reissue=reissue)
+    booked = _book(requests, ledger, noise, reissue=reissue, part=part)
     released = runtime.open(gathered.sums, requests, booked)
     return RoundResult(
         board=task.update(board, released),
@@ -83,6 +85,7 @@ def book_lost(
     ledger: Ledger,
     noise: NoiseSource,
     participation: Participation = _EVERYBODY,
+    part: str = "",
 ) -> None:
     """Pay for a round that is given up: its clients have booked it, so nothing may ever be released in its name.
 
@@ -92,25 +95,32 @@ def book_lost(
     attendance = Attendance(
         participation=participation, name=round_name(board.version), noise=coins_of(noise)
     )
-    _book(attendance.mark(task.requests(board)), ledger, noise, reissue=True)
+    _book(attendance.mark(task.requests(board)), ledger, noise, reissue=True, part=part)
 
 
-def _events(requests: Sequence[Request], noise: NoiseSource) -> list[dict[str, Any]]:
-    return [{**request.release.event(), **noise.describe()} for request in requests]
+def _paid(request: Request, part: str) -> GaussianRelease:
+    """The release as the ledger knows it. Its noise goes by this name too, so that no two parts share any."""
+    release = request.release
+    return replace(release, name=part + release.name) if part else release
+
+
+def _events(requests: Sequence[Request], noise: NoiseSource, part: str) -> list[dict[str, Any]]:
+    return [{**_paid(request, part).event(), **noise.describe()} for request in requests]
 
 
 def _book(
-    requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool
+    requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool, part: str
 ) -> dict[str, BookedRelease]:
     """Pay for a whole round at once: its releases share their coins, and a round is published whole or not."""
-    events = _events(requests, noise)
+    events = _events(requests, noise, part)
     receipts = ledger.book_all(events, reissue=reissue)
-    return {
-        request.name: BookedRelease(
-            release=request.release, event=event, receipt=receipt, stream=noise.stream(request.name)
+    booked = {}
+    for request, event, receipt in zip(requests, events, receipts, strict=True):
+        paid = _paid(request, part)
+        booked[request.name] = BookedRelease(
+            release=paid, event=event, receipt=receipt, stream=noise.stream(paid.name)
         )
-        for request, event, receipt in zip(requests, events, receipts, strict=True)
-    }
+    return booked
 
 
 def lost_round(board: Board) -> Board:

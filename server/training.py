@@ -64,6 +64,9 @@ class Training:
     participation: Participation = _EVERYBODY
     deployment: Deployment | None = None
     """What people say of the run, for its certificates; public."""
+    part: str = ""
+    """Put before the names of its releases in a ledger that pays for several runs; whoever opened that ledger ends
+    it. Public."""
 
     def start(self, first_board: Board) -> Board:
         """The last published board; where there is none, ``first_board`` is published.
@@ -105,7 +108,8 @@ class Training:
                 seconds=time.monotonic() - began,
                 spent=self.ledger.spent(),
             )
-        self.ledger.finish()
+        if not self.part:
+            self.ledger.finish()
 
     def _publish(self, board: Board, rounds: RoundsMade | None) -> Board:
         self._require_booked(board)
@@ -127,7 +131,8 @@ class Training:
         """
         held = {str(event["name"]) for event in self.ledger.events()}
         behind = self.task.plan()[: board.version]
-        unpaid = [request.name for requests in behind for request in requests if request.name not in held]
+        paid_as = [self.part + request.name for requests in behind for request in requests]
+        unpaid = [name for name in paid_as if name not in held]
         if unpaid:
             raise PrivacyError(
                 f"board {board.version} is not published: its releases {', '.join(unpaid)} are not in the ledger. "
@@ -136,7 +141,8 @@ class Training:
 
     def _round(self, board: Board) -> RoundResult:
         booked = {str(event["name"]) for event in self.ledger.events()}
-        if self.noise.private and any(request.name in booked for request in self.task.requests(board)):
+        asked = [self.part + request.name for request in self.task.requests(board)]
+        if self.noise.private and any(name in booked for name in asked):
             return self._skipped(board)
         try:
             return run_round(
@@ -147,6 +153,7 @@ class Training:
                 noise=self.noise,
                 participation=self.participation,
                 reissue=not self.noise.private,
+                part=self.part,
             )
         except TooFewAnswersError as lost:
             if not lost.asked:
@@ -157,7 +164,12 @@ class Training:
             if first and not lost.given:
                 raise
             book_lost(
-                self.task, board, ledger=self.ledger, noise=self.noise, participation=self.participation
+                self.task,
+                board,
+                ledger=self.ledger,
+                noise=self.noise,
+                participation=self.participation,
+                part=self.part,
             )
             if first:
                 raise

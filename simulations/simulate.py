@@ -24,7 +24,7 @@ from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of, compile_kernels
-from fedboard.simulations.runs.ledger import give_back
+from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 
@@ -64,6 +64,7 @@ def simulate(
     problem: Problem | None = None,
     report: bool = True,
     pool: WorkerPool | None = None,
+    part: Part | None = None,
 ) -> RunResult:
     """Run one private simulation.
 
@@ -78,6 +79,7 @@ def simulate(
         problem: what ``load_problem(config)`` gave, where many runs share it.
         report: whether to draw report.html.
         pool: who computes, where several runs share it; its size is then ``config.run.workers``.
+        part: what pays where this is one of several runs under one promise.
 
     Raises:
         InputError: data or configuration cannot be used; nothing is left behind.
@@ -108,7 +110,7 @@ def simulate(
             pool = pool or stack.enter_context(
                 WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
             )
-            session = _Session(config, run, problem, calibrated, backend, listener, pool, stack)
+            session = _Session(config, run, problem, calibrated, backend, listener, pool, stack, part)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
                 give_back(run, config.privacy)
@@ -148,11 +150,12 @@ class _Session:
         listener: Listener,
         pool: WorkerPool,
         stack: ExitStack,
+        part: Part | None = None,
     ) -> None:
         self.config, self.run, self.problem, self.listener = config, run, problem, listener
         self.task, self.backend = calibrated.task, backend
         self.pool = pool
-        self.trainer = self._trainer(stack)
+        self.trainer = self._trainer(stack, part)
         self.board = self.trainer.start()
         self.run.keep_lines(
             [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
@@ -160,7 +163,7 @@ class _Session:
         self.rounds = round_names(self.task.plan())
         listener.planned(problem, self.rounds)
 
-    def _trainer(self, stack: ExitStack) -> Trainer:
+    def _trainer(self, stack: ExitStack, part: Part | None) -> Trainer:
         simulated = Simulated(
             config=self.config,
             run=self.run,
@@ -168,6 +171,7 @@ class _Session:
             task=self.task,
             backend=self.backend,
             listener=self.listener,
+            part=part,
         )
         if self.config.run.runtime == "engine":
             return EngineTrainer(simulated, pool=self.pool, stack=stack)

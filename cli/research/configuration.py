@@ -159,18 +159,22 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(KEYS[name], value) for name, value in given.items()]
 
 
-def assigned(text: str) -> tuple[str, Any]:
+def assigned(text: str, *, option: str = "--set") -> tuple[str, Any]:
     """``KEY=VALUE`` with a TOML value, or a bare word.
+
+    Args:
+        text: as it was typed.
+        option: what messages call it.
 
     Raises:
         InputError: not that.
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.strip().split(".")):
-        raise InputError(f"--set needs KEY=VALUE, such as settings.clip_norm=0.5, got {text!r}")
+        raise InputError(f"{option} needs KEY=VALUE, such as settings.clip_norm=0.5, got {text!r}")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         if _BARE_WORD.fullmatch(value.strip()):  # so that words need no quotes within the shell's quotes
             return key.strip(), value.strip()
-    raise InputError(f"--set {key.strip()}: {value!r} is not a TOML value; texts need quotes")
+    raise InputError(f"{option} {key.strip()}: {value!r} is not a TOML value; texts need quotes")

@@ -15,7 +15,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.ledger import open_ledger
+from fedboard.simulations.runs.ledger import Part, open_ledger
 from fedboard.simulations.runs.participants import assumptions_of, personal_scales
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
@@ -62,6 +62,8 @@ class Simulated:
     task: RatingTask
     backend: str
     listener: Listener
+    part: Part | None = None
+    """What pays where this is one of several runs under one promise; None: the run has a ledger of its own."""
 
     def __post_init__(self) -> None:
         """See that split and catalogue do not depend on who is in the data, where noise is secret.
@@ -77,6 +79,7 @@ class Simulated:
         """What the guarantee takes for granted beyond every run's."""
         tuned = self.config.tuned
         found = [] if tuned is None else [tuned.assumption]
+        found += [] if self.part is None else self.part.assumptions
         privacy = self.config.privacy
         found.extend(assumptions_of(privacy, privacy.participation.chosen))
         return [*found, *assumptions_of_protocol(self.config.run)]
@@ -97,7 +100,11 @@ class EngineTrainer:
         recipe = recipe_of(config.run, backend=simulated.backend, n_users=problem.train.n_users)
         protocol = recipe.make()
         rows = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
-        ledger = open_ledger(simulated.run, config, plan_of(task, participation), stack)
+        part, plan = simulated.part, plan_of(task, participation)
+        if part is None:
+            ledger = open_ledger(simulated.run, config, plan, stack)
+        else:
+            ledger = part.open(simulated.run, plan, config.promise, stack)
         scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
         engine = stack.enter_context(
             Engine(
@@ -131,6 +138,7 @@ class EngineTrainer:
             dataset=problem.statement,
             assumptions=simulated.assumptions,
             participation=participation,
+            part="" if part is None else part.prefix,
         )
 
     def start(self) -> Board:

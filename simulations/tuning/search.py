@@ -20,7 +20,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.tuning.space import Choice, Space, Value
+from fedboard.simulations.tuning.space import Choice, Space, Value, moved
 from fedboard.simulations.tuning.trials import TrialRecord, read_trial, run_trial
 
 _BATCH = 6
@@ -29,8 +29,6 @@ _PARENTS = 3
 _KEPT = 4
 """One trial in so many goes on to the next seed."""
 _FEWEST_KEPT = 3
-_CHANGED = 0.5
-"""Probability that a setting changes between a trial and the one it was drawn near to."""
 
 OnTrial = Callable[[TrialRecord], None]
 
@@ -182,14 +180,8 @@ def _spread_out(space: Space, number: int, rng: np.random.Generator) -> list[Cho
 
 def _near(search: Search, parent: Trial, rng: np.random.Generator) -> Choice:
     """About half of the settings moved a little."""
-    child = dict(parent.choice)
-    moved = rng.random(len(search.space)) < _CHANGED
-    moved[rng.integers(len(search.space))] = True
-    for (key, parameter), moves in zip(search.space.items(), moved, strict=True):
-        if moves:
-            value = value_of(parent, key)
-            child[key] = parameter.value_at(rng.random()) if value is None else parameter.near(value, rng)
-    return child
+    values = {key: value_of(parent, key) for key in search.space}
+    return {**parent.choice, **moved(search.space, values, rng)}
 
 
 def value_of(trial: Trial, key: str) -> Value | None:

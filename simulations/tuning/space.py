@@ -22,6 +22,8 @@ Choice = Mapping[str, Value]
 _KINDS = ("choice", "int", "log", "uniform")
 _DIGITS = 4
 _SHORT_STEP = 0.15
+_CHANGED = 0.5
+"""Probability that a setting changes between a trial and the one it was drawn near to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,25 @@ def parse_space(raw: Mapping[str, Any], *, source: str) -> Space:
     if not space:
         raise InputError(f"{source}: there is nothing to search; declare at least one parameter")
     return space
+
+
+def moved(space: Space, values: Mapping[str, Value | None], rng: np.random.Generator) -> Choice:
+    """About half of the settings moved a little, at least one of them.
+
+    Args:
+        space: what may move.
+        values: where it moves from; a value that is not known, None, is drawn anew.
+        rng: decides.
+    """
+    moves = rng.random(len(space)) < _CHANGED
+    moves[rng.integers(len(space))] = True
+    return {
+        key: parameter.value_at(rng.random())
+        if (value := values[key]) is None
+        else parameter.near(value, rng)
+        for (key, parameter), chosen in zip(space.items(), moves, strict=True)
+        if chosen
+    }
 
 
 def without(space: Space, fixed: Mapping[str, Any]) -> Space:

@@ -1,0 +1,1 @@
+"""Settings chosen on the users' own ratings, paid for: trials, one release that compares them, the final run."""
