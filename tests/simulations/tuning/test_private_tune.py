@@ -1,0 +1,346 @@
+"""A private choice as a whole: one promise for all of it, recomputed from its ledger, and no noise drawn twice."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
+from fedboard.common.privacy.accounting.exact import delta_of
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server import round as round_module
+from fedboard.server.publication import BoardStore
+from fedboard.simulations.config import SimulationConfig, overlay, parse_config
+from fedboard.simulations.simulate import simulate
+from fedboard.simulations.sweeps.cells import shared_problem
+from fedboard.simulations.tuning.private import run as run_module
+from fedboard.simulations.tuning.private.plan import (
+    Division,
+    PrivateTuneRecord,
+    candidate_of,
+    plan_private_tuning,
+    read_candidates,
+)
+from fedboard.simulations.tuning.private.run import (
+    LEDGER,
+    PrivateTuneResult,
+    read_private_record,
+    start_tuning,
+    tune_privately,
+)
+from fedboard.simulations.tuning.trials import for_trials
+
+pytestmark = pytest.mark.slow
+
+EPSILON, DELTA = 5.0, 1e-5
+TINY: dict[str, Any] = {
+    "algorithm": "adadpals",
+    "data": {"synthetic": {"n_users": 200, "n_items": 40, "mean_ratings_per_user": 15.0}},
+    "settings": {"rank": 2, "rounds": 1},
+    "privacy": {"epsilon": EPSILON, "delta": DELTA},
+    "run": {"kernels": "numpy", "baselines": False, "evaluate_rounds": False},
+}
+CANDIDATES = ({"settings.item_ridge": 9.0}, {"settings.clip_norm": 0.3, "privacy.shares.counts": 0.2})
+PARTS = ("trial-0", "trial-1", "trial-2", "choice", "final")
+
+
+def tiny(**changes: Any) -> SimulationConfig:
+    return parse_config(overlay(TINY, changes))
+
+
+def planned(config: SimulationConfig, **arguments: Any) -> PrivateTuneRecord:
+    given = {"candidates": CANDIDATES} | arguments
+    return plan_private_tuning(config, shared_problem(for_trials(config)), **given)
+
+
+def tuned(config: SimulationConfig, out: Path, **arguments: Any) -> PrivateTuneResult:
+    record = planned(config, **arguments)
+    start_tuning(record, out)
+    return tune_privately(record, out, report=False)
+
+
+def booked(out: Path) -> list[dict[str, Any]]:
+    with Ledger.open(out / LEDGER, read_only=True) as ledger:
+        return ledger.events()
+
+
+def mu_squared(events: list[dict[str, Any]]) -> float:
+    """From bound, sign and adjacency alone, whatever sensitivity and multiplier the events state."""
+    total = 0.0
+    for event in events:
+        worst = {"add-remove": 1.0, "replace": math.sqrt(2) if event["same_sign"] else 2.0}[
+            event["adjacency"]
+        ]
+        total += (event["l2_bound"] * worst / event["noise_stddev"]) ** 2
+    return total
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[PrivateTuneResult, Path]:
+    """A finished private choice with noise that nobody can repeat. To be read only."""
+    out = tmp_path_factory.mktemp("finished") / "tune"
+    return tuned(tiny(privacy={"noise": "secure"}), out), out
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_everything_that_is_booked_costs_what_is_promised(
+    adjacency: str, finished: tuple[PrivateTuneResult, Path], tmp_path: Path
+) -> None:
+    out = finished[1]
+    if adjacency == "replace":
+        tuned(tiny(privacy={"adjacency": adjacency}), out := tmp_path / "tune")
+    events = booked(out)
+
+    spent = mu_squared(events)
+
+    assert delta_of(EPSILON, mu=math.sqrt(spent)) == pytest.approx(DELTA, rel=1e-6)
+    assert list(dict.fromkeys(event["name"].partition("/")[0] for event in events)) == list(PARTS)
+    without = mu_squared([event for event in events if not event["name"].startswith("choice/")])
+    assert without == pytest.approx((1 - Division().choice) * spent, rel=1e-9)
+    assert delta_of(EPSILON, mu=math.sqrt(without)) < 0.9 * DELTA
+    halved = [
+        event | ({"l2_bound": event["l2_bound"] / 2} if event["name"].startswith("choice/") else {})
+        for event in events
+    ]
+    assert delta_of(EPSILON, mu=math.sqrt(mu_squared(halved))) < 0.95 * DELTA
+
+
+def test_every_board_claims_the_whole_and_can_be_checked(finished: tuple[PrivateTuneResult, Path]) -> None:
+    result, out = finished
+    boards = [Board.load(path) for path in sorted(out.glob("**/board-*.board"))]
+
+    certificates = [Certificate.from_dict(dict(board.certificate or {})) for board in boards]
+
+    assert len(certificates) == 3 * 3 + 2 + 3
+    for certificate in certificates:
+        assert certificate.holds
+        assert certificate.claim.epsilon == EPSILON
+        assert not certificate.planned  # what the final run releases follows from the choice
+    last = result.final.certificate
+    assert [dict(event) for event in last.releases] == booked(out)
+    assert last.private
+    (said,) = [sentence for sentence in last.assumptions if "candidates" in sentence]
+    assert "(1) settings.item_ridge = 9" in said
+    assert result.chosen.sentence in said
+    assert "public constant" in said
+
+
+def test_what_was_chosen_is_told_with_costs_and_constants(finished: tuple[PrivateTuneResult, Path]) -> None:
+    result, out = finished
+    told = msgspec.json.decode((out / "chosen.json").read_bytes())
+
+    assert told == msgspec.json.decode(msgspec.json.encode(result.chosen, enc_hook=str))
+    assert [cost["part"] for cost in told["costs"]] == list(PARTS)
+    assert math.fsum(cost["share"] for cost in told["costs"]) == pytest.approx(1, abs=1e-12)
+    assert told["constants"]["rank"] == 2
+    assert not {"item_ridge", "clip_norm", "counts"} & told["constants"].keys()
+    for trial in out.glob("trials/*"):  # no held-out metric of a trial: that would be a release of its own
+        assert {path.name for path in trial.iterdir()} == {"boards", "ledger.sqlite"}
+
+
+class StoppedError(Exception):
+    """Where the process ends."""
+
+
+def test_one_that_is_stopped_after_every_part_and_resumed_draws_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, out = planned(tiny(privacy={"noise": "secure"})), tmp_path / "tune"
+    start_tuning(record, out)
+    seen: dict[str, bytes] = {}
+    news: list[str] = []
+
+    def stop(told: str) -> None:
+        if told not in news:
+            news.append(told)
+            raise StoppedError
+
+    for _ in range(4):
+        with pytest.raises(StoppedError):
+            tune_privately(read_private_record(out), out, on_news=stop, report=False)
+        boards = {str(path): path.read_bytes() for path in out.glob("**/board-*.board")}
+        assert seen.items() <= boards.items()
+        seen = boards
+    result = tune_privately(read_private_record(out), out, on_news=stop, report=False)
+
+    events = booked(out)
+    assert set(Counter(event["name"] for event in events).values()) == {1}
+    assert delta_of(EPSILON, mu=math.sqrt(mu_squared(events))) == pytest.approx(DELTA, rel=1e-6)
+    assert all(Path(path).read_bytes() == content for path, content in seen.items())
+    assert result.final.certificate.holds
+
+
+def test_a_comparison_that_was_paid_for_and_lost_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, out = planned(tiny(privacy={"noise": "secure"})), tmp_path / "tune"
+    start_tuning(record, out)
+    publish = BoardStore.publish
+
+    def crash(store: BoardStore, board: Board, *given: Any, **more: Any) -> Board:
+        if store.folder.parent.name == "choice" and board.version == 1:
+            raise StoppedError
+        return publish(store, board, *given, **more)
+
+    monkeypatch.setattr(BoardStore, "publish", crash)
+    with pytest.raises(StoppedError):
+        tune_privately(record, out, report=False)
+    monkeypatch.setattr(BoardStore, "publish", publish)
+    assert booked(out)[-1]["name"] == "choice/losses"
+
+    result = tune_privately(record, out, report=False)
+
+    assert result.chosen.losses is None
+    assert result.chosen.number == 0
+    names = [event["name"] for event in booked(out)]
+    assert names.count("choice/losses") == 1
+    assert result.final.certificate.claim.epsilon == EPSILON
+
+
+def test_with_a_seed_it_repeats_bit_for_bit_and_parts_share_no_noise(tmp_path: Path) -> None:
+    results = [tuned(tiny(), tmp_path / name) for name in ("one", "two")]
+
+    assert results[0].final.board.digest == results[1].final.board.digest
+    assert results[0].chosen == results[1].chosen
+    assert not results[0].final.certificate.private
+    # Trial 0 alone, as a run by itself with the same seed: the same sums, other noise.
+    alone = simulate(results[0].record.trial(0), tmp_path / "alone", report=False)
+    trial = BoardStore(tmp_path / "one" / "trials" / "trial-0" / "boards").latest()
+    assert alone.board.arrays["mean"][0] != trial.arrays["mean"][0]
+
+
+def test_a_candidate_that_is_better_beyond_the_noise_is_trained_with(tmp_path: Path) -> None:
+    noisy = {"epsilon": 20.0, "shares": {"mean": 1e-9}}  # its mean is noise alone
+    drowned = tiny(seed=2, privacy=noisy, settings={"mean_cap": 15.0})
+    candidates = ({"privacy.shares.mean": 2e-9}, {"privacy.shares.mean": 0.3})
+
+    result = tuned(drowned, tmp_path / "tune", candidates=candidates)
+
+    assert result.chosen.number == 2
+    assert result.chosen.losses is not None
+    assert result.chosen.losses[1] < -2 * result.chosen.stddev
+    planned_mean = result.record.final(2).privacy.shares["mean"]
+    assert planned_mean == 0.3
+    (mean,) = [event for event in booked(tmp_path / "tune") if event["name"] == "final/mean/sum"]
+    (drowning,) = [event for event in booked(tmp_path / "tune") if event["name"] == "trial-0/mean/sum"]
+    assert mean["noise_multiplier"] < drowning["noise_multiplier"] / 1000
+
+
+def test_a_part_is_not_paid_for_by_the_releases_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, out = planned(tiny()), tmp_path / "tune"
+    start_tuning(record, out)
+    monkeypatch.setattr(round_module, "_paid", lambda request, part: request.release)
+
+    with pytest.raises(PrivacyError, match=r"its releases trial-0/mean/sum.* are not in the ledger"):
+        tune_privately(record, out, report=False)
+
+
+def test_a_part_that_would_cost_more_than_its_share_releases_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, out = planned(tiny()), tmp_path / "tune"
+    start_tuning(record, out)
+    monkeypatch.setattr(PrivateTuneRecord, "choice_noise", property(lambda _: 1.0))
+
+    with pytest.raises(BudgetExceededError, match="the plan of choice is refused"):
+        tune_privately(record, out, report=False)
+
+    assert not [event for event in booked(out) if event["name"].startswith("choice/")]
+
+
+def test_without_its_ledger_nothing_goes_on(tmp_path: Path) -> None:
+    record, out = planned(tiny()), tmp_path / "tune"
+    start_tuning(record, out)
+    (out / LEDGER).unlink()
+
+    with pytest.raises(PrivacyError, match="the ledger that pays for everything here is not there"):
+        tune_privately(record, out, report=False)
+    assert not list(out.glob("**/board-*.board"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        (
+            {"privacy": {"participation": {"kind": "poisson", "probability": 0.5}}},
+            PrivacyError,
+            "full participation",
+        ),
+        ({"privacy": {"personal": [{"epsilon": 1.0, "share": 0.5}]}}, PrivacyError, "the same epsilon"),
+        ({"feedback": "implicit"}, InputError, "implicit feedback has none"),
+        ({"run": {"protocol": "secure-sum"}}, InputError, "under protocol 'trusted'"),
+        ({"split": {"validation": 0.0}}, InputError, "set split.validation above 0"),
+    ],
+)
+def test_what_is_not_accounted_for_is_refused(
+    changes: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    problem = shared_problem(for_trials(tiny()))
+
+    with pytest.raises(kind, match=message):
+        plan_private_tuning(tiny(**changes), problem, candidates=CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"candidates": (CANDIDATES[0], CANDIDATES[0])}, "two candidates are the same"),
+        ({"candidates": ({},)}, "one changes nothing"),
+        ({"candidates": tuple({"settings.item_ridge": float(k)} for k in range(1, 17))}, "among 2 to 16"),
+        ({"candidates": (), "trials": 1}, "among 2 to 16"),
+        ({"candidates": ({"settings.no_such": 1},)}, r"candidate 1 .* cannot be run: .*nothing was spent"),
+        ({"candidates": ({"settings.rounds": 0},)}, r"candidate 1 .* cannot be run"),
+    ],
+)
+def test_candidates_that_cannot_be_tried_are_refused_before_anything_is_spent(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        planned(tiny(), **arguments)
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.1), (0.1, 0.0), (0.9, 0.1), (-0.1, 0.1), (math.nan, 0.1)])
+def test_a_division_leaves_something_for_each(shares: tuple[float, float]) -> None:
+    with pytest.raises(InputError, match="leave something for the final run"):
+        Division(trials=shares[0], choice=shares[1])
+
+
+def test_drawn_candidates_follow_from_a_public_seed_and_are_near_the_shipped_ones() -> None:
+    one, same, other = (
+        planned(tiny(), candidates=(), trials=4, search_seed=seed).candidates for seed in (5, 5, 6)
+    )
+
+    assert one == same != other
+    assert one[0] == {}
+    assert len(one) == 4
+    assert not {"settings.rank", "settings.rounds"} & {key for candidate in one for key in candidate}
+
+
+def test_candidates_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "candidates.toml"
+    path.write_text(
+        "[[candidate]]\nsettings.rounds = 3\nshares.counts = 0.1\n\n[[candidate]]\nsettings.rounds = 4\n"
+    )
+
+    assert read_candidates(path) == (
+        {"settings.rounds": 3, "privacy.shares.counts": 0.1},
+        {"settings.rounds": 4},
+    )
+    assert candidate_of({"rounds": 3, "shares.counts": 0.1}, "here") == read_candidates(path)[0]
+    path.write_text("[[candidate]]\nprivacy.epsilon = 3\n")
+    with pytest.raises(InputError, match="only settings and shares are chosen"):
+        read_candidates(path)
+
+
+def test_the_run_of_a_part_is_not_continued_by_itself(finished: tuple[PrivateTuneResult, Path]) -> None:
+    result, out = finished
+
+    with pytest.raises(PrivacyError, match="made for another budget or plan"):
+        simulate(result.record.final(result.chosen.number), out / run_module.FINAL, resume=True, report=False)
