@@ -194,7 +194,8 @@ def told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
     from fedboard.simulations.tuning.private.outcome import FILE
 
     chosen, certificate = result.chosen, result.final.certificate
-    record, text = private_summary(result.record.final(chosen.number), result.final)
+    said = private_summary(result.record.config, result.final)  # epsilon is that of the whole
+    record = dict(said.record)
     plain: dict[str, Any] = msgspec.to_builtins(chosen)
     record |= {"chosen": plain, "ledger": str(result.ledger), "releases": len(certificate.releases)}
     place = result.ledger.parent
@@ -205,7 +206,7 @@ def told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
         if not certificate.private
         else f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))}",
     )
-    return record, "\n\n".join((_text(chosen), text, "\n".join(lines)))
+    return record, "\n\n".join(filter(None, (_text(chosen), said.text, said.verdict, "\n".join(lines))))
 
 
 def _text(chosen: "Chosen") -> str:
@@ -216,16 +217,16 @@ def _text(chosen: "Chosen") -> str:
         known = [f"{loss:+.2f}" for loss in chosen.losses]
     losses = ["-", *known]
     rows = [
-        (f"{'* ' if place == chosen.number else '  '}{place}", told_of(candidate), losses[place])
+        (f"{place} *" if place == chosen.number else f"{place}", losses[place], told_of(candidate))
         for place, candidate in enumerate(chosen.candidates)
     ]
-    table = aligned(("candidate", "settings", "loss"), rows, right=(2,))
+    table = aligned(("candidate", "loss", "settings"), rows, right=(1,))
     costs = [(cost.part, f"{cost.share:.4f}", f"{cost.epsilon:.4f}") for cost in chosen.costs]
     costs.append(("together", "1.0000", f"{chosen.epsilon:.4f}"))
     spent = aligned(("part", "share of mu^2", "epsilon by itself"), costs, right=(1, 2))
     rule = (
         f"Loss: against the shipped settings, below 0 is better; noise deviation {chosen.stddev:.2f}; chosen below "
-        f"{-chosen.beyond * chosen.stddev:.2f}. Released by a booked release."
+        f"{-chosen.beyond * chosen.stddev:.2f}. What was chosen is marked *."
     )
     sentence = chosen.sentence
     return f"{sentence[:1].upper()}{sentence[1:]}.\n\n{table}\n{rule}\n\n{spent}"

@@ -10,8 +10,8 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research import private_tuning
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
+from fedboard.cli.research.tuning import private as private_tuning
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError

@@ -1,0 +1,1 @@
+"""``fedboard tune``: on data that need no protection, or on private ratings and paid for."""
