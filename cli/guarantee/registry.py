@@ -67,6 +67,10 @@ def registry(
     names what is missing. Everything is verified first. A simulation gets no record, with exit code 3.
 
     With --check nothing is written: the exit code is 1 if any field is not what follows from the certificate.
+
+    Keys of [deployment]: name, curators, description, intended_use, region, published (YYYY-MM-DD), unprotected,
+    refresh, data_source (static or dynamic), actors, access, preparation, justification, authors; and, if you like,
+    sector, post_processing, sources, notes.
     """
     from fedboard.client.guarantee.evidence import read_evidence
     from fedboard.client.guarantee.holding import require_holds

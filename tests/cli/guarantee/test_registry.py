@@ -10,6 +10,7 @@ import yaml
 from click.testing import Result
 
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.cli.conftest import Command
 from tests.common.certificates import SAID, certificate_of
@@ -222,3 +223,17 @@ def test_a_deep_table_is_a_field_that_does_not_belong_there(
 
     assert result.exit_code == ExitCode.FAILED
     assert "FAILED  a.a.a.a.a: does not belong there" in result.stdout
+
+
+def test_help_names_every_key(fedboard: Command) -> None:
+    told = fedboard("certificate", "registry", "--help").stdout
+
+    assert [key for key in Deployment.__struct_fields__ if key not in told] == []
+
+
+def test_what_people_say_is_shown_as_theirs(fedboard: Command, stated: Path, silent: Path) -> None:
+    told, nothing = (fedboard("certificate", "show", place).stdout for place in (stated, silent))
+
+    assert "\nThe publisher says (recomputed by nobody):\n- name: Film lists of the Example Library\n" in told
+    assert "\n- curators: Example Library\n" in told
+    assert "publisher" not in nothing
