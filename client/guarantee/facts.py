@@ -1,6 +1,7 @@
 """What releases say of themselves, in experts' words, for labels and records."""
 
 from fedboard.common.certificate import Certificate
+from fedboard.common.privacy.accounting.grouping import mechanisms_of as grouped
 from fedboard.common.privacy.events import is_amplified
 
 _MECHANISMS = {"gaussian": "Gaussian", "laplace": "Laplace", "exponential": "exponential"}
@@ -30,7 +31,16 @@ def accounting_of(certificate: Certificate) -> str:
         return "a budget that is checked before each release (privacy filter)"
     if certificate.composition.exact:
         return "exact curve of Gaussian mechanisms (Gaussian differential privacy), whole plan"
+    if is_by_curve(certificate):
+        return (
+            "curve of Gaussian mechanisms, everybody counted in every round, whole plan; mu is an upper bound"
+        )
     return "privacy loss distributions, whole plan; mu is an upper bound"
+
+
+def is_by_curve(certificate: Certificate) -> bool:
+    """Whether epsilon of a plan follows from the curve of one Gaussian mechanism, if only as a bound."""
+    return grouped(certificate.releases).is_gaussian
 
 
 def least_shares(certificate: Certificate) -> int:

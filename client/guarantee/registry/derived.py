@@ -1,6 +1,6 @@
 """What a record says that follows from the certificate, in words and numbers: five digits, rounded up, mu first."""
 
-from fedboard.client.guarantee.facts import least_shares, mechanisms_of
+from fedboard.client.guarantee.facts import is_by_curve, least_shares, mechanisms_of
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.odds import in_hundred, right_bets
 from fedboard.common.privacy.adjacency import parse_adjacency
@@ -41,9 +41,10 @@ def model_name(certificate: Certificate) -> str:
 
 def data_domain(certificate: Certificate) -> str:
     """What data sets there could be."""
+    of_items = "" if is_interactive(certificate) else " of any items of the public catalogue"
     return (
-        f"{certificate.dataset}. A data set is any number of users, each with any ratings in the public "
-        "range of any items of the public catalogue."
+        f"{certificate.dataset}. A data set is any number of users, each with any values in the public "
+        f"range{of_items}."
     )
 
 
@@ -143,8 +144,10 @@ def access_details(certificate: Certificate) -> str:
     return "Boards are published as files; nobody can query the data."
 
 
-def post_processing() -> str:
+def post_processing(certificate: Certificate) -> str:
     """What is done after the noise."""
+    if is_interactive(certificate):
+        return "Answers are computed from released numbers alone."
     return (
         "Item factors are computed from released sums alone, as the published algorithm says. "
         "Recommendations are made on people's own devices from a board and their own ratings."
@@ -161,6 +164,11 @@ def composition(certificate: Certificate) -> str:
             "Gaussian mechanisms compose exactly: mu is the root of the sum of their squared mu, and epsilon "
             "follows from the exact privacy curve. The whole plan is counted."
         )
+    elif is_by_curve(certificate):
+        how = (
+            "Gaussian mechanisms compose to the root of the sum of their squared mu, everybody counted in "
+            "every round although not all take part: an upper bound. The whole plan is counted."
+        )
     else:
         how = "Adaptive composition of the whole plan by privacy loss distributions (dp-accounting)."
     return (
@@ -173,9 +181,9 @@ def mechanisms(certificate: Certificate) -> str:
     """Which mechanisms, from which randomness, by which software, and what is taken for granted."""
     assumed = "\n".join(f"- {shown_sentence(sentence)}" for sentence in certificate.assumptions)
     return (
-        f"- Releases: {mechanisms_of(certificate)}; of sums over users, rows clipped to a public bound.\n"
-        "- Floating point: contributions lie on an integer grid, sums are exact integers, and noise is "
-        "rounded to that grid before it is added.\n"
+        f"- Releases: {mechanisms_of(certificate)}; what one user adds to each is bounded beforehand.\n"
+        "- Floating point: contributions lie on an integer grid, sums are exact integers, and what is added "
+        "to them are whole numbers.\n"
         f"- Randomness: {certificate.noise}.\n"
         f"- Software: {certificate.software}. Each release is booked in a hash-chained ledger before its "
         "noise is drawn." + (f"\n\nTaken for granted:\n\n{assumed}" if assumed else "")

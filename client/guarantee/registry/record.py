@@ -57,7 +57,7 @@ def record_of(certificate: Certificate, deployment: Deployment) -> dict[str, Any
         },
         "deployment_model": _model(certificate, deployment),
         "accounting": {
-            "post_processing": _both(derived.post_processing(), deployment.post_processing),
+            "post_processing": _both(derived.post_processing(certificate), deployment.post_processing),
             "composition": derived.composition(certificate),
         },
         "implementation": {

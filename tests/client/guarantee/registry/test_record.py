@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from jsonschema import Draft7Validator
 
+from fedboard.client.guarantee.facts import accounting_of
+from fedboard.client.guarantee.label.content import label_of
 from fedboard.client.guarantee.registry.checking import STATUSES, check_record
 from fedboard.client.guarantee.registry.record import NEEDED, joined, record_of, slug_of
 from fedboard.common.certificate import Certificate
@@ -16,6 +18,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.deployment import SECTORS, Deployment
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
+from tests.client.page.certificates import release, sound
 from tests.common.certificates import ACCOUNT, SAID, certificate_of, planned_events, questions
 from tests.common.privacy.commitments import planned
 
@@ -120,6 +123,37 @@ def test_of_questions_the_budget_is_stated_and_no_mu() -> None:
     assert at(record, "privacy_loss.privacy_parameters_details").startswith("epsilon 2 at delta")
     assert at(record, "deployment_model.access_type") == "Interactive"
     assert "privacy filter" in at(record, "accounting.composition")
+    assert "Recommendations" not in at(record, "accounting.post_processing")
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "short"),
+    [
+        ("plan", "Gaussian mechanisms compose exactly", "exact curve"),
+        ("fixed size", "everybody counted in every round although not all take part", "everybody counted"),
+        ("budget", "a privacy filter", "privacy filter"),
+    ],
+)
+def test_how_the_cost_was_counted_is_told_as_it_was(name: str, told: str, short: str) -> None:
+    certificate = Certificate.from_dict(sound()[name])
+
+    assert told in at(record_of(certificate, SAID), "deployment.accounting.composition")
+    assert short in accounting_of(certificate)
+
+
+def test_amplification_by_sampling_is_told_to_come_from_loss_distributions() -> None:
+    pytest.importorskip("dp_accounting")
+    events = [
+        release(n, Adjacency.ADD_REMOVE, kind="poisson", probability=0.5, round=f"round-{n}")
+        for n in range(2)
+    ]
+    certificate = certificate_of(events=events)
+
+    assert "privacy loss distributions" in at(
+        record_of(certificate, SAID), "deployment.accounting.composition"
+    )
+    assert "secret coins" in at(record_of(certificate, SAID), "deployment.implementation.mechanisms")
+    assert label_of(certificate).facts[0][1].startswith("at most ")
 
 
 def test_an_account_of_other_runs_is_told() -> None:
