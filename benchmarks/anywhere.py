@@ -43,7 +43,7 @@ from anywhere_sets import DataSet, sets_of
 from anywhere_summary import FLOORS, summary, table, verdict
 
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.tasks.registry import USUAL, algorithm_names
+from fedboard.common.tasks.registry import algorithm_names, usual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.runs.without_privacy import ceiling_names, is_reference, reference_names
 
@@ -57,7 +57,7 @@ BIASED = "adadpals-biases"
 """AdaDPALS with the bias floor under it; not in the paper."""
 _RIVALS = {
     "explicit": ("adadpals", BEST_OF_FEW, BIASED, "adadpsgd"),
-    "implicit": ("topk", "adadpals", BEST_OF_FEW),
+    "implicit": ("residual", "adadpals", BEST_OF_FEW),
 }
 
 
@@ -75,7 +75,7 @@ def arguments() -> argparse.Namespace:
         metavar="A,B",
         help="default: the method, floors, rivals, references",
     )
-    add("--method", metavar="NAME", help=f"what is judged against the floors; default: {USUAL}")
+    add("--method", metavar="NAME", help="what is judged against the floors; default: that of the feedback")
     add("--epsilon", type=numbers, default=(0.5, 1.0, 5.0, 20.0), metavar="E,F", help="default: 0.5,1,5,20")
     add("--seeds", type=wholes, default=(0, 1, 2), metavar="S,T", help="of the noise; default: 0,1,2")
     add("--no-references", action="store_true", help="leave out the models without privacy")
@@ -125,8 +125,8 @@ def _named(options: argparse.Namespace, data: DataSet) -> list[str]:
     references = (*reference_names(feedback), *ceiling_names(feedback))
     biased = (BIASED,) if feedback is Feedback.EXPLICIT else ()
     fit = (*algorithm_names(feedback), *references, BEST_OF_FEW, *biased)
-    usual = (options.method or USUAL, *FLOORS[data.feedback], *_RIVALS[data.feedback])
-    chosen = options.algorithms or usual
+    method = options.method or usual(data.feedback)
+    chosen = options.algorithms or (method, *FLOORS[data.feedback], *_RIVALS[data.feedback])
     shown = () if options.no_references else references
     return [name for name in dict.fromkeys((*chosen, *shown)) if name in fit]
 
@@ -175,7 +175,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("nothing to run: none of the algorithms learns from what the sets have")
     beside = options.json.with_suffix(".jsonl") if options.json else Path("anywhere.jsonl")
     lines = best_of_few(run_all(cells, options.results or beside, jobs=options.jobs))
-    method = dict.fromkeys(FLOORS, options.method or USUAL)
+    method = {feedback: options.method or usual(feedback) for feedback in FLOORS}
     asked = {"epsilon": list(options.epsilon), "seeds": list(options.seeds), "method": method}
     found = summary(lines, method=method, asked=asked)
     tables = [table(found, feedback) for feedback in FLOORS]

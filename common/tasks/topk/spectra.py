@@ -16,8 +16,9 @@ _JUST_ABOVE = 1.0001
 _CLEARLY_ABOVE = 1.02
 _LEAST = 1e-6
 _STEPS = 8
-_BESIDE = 6
-"""Directions that are kept beside those above the noise: some of them are real, more would drown these."""
+_AT_LEAST, _FOR_EACH = 4, 3
+"""Directions that are kept: so many, and for each above the noise as many more. Beside those that are seen some are
+real; where few are seen, more would drown them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def started(matrix: FloatArray, stddev: float, *, rank: int, known: FloatArray) 
     values, vectors = np.linalg.eigh(rest - np.outer(rest @ own, own))
     edge = stddev * np.sqrt(2.0 * matrix.shape[0])
     above = int((values > _CLEARLY_ABOVE * edge).sum())
-    kept = np.argsort(-values, kind="stable")[: min(rank, above + _BESIDE)]
+    kept = np.argsort(-values, kind="stable")[: min(rank, _AT_LEAST + _FOR_EACH * above)]
     raised = np.maximum(values[kept], _JUST_ABOVE * max(edge, 1e-12))
     freed = (raised + np.sqrt(raised**2 - edge**2)) / 2 * np.where(values[kept] > edge, 1.0, 0.5)
     return Started(axes=vectors[:, kept], values=freed, above=above)
