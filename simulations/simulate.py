@@ -113,7 +113,8 @@ def simulate(
             session = _Session(config, run, problem, calibrated, backend, listener, pool, stack, part)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
-                give_back(run, config.privacy)
+                if part is None:  # what is reserved for all parts is not this one's to give
+                    give_back(run, config.privacy)
                 run.discard()
             raise
         session.run_rounds()

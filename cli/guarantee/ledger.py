@@ -270,7 +270,11 @@ def _population_text(path: Path) -> str:
                 member.name,
                 member.lineage[:_SHORT],
                 str(len(member.booked)),
-                "ended" if member.closed else "reserved" if member.plan is not None else "open",
+                "ended"
+                if member.closed
+                else "reserved"
+                if member.plan is not None or member.reserve is not None
+                else "open",
             )
             for member in members
         ],

@@ -74,6 +74,7 @@ class Ledger:
         plan: Plan | None = None,
         population: Population | None = None,
         lineage: str | None = None,
+        reserve: bool = False,
     ) -> "Ledger":
         """Start a new ledger.
 
@@ -86,6 +87,7 @@ class Ledger:
                 noise are accepted.
             population: the account of the users whose data this is. The plan is reserved there now.
             lineage: the lineage in the population that this run continues; default: it founds one.
+            reserve: without a plan, keep the whole budget in the population for this run, from now on.
 
         Raises:
             InputError: the file exists already or its folder does not.
@@ -102,6 +104,8 @@ class Ledger:
         }
         if population is not None:
             header["population"] = {"id": population.id, "lineage": lineage}
+            if reserve and plan is None:
+                header["population"]["reserved"] = True
         with contextlib.ExitStack() as on_failure:
             lock = on_failure.enter_context(lock_writer(path))
             chain = ChainFile.create(path, header, check=_check)

@@ -1,18 +1,25 @@
 """The runs in a population's account, as its rows tell them: what each has booked and what is kept for it."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.accounting.plan import Plan, apart, planned_event
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import Event, require_sound
+from fedboard.common.privacy.events import Event, event_mu, require_sound
 from fedboard.common.privacy.ledger.chain_rows import Row
 
 OPENED = "#opened"
 CLOSED = "#closed"
 _RECORD = "record"
+_REST = "#rest"
+"""What is reserved and not booked of a run without a plan, as one release."""
+_NOTHING = 1e-12
+"""A smaller part of mu^2 is what rounding leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +32,13 @@ class Member:
     lineage: str
     """The run that founded the chain of boards that this one continues; itself where it started from nothing."""
     plan: Plan | None
-    """What is reserved; None: every release is checked when it is booked."""
+    """What is reserved; None: ``reserve``, or every release is checked when it is booked."""
     booked: Mapping[str, Event]
     """Release name -> event."""
     closed: bool = False
     """Whether what it did not use was given back; it books nothing more."""
+    reserve: Mapping[str, float] | None = None
+    """Of a run whose later releases follow from earlier ones: the epsilon and delta that is kept for all of it."""
 
     def spent(self) -> list[Event]:
         """What it has booked, for accounting."""
@@ -37,8 +46,10 @@ class Member:
 
     def committed(self, adjacency: Adjacency) -> list[Event]:
         """What it has booked and what is still reserved for it, for accounting."""
-        if self.closed or self.plan is None:
+        if self.closed:
             return self.spent()
+        if self.plan is None:
+            return [*self.spent(), *apart(self._rest(adjacency), self.run)]
         reserved = [
             planned_event(name, planned, adjacency)
             for name, planned in self.plan.items()
@@ -46,10 +57,22 @@ class Member:
         ]
         return [*self.spent(), *apart(reserved, self.run)]
 
+    def _rest(self, adjacency: Adjacency) -> list[Event]:
+        """What is left of a reserve, as one release."""
+        if self.reserve is None:
+            return []
+        whole = mu_for(self.reserve["epsilon"], self.reserve["delta"]) ** 2
+        left = whole - math.fsum(event_mu(event) ** 2 for event in self.booked.values())
+        if left <= _NOTHING * whole:
+            return []
+        return [planned_event(_REST, 1.0 / math.sqrt(left), adjacency)]
 
-def opening(*, name: str, lineage: str, plan: Plan | None) -> dict[str, Any]:
+
+def opening(*, name: str, lineage: str, plan: Plan | None, reserve: Budget | None = None) -> dict[str, Any]:
     """The record of a run that joins."""
+    kept = None if reserve is None else {"epsilon": reserve.epsilon, "delta": reserve.delta}
     return {
+        **({} if kept is None else {"reserve": kept}),
         _RECORD: "opened",
         "name": OPENED,
         "run": name,
@@ -103,4 +126,5 @@ def _member(run: str, records: Sequence[dict[str, Any]]) -> Member:
         plan=first["plan"],
         booked={event["name"]: event for event in events},
         closed=closed,
+        reserve=first.get("reserve"),
     )

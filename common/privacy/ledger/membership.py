@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.events import Event, canonical_json
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.population import Population
@@ -68,5 +69,6 @@ def take_seat(chain: ChainFile, population: Population | None) -> Seat | None:
     seat = Seat(population=population, run=chain.id)
     seat.missing_from(row.record for row in chain.rows())  # refuse before the run joins anew
     plan, name = chain.header["plan"], chain.header["run"]
-    population.join(chain.id, name=name, plan=plan, lineage=bound["lineage"])
+    reserve = Budget(**chain.header["budget"]) if bound.get("reserved") else None
+    population.join(chain.id, name=name, plan=plan, lineage=bound["lineage"], reserve=reserve)
     return seat

@@ -114,14 +114,23 @@ class Population:
         self._chain.verify(published_head=published_head)
         self.members()
 
-    def join(self, run: str, *, name: str, plan: Plan | None, lineage: str | None = None) -> None:
+    def join(
+        self,
+        run: str,
+        *,
+        name: str,
+        plan: Plan | None,
+        lineage: str | None = None,
+        reserve: Budget | None = None,
+    ) -> None:
         """Give a run its place; nothing happens where it has joined before.
 
         Args:
             run: id of the run's ledger.
             name: for people.
-            plan: reserved now, as a whole; None: every release is checked when it is booked.
+            plan: reserved now, as a whole; None: ``reserve``, or every release is checked when it is booked.
             lineage: the lineage that the run continues; None: it founds one.
+            reserve: of a run without a plan, the budget of its own ledger, kept for it now.
 
         Raises:
             BudgetExceededError: the plan does not fit; nothing was written.
@@ -129,7 +138,7 @@ class Population:
             PrivacyError: the run joined before with another plan or lineage.
             StorageError: it cannot be written.
         """
-        record = opening(name=name, lineage=lineage or run, plan=plan)
+        record = opening(name=name, lineage=lineage or run, plan=plan, reserve=reserve)
         with self._chain.writing() as add:
             members = members_of(self._chain.rows())
             if run in members:
@@ -138,7 +147,8 @@ class Population:
                 if lineage is not None and lineage not in {member.lineage for member in members.values()}:
                     raise InputError(f"{self._chain.path}: this population has no lineage {lineage}")
                 add(run, record["name"], record)
-                self._require_room(members, members_of(self._chain.rows()), what="the whole plan", run=run)
+                what = "the whole plan" if reserve is None else "what is reserved for the whole"
+                self._require_room(members, members_of(self._chain.rows()), what=what, run=run)
 
     def book(self, run: str, events: Sequence[Event]) -> None:
         """Write releases of a run, all of them or none; durable on return.
@@ -289,6 +299,6 @@ def _of_lineage(members: Iterable[Member], lineage: str) -> list[Member]:
 
 
 def _require_same(member: Member, record: dict[str, Any]) -> None:
-    stated = {"lineage": member.lineage, "plan": member.plan}
-    if canonical_json(stated) != canonical_json({key: record[key] for key in stated}):
+    stated = {"lineage": member.lineage, "plan": member.plan, "reserve": member.reserve}
+    if canonical_json(stated) != canonical_json({key: record.get(key) for key in stated}):
         raise PrivacyError(f"run {member.run} joined this population with another plan or lineage")

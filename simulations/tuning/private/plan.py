@@ -109,10 +109,8 @@ class PrivateTuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return _with(for_trials(self.config), self.candidates[number], self.trial_epsilon, quiet)
 
     def final(self, number: int) -> SimulationConfig:
-        """The final run with the settings of candidate ``number``; the account is that of the whole."""
-        return _with(
-            self.config, self.candidates[number], self.final_epsilon, {"privacy": {"population": None}}
-        )
+        """The final run with the settings of candidate ``number``."""
+        return _with(self.config, self.candidates[number], self.final_epsilon, {})
 
     @property
     def _mu(self) -> float:

@@ -1,5 +1,6 @@
 """Trials, the release that compares them, the final run: all from one ledger, and each goes on where it stopped."""
 
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fedboard.common.board import Board
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
@@ -53,6 +54,8 @@ class PrivateTuneResult:
 def start_tuning(record: PrivateTuneRecord, out: Path) -> None:
     """Make the directory, with the ledger that pays for everything, before anything is released.
 
+    Guarantee: where there is an account of the population, the whole budget is kept there for this from now on.
+
     Raises:
         BudgetExceededError: the account of the population has not that much left.
         InputError: ``out`` is in use, or there is no such account.
@@ -68,12 +71,19 @@ def start_tuning(record: PrivateTuneRecord, out: Path) -> None:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{out}: cannot be made ({error.strerror})") from error
-        budget = record.config.promise.budget
-        stack.enter_context(
-            Ledger.create(
-                out / LEDGER, budget, run=out.name or "tune", population=account, lineage=privacy.lineage
+        try:
+            ledger = Ledger.create(
+                out / LEDGER,
+                record.config.promise.budget,
+                run=out.name or "tune",
+                population=account,
+                lineage=privacy.lineage,
+                reserve=True,
             )
-        )
+        except FedboardError:
+            shutil.rmtree(out, ignore_errors=True)  # it was empty, and nothing is released yet
+            raise
+        stack.enter_context(ledger)
         write_atomically(out / RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
 
 

@@ -12,7 +12,9 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import delta_of
-from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.ledger.population import Population
 from fedboard.server import round as round_module
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
@@ -263,6 +265,47 @@ def test_without_its_ledger_nothing_goes_on(tmp_path: Path) -> None:
     with pytest.raises(PrivacyError, match="the ledger that pays for everything here is not there"):
         tune_privately(record, out, report=False)
     assert not list(out.glob("**/board-*.board"))
+
+
+def account(folder: Path, epsilon: float) -> Path:
+    path = folder / "people.sqlite"
+    with Population.create(path, Budget(epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)):
+        return path
+
+
+def test_the_account_of_the_users_keeps_room_for_all_of_it_from_the_start(tmp_path: Path) -> None:
+    people = account(tmp_path, 6.0)
+    record = planned(tiny(privacy={"population": str(people), "noise": "secure"}))
+    start_tuning(record, tmp_path / "tune")
+    with Population.open(people, read_only=True) as opened:
+        assert opened.cost(reserved=False) == 0
+        assert opened.cost(reserved=True) == pytest.approx(EPSILON, rel=1e-9)
+    with pytest.raises(BudgetExceededError):  # 6 has room for one of them
+        start_tuning(record, tmp_path / "another")
+    assert not (tmp_path / "another").exists()
+    with pytest.raises(BudgetExceededError):  # nor for an ordinary run while it is under way
+        simulate(tiny(privacy={"population": str(people)}), tmp_path / "run", report=False)
+
+    def stop(told: str) -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        tune_privately(record, tmp_path / "tune", on_news=stop, report=False)
+    with Population.open(people, read_only=True) as opened:
+        assert 0 < opened.cost(reserved=False) < EPSILON
+        assert opened.cost(reserved=True) == pytest.approx(EPSILON, rel=1e-9)
+
+    result = tune_privately(read_private_record(tmp_path / "tune"), tmp_path / "tune", report=False)
+
+    total = result.final.certificate.population
+    assert total is not None
+    assert total.budget == 6.0
+    assert total.spent == pytest.approx(EPSILON, rel=1e-6)
+    with Population.open(people, read_only=True) as opened:
+        (member,) = opened.members()
+        assert member.closed
+        assert [dict(event) for event in member.booked.values()] == booked(tmp_path / "tune")
+        assert opened.cost(reserved=True) == opened.cost(reserved=False)
 
 
 @pytest.mark.parametrize(

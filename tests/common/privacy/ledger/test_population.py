@@ -393,3 +393,39 @@ def test_a_forked_child_cannot_book_in_the_account(start, population, make_event
 
     assert "process that opened it" in message
     assert population.cost(reserved=True) == 0.0
+
+
+def test_a_run_without_a_plan_can_have_its_whole_budget_kept(
+    tmp_path, start, population, make_event, closing
+):
+    (tmp_path / "open").mkdir()
+    budget = Budget(epsilon=4.0, delta=1e-6, adjacency=Adjacency.ADD_REMOVE)
+    path = tmp_path / "open" / "ledger.sqlite"
+    ledger = closing(Ledger.create(path, budget, run="open", population=population, reserve=True))
+
+    before = population.cost(reserved=True)
+    with pytest.raises(BudgetExceededError):
+        start("other", plan=PLAN)
+    ledger.book(make_event(name="a", noise_multiplier=2.0))
+    between = population.cost(reserved=True)
+    ledger.book(make_event(name="b", noise_multiplier=3.0))  # follows from a: no plan could name it
+
+    assert before == pytest.approx(4.0, rel=1e-9)
+    assert between == population.cost(reserved=True) == pytest.approx(4.0, rel=1e-9)
+    assert population.cost(reserved=False) == epsilon_of(1e-6, mu=compose([2.0, 3.0]))
+    with pytest.raises(BudgetExceededError, match="the budget is 4"):
+        ledger.book(make_event(name="c", noise_multiplier=1.0))
+    ledger.close()
+    again = closing(Ledger.open(path, population=population))  # joins as it did
+    again.finish()
+    assert population.cost(reserved=True) == population.cost(reserved=False)
+    start("later", plan={"a": 4.0})
+
+
+def test_a_run_that_reserved_is_not_taken_for_one_that_did_not(population):
+    kept = Budget(epsilon=4.0, delta=1e-6, adjacency=Adjacency.ADD_REMOVE)
+    population.join("run", name="run", plan=None, reserve=kept)
+
+    population.join("run", name="run", plan=None, reserve=kept)
+    with pytest.raises(PrivacyError, match="joined this population with another plan"):
+        population.join("run", name="run", plan=None)
