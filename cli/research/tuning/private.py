@@ -210,7 +210,7 @@ def told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
 
 
 def _text(chosen: "Chosen") -> str:
-    from fedboard.simulations.tuning.private.plan import told_of
+    from fedboard.simulations.tuning.private.candidates import told_of
 
     known = ["lost"] * (len(chosen.candidates) - 1)
     if chosen.losses is not None:
@@ -233,7 +233,7 @@ def _text(chosen: "Chosen") -> str:
 
 
 def _candidates(own: Mapping[str, Any]) -> "tuple[Choice, ...]":
-    from fedboard.simulations.tuning.private.plan import candidate_of, read_candidates
+    from fedboard.simulations.tuning.private.candidates import candidate_of, read_candidates
 
     texts, path = own["candidate"], own["candidates"]
     if texts and path is not None:

@@ -8,8 +8,9 @@ import msgspec
 
 from fedboard.common.board import Board
 from fedboard.common.files import write_atomically
+from fedboard.simulations.tuning.private.candidates import told_of
 from fedboard.simulations.tuning.private.choice import BEYOND, chosen
-from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, told_of
+from fedboard.simulations.tuning.private.plan import PrivateTuneRecord
 
 FILE = "chosen.json"
 
@@ -31,7 +32,9 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """Of the candidate that the final run trains with; 0 is the shipped settings."""
     candidates: tuple[dict[str, float | int | bool | str], ...]
-    """What each lays over the configuration."""
+    """What each lays over the configuration in the final run."""
+    tried: tuple[dict[str, float | int | bool | str], ...]
+    """The same in its trial, where the budget is smaller."""
     losses: tuple[float, ...] | None
     """Released: for candidates 1 to K - 1, below 0 is better than the shipped settings; None where the release was
     paid for and lost."""
@@ -64,11 +67,17 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def assumptions(self) -> tuple[str, ...]:
         """For the certificate of the final board."""
         others = "; ".join(f"({place}) {told_of(one)}" for place, one in enumerate(self.candidates))
+        last = len(self.candidates) - 1
+        steps = (
+            ""
+            if self.tried == self.candidates
+            else ", a trial taking the same steps from what is shipped for it"
+        )
         return (
             "Before the first release these settings were fixed as candidates, without looking at the ratings: "
-            f"{others}. Each was trained by the releases trial-0 to trial-{len(self.candidates) - 1} listed here "
-            f"and they were compared by the release choice listed here: {self.sentence}. Every other setting is a "
-            "public constant, and all of it together is what is claimed.",
+            f"{others}{steps}. Each was trained by the releases trial-0 to trial-{last} listed here and they were "
+            f"compared by the release choice listed here: {self.sentence}. Every other setting is a public "
+            "constant, and all of it together is what is claimed.",
         )
 
 
@@ -90,6 +99,7 @@ def chosen_of(
     return Chosen(
         number=number,
         candidates=record.candidates,
+        tried=record.tried,
         losses=None if losses is None else tuple(float(loss) for loss in losses),
         stddev=stddev,
         beyond=BEYOND,

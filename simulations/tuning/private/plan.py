@@ -1,40 +1,29 @@
 """What a private choice fixes before anything is released: the candidates, and what each part may cost."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.protocols.registry import USUAL
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import shares_of
-from fedboard.simulations.config import SimulationConfig, overlay, parse_config, read_config
+from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
-from fedboard.simulations.runs.calibrated import build_task, training_of
 from fedboard.simulations.runs.keys import nested
+from fedboard.simulations.tuning.private.candidates import drawn, settings_of, space_of, told_of
 from fedboard.simulations.tuning.software import software, source_digest
 from fedboard.simulations.tuning.space import (
-    SECTIONS,
     Choice,
-    Space,
-    Value,
-    default_space,
-    moved,
-    read_space,
-    without,
 )
 from fedboard.simulations.tuning.trials import for_trials
 
 MOST_CANDIDATES = 16
 """Each costs a share of the budget, so many are worse than few."""
-_TABLE = "candidate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +59,9 @@ class PrivateTuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     config: SimulationConfig
     """Of the whole: its epsilon and delta are promised for everything together."""
     candidates: tuple[dict[str, float | int | bool | str], ...]
-    """What each lays over the configuration; the first nothing: the shipped settings."""
+    """What each lays over the configuration in the final run; the first nothing: the shipped settings."""
+    tried: tuple[dict[str, float | int | bool | str], ...]
+    """The same in its trial: a drawn candidate is a step from what is shipped, and that depends on the budget."""
     trials_share: float
     choice_share: float
     search_seed: int
@@ -86,38 +77,31 @@ class PrivateTuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     @property
     def trial_epsilon(self) -> float:
         """What one trial costs by itself."""
-        return self._epsilon(self.division.trials / len(self.candidates))
+        return _epsilon(self.config, self.division.trials / len(self.candidates))
 
     @property
     def choice_epsilon(self) -> float:
         """What the comparison costs by itself."""
-        return self._epsilon(self.division.choice)
+        return _epsilon(self.config, self.division.choice)
 
     @property
     def final_epsilon(self) -> float:
         """What the final run costs by itself."""
-        return self._epsilon(self.division.final)
+        return _epsilon(self.config, self.division.final)
 
     @property
     def choice_noise(self) -> float:
         """Noise deviation over sensitivity of the comparison."""
-        return 1.0 / (math.sqrt(self.division.choice) * self._mu)
+        return 1.0 / (math.sqrt(self.division.choice) * _mu(self.config))
 
     def trial(self, number: int) -> SimulationConfig:
         """What trial ``number`` runs; it judges nothing on held-out ratings."""
         quiet = {"run": {"baselines": False, "evaluate_rounds": False}}
-        return _with(for_trials(self.config), self.candidates[number], self.trial_epsilon, quiet)
+        return _with(for_trials(self.config), self.tried[number], self.trial_epsilon, quiet)
 
     def final(self, number: int) -> SimulationConfig:
         """The final run with the settings of candidate ``number``."""
         return _with(self.config, self.candidates[number], self.final_epsilon, {})
-
-    @property
-    def _mu(self) -> float:
-        return mu_for(self.config.privacy.epsilon, self.config.privacy.delta)
-
-    def _epsilon(self, share: float) -> float:
-        return epsilon_of(self.config.privacy.delta, mu=math.sqrt(share) * self._mu)
 
 
 def plan_private_tuning(
@@ -151,18 +135,23 @@ def plan_private_tuning(
     parts = division or Division()
     if candidates and search_file is not None:
         raise InputError("candidates are given or drawn from a search space, not both; leave out one")
-    if not candidates:
-        _require_number(trials)
-        candidates = _drawn(config, problem, search_file, number=trials - 1, seed=search_seed)
-    _require_number(len(candidates) + 1)
-    tried: tuple[dict[str, Value], ...] = ({}, *(dict(candidate) for candidate in candidates))
-    if any(one == other for place, one in enumerate(tried) for other in tried[:place]):
+    _require_number(len(candidates) + 1 if candidates else trials)
+    if candidates:
+        tried = finals = [{}, *(dict(candidate) for candidate in candidates)]
+    else:
+        space, of_trial = space_of(config, search_file), parts.trials / trials
+        tried, finals = (
+            [{}, *drawn(_at(config, share), problem, space, number=trials - 1, seed=search_seed)]
+            for share in (of_trial, parts.final)
+        )
+    if any(one == other for place, one in enumerate(finals) for other in finals[:place]):
         raise InputError(
             "two candidates are the same, or one changes nothing; each trial costs, so leave it out"
         )
     record = PrivateTuneRecord(
         config=config,
-        candidates=tried,
+        candidates=tuple(finals),
+        tried=tuple(tried),
         trials_share=parts.trials,
         choice_share=parts.choice,
         search_seed=search_seed,
@@ -219,92 +208,17 @@ def require_runnable(record: PrivateTuneRecord, problem: Problem) -> None:
                 raise InputError(f"{told} cannot be run: {error}; nothing was spent") from error
 
 
-def settings_of(config: SimulationConfig, problem: Problem) -> dict[str, Any]:
-    """Settings and shares by name, as a run of this configuration has them.
-
-    Args:
-        config: public.
-        problem: only its public parts are read.
-
-    Raises:
-        InputError: it cannot be run.
-    """
-    calibrated = build_task(
-        config, rating_range=problem.rating_range, backend="numpy", features=problem.feature_values
-    )
-    return {**asdict(shares_of(training_of(config))), **calibrated.task.config}
+def _at(config: SimulationConfig, share: float) -> SimulationConfig:
+    """The same run at a share of mu^2."""
+    return _with(config, {}, _epsilon(config, share), {})
 
 
-def told_of(candidate: Choice) -> str:
-    """A candidate in words: ``settings.rounds = 5, settings.user_ridge = 3``."""
-    written = (
-        f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}"
-        for key, value in candidate.items()
-    )
-    return ", ".join(written) or "shipped settings"
+def _mu(config: SimulationConfig) -> float:
+    return mu_for(config.privacy.epsilon, config.privacy.delta)
 
 
-def read_candidates(path: Path) -> tuple[Choice, ...]:
-    """The candidates of a TOML file: a table ``[[candidate]]`` for each, with tables ``settings`` and ``shares``.
-
-    Raises:
-        InputError: unreadable, or not that.
-    """
-    tables = read_config(path)
-    found = tables.pop(_TABLE, None)
-    if tables or not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError(f"{path}: needs tables [[{_TABLE}]] and nothing else")
-    return tuple(_candidate(one, f"{path}: candidate {number}") for number, one in enumerate(found, start=1))
-
-
-def candidate_of(values: Mapping[str, Any], where: str) -> Choice:
-    """A candidate from keys such as ``settings.rounds``, ``shares.counts`` or plainly ``rounds``.
-
-    Raises:
-        InputError: a key of another section, or a value that is no number, text or boolean.
-    """
-    found: dict[str, Value] = {}
-    for key, value in values.items():
-        section, dot, name = key.rpartition(".")
-        section = section.removeprefix("privacy.") if dot else "settings"
-        if section not in SECTIONS or not name:
-            raise InputError(f"{where}: only {' and '.join(SECTIONS)} are chosen, got {key!r}")
-        if not isinstance(value, bool | int | float | str):
-            raise InputError(f"{where}: {key} must be a number, a text or a boolean, got {value!r}")
-        found[f"{SECTIONS[section]}.{name}"] = value
-    return found
-
-
-def _candidate(tables: Mapping[str, Any], where: str) -> Choice:
-    if not all(isinstance(table, dict) for table in tables.values()):
-        raise InputError(f"{where}: needs tables {' and '.join(SECTIONS)}")
-    return candidate_of({f"{s}.{name}": v for s, table in tables.items() for name, v in table.items()}, where)
-
-
-def _drawn(
-    config: SimulationConfig, problem: Problem, search_file: Path | None, *, number: int, seed: int
-) -> list[Choice]:
-    """Settings near the shipped ones, by a public seed."""
-    if seed < 0:
-        raise InputError(f"the seed of the search must be >= 0, got {seed}")
-    space = _space(config, search_file)
-    stated, rng = settings_of(config, problem), np.random.default_rng([seed])
-    values: dict[str, Value | None] = {}
-    for key in space:
-        found = stated.get(key.rpartition(".")[2])
-        values[key] = found if isinstance(found, bool | int | float | str) else None
-    return [moved(space, values, rng) for _ in range(number)]
-
-
-def _space(config: SimulationConfig, search_file: Path | None) -> Space:
-    if search_file is None:
-        space = default_space(chosen_algorithm(config.algorithm), config.feedback)
-    else:
-        space = read_space(search_file)
-    left = without(space, {"settings": config.settings, "privacy.shares": config.privacy.shares})
-    if not left:
-        raise InputError("the configuration sets everything that would be tried; nothing is left to choose")
-    return left
+def _epsilon(config: SimulationConfig, share: float) -> float:
+    return epsilon_of(config.privacy.delta, mu=math.sqrt(share) * _mu(config))
 
 
 def _with(

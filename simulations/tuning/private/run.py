@@ -28,9 +28,10 @@ from fedboard.simulations.runs.ledger import Part
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
 from fedboard.simulations.simulate import RunResult, Silent, simulate
 from fedboard.simulations.sweeps.cells import shared_problem
+from fedboard.simulations.tuning.private.candidates import settings_of, told_of
 from fedboard.simulations.tuning.private.choice import RELEASE, ChoiceTask, Tried
 from fedboard.simulations.tuning.private.outcome import Chosen, chosen_of, write_chosen
-from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable, settings_of, told_of
+from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable
 from fedboard.simulations.tuning.software import source_digest
 
 RECORD = "tune.json"
@@ -177,8 +178,8 @@ class _Work:
         """Train with candidate ``number`` at its share; nothing is judged."""
         config, name = self.record.trial(number), f"trial-{number}"
         task = self._task(config)
-        candidates = self.record.candidates
-        said = f"This board is one of {len(candidates)} trials: {told_of(candidates[number])}."
+        tried = self.record.tried
+        said = f"This board is one of {len(tried)} trials: {told_of(tried[number])}."
         simulated = self._simulated(
             config, self.problem, task, self.out / "trials" / name, self.part(name, said)
         )

@@ -21,13 +21,8 @@ from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning.private import run as run_module
-from fedboard.simulations.tuning.private.plan import (
-    Division,
-    PrivateTuneRecord,
-    candidate_of,
-    plan_private_tuning,
-    read_candidates,
-)
+from fedboard.simulations.tuning.private.candidates import candidate_of, read_candidates, settings_of
+from fedboard.simulations.tuning.private.plan import Division, PrivateTuneRecord, plan_private_tuning
 from fedboard.simulations.tuning.private.run import (
     LEDGER,
     PrivateTuneResult,
@@ -364,6 +359,29 @@ def test_drawn_candidates_follow_from_a_public_seed_and_are_near_the_shipped_one
     assert one[0] == {}
     assert len(one) == 4
     assert not {"settings.rank", "settings.rounds"} & {key for candidate in one for key in candidate}
+
+
+def test_a_drawn_candidate_is_the_same_step_at_the_budgets_of_its_trial_and_of_the_final_run(
+    tmp_path: Path,
+) -> None:
+    search, names = tmp_path / "search.toml", ("user_ridge", "label_bound", "clip_norm")
+    search.write_text("[settings]\n" + "".join(f"{name} = {{ log = [1e-9, 1e9] }}\n" for name in names))
+    record = planned(tiny(), candidates=(), trials=8, search_file=search)
+    problem = shared_problem(for_trials(tiny()))
+    of_trial, of_final = (settings_of(config, problem) for config in (record.trial(0), record.final(0)))
+
+    steps = [
+        (one[key] / of_trial[key.partition(".")[2]], last[key] / of_final[key.partition(".")[2]])
+        for one, last in zip(record.tried, record.candidates, strict=True)
+        for key in last
+    ]
+
+    assert [sorted(one) for one in record.tried] == [sorted(one) for one in record.candidates]
+    assert record.tried != record.candidates  # what is shipped depends on the budget
+    assert len(steps) >= 7
+    for tried, final in steps:
+        assert tried == pytest.approx(final, rel=2e-3)
+        assert tried != 1.0
 
 
 def test_candidates_of_a_file(tmp_path: Path) -> None:
