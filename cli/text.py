@@ -23,11 +23,17 @@ def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Col
 
 
 def folded(text: str) -> str:
-    """The same with each line broken between words where a terminal is narrower; as it is for a file or a pipe."""
+    """The same with sentences broken between words where a terminal is narrower; as it is for a file or a pipe.
+
+    Lines of a table, which have columns, stay as they are.
+    """
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns
-    return "\n".join(textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join(
+        line if "  " in line or len(line) <= width else textwrap.fill(line, width, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:

@@ -15,6 +15,7 @@ from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
 from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.text import folded
 from fedboard.common.errors import StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
@@ -123,7 +124,7 @@ def simulate(
     if as_json:
         document(told.record)
     else:
-        click.echo("\n\n".join(part for part in (told.text, told.verdict) if part))
+        click.echo("\n\n".join(part for part in (folded(told.text), told.verdict) if part))
 
 
 def run(
@@ -214,7 +215,7 @@ def _run_beside(
 
     with WorkerPool(config.run.workers) as pool:
         result = run_private(config, place, listener=listener, problem=problem, report=False, pool=pool)
-        others = run_beside(beside, config, place, problem=problem, pool=pool)
+        others = run_beside(beside, config, place, problem=problem, pool=pool, on_progress=listener.progress)
     if page is not None:
         write_page(page, [held_board(str(place), key=None)])
     return replace(result, report=write_report(place)), others

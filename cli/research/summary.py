@@ -155,7 +155,7 @@ def metrics_text(
     ]
     headers = ("model", "guarantee", *map(metric_column, names))
     table = aligned(headers, rows, right=range(2, len(headers)))
-    meanings = folded("\n".join(definitions(names)))
+    meanings = "\n".join(definitions(names))
     return f"{table}\n(on held-out data; these numbers are not private, for simulations only)\n{meanings}".rstrip()
 
 

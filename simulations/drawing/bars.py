@@ -60,5 +60,5 @@ class _Left(TimeRemainingColumn):
     """``0:00:12 left``."""
 
     def render(self, task: Task) -> Text:
-        """The time, said to be what is left."""
-        return super().render(task) + " left"
+        """The time, said to be what is left; nothing where nobody knows how much there is to do."""
+        return Text("") if task.total is None else super().render(task) + " left"

@@ -20,6 +20,7 @@ _PHASES = {
     "items": "items: sum, noise and solve",
     "judging": "judging on held-out data",
     "baselines": "baselines without privacy",
+    "beside": "others at the same epsilon",
 }
 
 

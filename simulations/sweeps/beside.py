@@ -1,6 +1,6 @@
 """Other private algorithms beside a run, at the same epsilon, on the same data: each a run in a folder within."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ from fedboard.simulations.simulate import simulate
 
 
 def run_beside(
-    names: Sequence[str], config: SimulationConfig, place: Path, *, problem: Problem | None, pool: WorkerPool
+    names: Sequence[str],
+    config: SimulationConfig,
+    place: Path,
+    *,
+    problem: Problem | None,
+    pool: WorkerPool,
+    on_progress: Callable[[str, int, int], None],
 ) -> dict[str, Mapping[str, float]]:
     """Run them, and keep what they reach in the run's beside.json, for its report.
 
@@ -27,6 +33,7 @@ def run_beside(
         place: its directory.
         problem: its data, if they are loaded already. Private.
         pool: who computes.
+        on_progress: told ("beside", runs done, runs in all).
 
     Returns:
         Held-out metrics by name. Not private: simulation only.
@@ -34,11 +41,13 @@ def run_beside(
     run, found = RunDirectory(place), dict[str, Mapping[str, float]]()
     floors = floor_names(config.feedback)
     quiet = msgspec.structs.replace(config.run, baselines=False, evaluate_rounds=False)
-    for name in names:
+    for done, name in enumerate(names):
+        on_progress("beside", done, len(names))
         settings: dict[str, Any] = {} if name in floors else config.settings
         other = msgspec.structs.replace(config, algorithm=name, run=quiet, settings=settings)
         final = simulate(other, place / name, problem=problem, report=False, pool=pool).final
         found[name] = final["metrics"]
+    on_progress("beside", len(names), len(names))
     epsilon = config.privacy.epsilon
     entries = {
         name: {"epsilon": epsilon, "floor": name in floors, "metrics": dict(metrics)}

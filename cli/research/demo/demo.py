@@ -8,7 +8,7 @@ import click
 
 from fedboard.cli.counts import WORKERS
 from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.text import aligned
+from fedboard.cli.text import aligned, folded
 
 if TYPE_CHECKING:
     from fedboard.common.board import Board, Catalogue
@@ -45,8 +45,8 @@ def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_
     config = _configuration(epsilon, workers or _usual_workers(small=small), small=small)
     place = fresh(out or RUNS / "demo")
     click.echo(
-        f"Made-up people rate made-up films; {config.algorithm} learns a board from them, then {_BESIDE} another, "
-        "for comparison ...",
+        f"Made-up people rate made-up films; {config.algorithm} learns a board from them,\n"
+        f"then {_BESIDE} another, for comparison ...",
         err=True,
     )
     problem = load_problem(config)
@@ -58,7 +58,8 @@ def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_
     if as_json:
         document({**told.record, "example_ratings": str(place / _EXAMPLE_FILE)})
     else:
-        click.echo("\n\n".join((told.text, _example(own, board), _next_steps(place), told.verdict)))
+        shown = "\n\n".join((told.text, _example(own, board), _next_steps(place)))
+        click.echo(f"{folded(shown)}\n\n{told.verdict}".rstrip())
 
 
 def _usual_workers(*, small: bool) -> int:
