@@ -135,7 +135,9 @@ def spread_apart(positions: FloatArray, gap: float) -> list[float]:
 def settle(figure: Figure) -> None:
     """Lay the figure out once and for all, so that writing it in several formats does not repeat that."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(
+        None
+    )  # "none" would leave a placeholder, for which writing draws everything twice
 
 
 def to_svg(figure: Figure, *, slug: str, description: str) -> str:

@@ -24,7 +24,7 @@ def a_config(**run: object) -> SimulationConfig:
 
 
 def test_a_run_without_its_ledger_is_not_continued(tmp_path: Path) -> None:
-    simulate(a_config(), tmp_path / "run")
+    simulate(a_config(), tmp_path / "run", report=False)
     (tmp_path / "run" / "boards" / "board-0002.board").unlink()
     (tmp_path / "run" / "ledger.sqlite").unlink()
 
@@ -33,8 +33,8 @@ def test_a_run_without_its_ledger_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_continued_with_the_ledger_of_another(tmp_path: Path) -> None:
-    simulate(a_config(), tmp_path / "run")
-    simulate(a_config(), tmp_path / "other")
+    simulate(a_config(), tmp_path / "run", report=False)
+    simulate(a_config(), tmp_path / "other", report=False)
     (tmp_path / "run" / "boards" / "board-0002.board").unlink()
     (tmp_path / "other" / "ledger.sqlite").replace(tmp_path / "run" / "ledger.sqlite")
 
@@ -43,7 +43,7 @@ def test_a_run_is_not_continued_with_the_ledger_of_another(tmp_path: Path) -> No
 
 
 def test_the_kernels_are_written_down_and_kept(tmp_path: Path) -> None:
-    simulate(a_config(), tmp_path / "run")
+    simulate(a_config(), tmp_path / "run", report=False)
 
     assert json.loads((tmp_path / "run" / "config.json").read_text())["run"]["kernels"] == "numpy"
     with pytest.raises(InputError, match="another 'run'"):

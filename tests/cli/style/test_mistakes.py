@@ -10,6 +10,10 @@ from fedboard.cli.style.colours import colour_wanted
 Command = Callable[..., Result]
 
 
+FEW = ("--set", "data.synthetic.n_users=50")
+"""Some mistakes show when ratings are read."""
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -34,19 +38,19 @@ Command = Callable[..., Result]
             "privacy: unknown key 'epsilno'; did you mean 'epsilon'? Known",
         ),
         (
-            ["simulate", "--set", "run.kernels=blockd"],
+            ["simulate", "--set", "run.kernels=blockd", *FEW],
             "known are auto, blocked, numpy, plain; did you mean 'blocked'?",
         ),
         (
-            ["simulate", "--set", "settings.clip_nrom=3"],
+            ["simulate", "--set", "settings.clip_nrom=3", *FEW],
             "unknown key 'clip_nrom'; did you mean 'clip_norm'? Known",
         ),
         (
-            ["simulate", "--set", "privacy.shares.cout=1"],
+            ["simulate", "--set", "privacy.shares.cout=1", *FEW],
             "privacy.shares: unknown key 'cout'; did you mean 'counts'?",
         ),
-        (["simulate", "--algorithm", "residul"], "got 'residul'; did you mean 'residual'?"),
-        (["simulate", "--protocol", "secur-sum"], "got 'secur-sum'; did you mean 'secure-sum'?"),
+        (["simulate", "--algorithm", "residul", *FEW], "got 'residul'; did you mean 'residual'?"),
+        (["simulate", "--protocol", "secur-sum", *FEW], "got 'secur-sum'; did you mean 'secure-sum'?"),
         (["simulate", "--data", "sinthetic"], "a zip archive of ratings; did you mean 'synthetic'?"),
         (["sweep", "--algorithms", "residul"], "got 'residul'; did you mean 'residual'?"),
         (["tune", "--metric", "rsme"], "got 'rsme'; did you mean 'validation_rmse'?"),
