@@ -36,7 +36,8 @@ def asked(
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, parts.path if path is None else path, headers=given)
     answer = connection.getresponse()
-    found = answer.status, dict(answer.headers), answer.read()
+    whole = answer.headers["Content-Length"] is not None
+    found = answer.status, dict(answer.headers), answer.read() if whole else answer.read1()  # events never end
     connection.close()
     return found
 
