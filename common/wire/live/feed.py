@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +11,10 @@ State = Mapping[str, Any]
 """JSON-able."""
 TICK_SECONDS = 0.2
 """Between two looks at what is watched; a look costs a few calls of the system."""
+_TIMES_A_READ, _LONGEST_PAUSE = 200, 0.7
+"""What was just read is read again after so many times what that took of this thread's own CPU, and after so many
+seconds at most: changes that follow each other at once are told together, and none later than a second.
+"""
 
 
 class Source(Protocol):
@@ -71,13 +76,19 @@ class Feed:
 
 
 class Watcher:
-    """Looks at a source in a thread of its own, and tells a feed."""
+    """Looks at a source in a thread of its own, and tells what is new."""
 
-    def __init__(self, source: Source, feed: Feed) -> None:
-        """Make ready, with a first look."""
-        self._source, self._feed = source, feed
+    def __init__(self, source: Source, tell: Callable[[State], None]) -> None:
+        """Make ready, with a first look.
+
+        Args:
+            source: what is watched.
+            tell: takes each state; called from one thread at a time, and must not raise.
+        """
+        self._source, self._tell = source, tell
         self._stop = threading.Event()
         self._seen: object = None
+        self._rested = 0.0
         self._look()
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
 
@@ -94,10 +105,13 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
-            self._look()
+            if time.monotonic() >= self._rested:
+                self._look()
 
     def _look(self) -> None:
         seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
         if seen != self._seen or self._source.is_due():
-            self._seen = seen
-            self._feed.tell(self._source.read())
+            self._seen, began = seen, time.thread_time()
+            self._tell(self._source.read())
+            pause = _TIMES_A_READ * (time.thread_time() - began)
+            self._rested = time.monotonic() + min(pause, _LONGEST_PAUSE)

@@ -77,7 +77,7 @@ class LiveServer:
 
     def __enter__(self) -> "LiveServer":
         """Watch and serve."""
-        self._watcher = Watcher(self._source, self._feed).__enter__()
+        self._watcher = Watcher(self._source, self._feed.tell).__enter__()
         self._thread = threading.Thread(target=self._serve, name="live-http", daemon=True)
         self._thread.start()
         return self

@@ -50,6 +50,7 @@ class Account:
     """Turns ledgers of one run, one after the other, into what is shown; remembers what no later one changes."""
 
     _costs: dict[tuple[str, bool], tuple[float, bool]] = field(default_factory=dict)
+    _sums: tuple[object, tuple[float, float | None, bool]] | None = None
 
     def budget(self, booked: Booked, rounds: Rounds, logged: float) -> dict[str, Any]:
         """Limit, spent, the next round's part, left; natural-log units, at the budget's delta.
@@ -60,9 +61,11 @@ class Account:
             logged: epsilon after the last round, as the run's log has it. Taken where loss distributions would have
                 to be composed: the run did it, and to do it again costs more than a page may.
         """
-        spent, exact = self._together(booked, booked.events, logged)
-        coming = self._planned(booked, next_round(booked, rounds))
-        after = self._together(booked, [*booked.events, *coming], spent)[0] if exact else None
+        coming = next_round(booked, rounds)
+        asked = (booked.delta, frozenset(booked.names), tuple(coming), logged)
+        if self._sums is None or self._sums[0] != asked:
+            self._sums = (asked, self._added_up(booked, coming, logged))
+        spent, after, exact = self._sums[1]
         left = max(booked.epsilon - spent, 0.0)
         return {
             "epsilon": booked.epsilon,
@@ -97,6 +100,16 @@ class Account:
                 }
             )
         return found
+
+    def _added_up(
+        self, booked: Booked, coming: Sequence[str], logged: float
+    ) -> tuple[float, float | None, bool]:
+        """Epsilon now and after the next round, where that can be told, and whether it is computed here."""
+        spent, exact = self._together(booked, booked.events, logged)
+        if not exact:
+            return spent, None, False
+        after = [*booked.events, *self._planned(booked, coming)]
+        return spent, self._together(booked, after, spent)[0], True
 
     def _together(self, booked: Booked, events: Sequence[Event], logged: float) -> tuple[float, bool]:
         if not events:

@@ -16,7 +16,7 @@ from fedboard.server.operating.live.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
-_SHARE = 1 / 250
+_SHARE = 1 / 500
 """Of one processor, that checking may take on average."""
 Check = dict[str, str]
 """``check``, ``state`` and ``told``."""

@@ -1,12 +1,10 @@
 """Following a run for a tracker: what is new in its state passes the gate, or is left out with a sentence."""
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
 
 from fedboard.common.errors import FedboardError, PrivacyError
-from fedboard.common.wire.live.feed import TICK_SECONDS
+from fedboard.common.wire.live.feed import State, Watcher
 from fedboard.server.operating.live.run_source import RunSource
 from fedboard.server.operating.tracking.gate import Gate
 from fedboard.server.operating.tracking.numbers import Number, numbers_of
@@ -36,34 +34,22 @@ class Follower:
         self._gate = Gate(source.files.ledger, simulation=source.extra is not None)
         self._sinks: list[Sink] = []
         self._told: set[tuple[str, int]] = set()
-        self._stop = threading.Event()
-        self._seen: object = None
         self._broken = False
-        self._thread = threading.Thread(target=self._run, name="tracking", daemon=True)
 
     def __enter__(self) -> "Follower":
         """Start."""
-        self._thread.start()
+        self._watcher = Watcher(self._source, self._tell).__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *ended: object) -> None:
         """Tell what is left, and close the sinks."""
-        self._stop.set()
-        self._thread.join()
-        self._look()
+        self._watcher.__exit__(*ended)
         for sink in self._sinks:
             self._guarded(sink.close)
 
-    def _run(self) -> None:
-        while not self._stop.wait(TICK_SECONDS):
-            self._look()
-
-    def _look(self) -> None:
-        seen = self._source.signature()
-        if seen == self._seen or self._broken:
-            return
-        self._seen = seen
-        self._guarded(lambda: self._take(self._source.read()))
+    def _tell(self, state: State) -> None:
+        if not self._broken:
+            self._guarded(lambda: self._take(state))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Whatever a tracker's package raises is its own trouble, and not the run's."""
@@ -75,7 +61,7 @@ class Follower:
             self._broken = True
             self._say(f"tracking has ended: {type(error).__name__}: {error}")
 
-    def _take(self, state: Mapping[str, Any]) -> None:
+    def _take(self, state: State) -> None:
         new = [number for number in numbers_of(state) if (number.label, number.step) not in self._told]
         if not new:
             return
@@ -97,7 +83,7 @@ class Follower:
             return False
         return True
 
-    def _open(self, state: Mapping[str, Any]) -> None:
+    def _open(self, state: State) -> None:
         if self._sinks:
             return
         board = state.get("board") or {}

@@ -37,7 +37,11 @@ def asked(
     connection.request(method, parts.path if path is None else path, headers=given)
     answer = connection.getresponse()
     whole = answer.headers["Content-Length"] is not None
-    found = answer.status, dict(answer.headers), answer.read() if whole else answer.read1()  # events never end
+    found = (
+        answer.status,
+        dict(answer.headers),
+        answer.read() if whole else answer.read1(),
+    )  # events never end
     connection.close()
     return found
 
