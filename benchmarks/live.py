@@ -104,6 +104,7 @@ def one(place: Path, *, live: bool, rounds: int) -> dict[str, Any]:
         "cpu_seconds": time.process_time() + children.ru_utime + children.ru_stime,
         "live_seconds": clock.seconds + (start if live else 0.0),
         "wall_seconds": time.monotonic() - began,
+        "start_seconds": start if live else 0.0,
         "written": heard.written,
     }
 
@@ -179,6 +180,7 @@ def main() -> None:
         "cpu_seconds_with": [round(run["cpu_seconds"], 2) for run in found[True]],
         "cpu_ratio_of_medians": round(_median(found[True]) / _median(found[False]), 4),
         "live_cpu_seconds": [round(run["live_seconds"], 3) for run in found[True]],
+        "of_it_to_begin": [round(run["start_seconds"], 3) for run in found[True]],
         "live_share": round(max(run["live_seconds"] / run["cpu_seconds"] for run in found[True]), 5),
         "news_seconds": {"median": round(statistics.median(news), 3), "most": round(max(news), 3)},
         "browser": f"Chromium {browser}",

@@ -13,6 +13,7 @@ from fedboard.cli.live_page import serving, tracking
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
+    from fedboard.common.board_service.board_signature import PinnedKey
     from fedboard.common.wire.live.place import Place
     from fedboard.server.operating.live.run_files import RunFiles
     from fedboard.server.operating.live.run_source import RunSource
@@ -59,7 +60,6 @@ def live(run: Path, address: str, key: Path | None) -> None:
 
 def source_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path | None = None) -> "RunSource":
     """What is watched of a run, for whoever reads the page at this place."""
-    from fedboard.common.board_service.board_signature import PinnedKey
     from fedboard.server.operating.live.run_source import RunSource
     from fedboard.simulations.judging.live_numbers import simulation_numbers
 
@@ -67,8 +67,14 @@ def source_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path |
         files=files,
         for_operator=place.is_loopback,
         extra=simulation_numbers if simulated else None,
-        key=None if key is None else PinnedKey.read(key),
+        key=None if key is None else _pinned(key),
     )
+
+
+def _pinned(path: Path) -> "PinnedKey":
+    from fedboard.common.board_service.board_signature import PinnedKey
+
+    return PinnedKey.read(path)
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from fedboard.cli.research.live import watched as serving_of
 from fedboard.client.device.config import load_device
 from fedboard.client.device.live_source import DeviceSource, live_key
 from fedboard.client.device.new_device import make_device
+from fedboard.common.privacy.accounting.exact import epsilon_of_events
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.wire.live.place import Place
 from fedboard.common.wire.live.serving import LiveServer
 from fedboard.common.wire.refusals import Refusal
@@ -152,6 +154,21 @@ def test_it_shows_budget_releases_seal_and_labelled_metrics(page: Page, watched:
     assert page.js("return document.querySelectorAll('#releases tr').length") > ROUNDS
     assert page.js("return document.querySelector('#answers').hidden"), "nobody was asked over a net"
     assert not page.js("return document.querySelector('#simulation-note').hidden")
+
+
+def test_an_epsilon_is_never_shown_smaller_than_it_is(page: Page, watched: Onlooker) -> None:
+    page.until("return document.querySelectorAll('#releases tr').length > 0")
+    run = watched.server.run
+    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
+        alone = {one["name"]: epsilon_of_events([one], ledger.budget.delta) for one in ledger.events()}
+
+    shown = page.js(
+        "return Object.fromEntries([...document.querySelectorAll('#releases tr')]"
+        ".map((row) => [row.children[0].textContent, Number(row.children[3].textContent)]))"
+    )
+
+    assert shown.keys() == alone.keys()
+    assert all(alone[name] * (1 - 1e-9) <= shown[name] <= alone[name] * (1 + 1e-4) for name in alone)
 
 
 def test_what_is_named_by_others_is_text(page: Page, watched: Onlooker) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.calibration import round_of_release
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -23,6 +22,9 @@ from fedboard.server.operating.live.seal import Sealing
 from fedboard.server.operating.log_lines import lines_of, number_of
 from fedboard.server.operating.run_fares import LOST, PLANNED
 from fedboard.server.publication import BoardStore
+
+if TYPE_CHECKING:
+    from fedboard.common.board_service.board_signature import PinnedKey
 
 SIMULATION_ONLY = "not private: simulation only"
 """What stands above every number that is neither booked nor published."""
@@ -53,7 +55,7 @@ class RunSource:
     for_operator: bool
     """Whether only this machine reads it."""
     extra: Extra | None = None
-    key: PinnedKey | None = None
+    key: "PinnedKey | None" = None
     _account: Account = field(default_factory=Account)
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None

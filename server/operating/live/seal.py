@@ -3,10 +3,9 @@
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
 from fedboard.common.board_service.layout import manifest_name
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
@@ -15,8 +14,11 @@ from fedboard.common.privacy.releases.protection import Protection, protection_o
 from fedboard.server.operating.live.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
 
+if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
+    from fedboard.common.board_service.board_signature import PinnedKey
+
 PASSED, FAILED, OPEN = "passed", "failed", "open"
-_SHARE = 1 / 500
+_SHARE = 1 / 2000
 """Of one processor, that checking may take on average."""
 Check = dict[str, str]
 """``check``, ``state`` and ``told``."""
@@ -37,12 +39,12 @@ class Sealing:
     """Opens each new board, and checks it when its share of the processor allows."""
 
     files: RunFiles
-    key: PinnedKey | None = None
+    key: "PinnedKey | None" = None
     """Of who signs the boards, if it is known."""
     held: Held | None = None
     """The newest board."""
-    _checks: tuple[int, list[Check]] | None = None
-    """Version that was checked last, and what came of it."""
+    _checked: tuple[Board, list[Check]] | None = None
+    """The board that was checked last, and what came of it."""
     _digests: dict[int, str] = field(default_factory=dict)
     _next: float = 0.0
 
@@ -64,9 +66,15 @@ class Sealing:
 
     @property
     def is_due(self) -> bool:
-        """Whether the newest board is not checked yet, and the last check is paid for."""
-        fresh = self.held is not None and (self._checks is None or self._checks[0] != self.held.board.version)
-        return fresh and time.monotonic() >= self._next
+        """Whether the newest board is not checked yet, and the last check is paid for or this board is the last."""
+        if self.held is None or self._is_checked(self.held.board):
+            return False
+        rounds = self.held.certificate.rounds
+        is_last = rounds is not None and rounds.made + rounds.lost == rounds.planned
+        return is_last or time.monotonic() >= self._next
+
+    def _is_checked(self, board: Board) -> bool:
+        return self._checked is not None and self._checked[0].version == board.version
 
     def check(self, ledger: Ledger | None) -> None:
         """Check the newest board."""
@@ -82,22 +90,24 @@ class Sealing:
             _promise(certificate, board.version),
             _noise(certificate, board.version),
         ]
-        self._checks = (board.version, checks)
+        self._checked = (board, checks)
         self._next = time.monotonic() + (time.thread_time() - began) / _SHARE
 
     def told(self) -> dict[str, Any] | None:
-        """The newest board, with its checks where they are made; None where there is no board."""
+        """The newest board, and what was checked last, which may be one before it; None where there is no board."""
         if self.held is None:
             return None
-        board = self.held.board
-        done = self._checks is not None and self._checks[0] == board.version
+        newest, checked, checks = self.held.board, None, list[Check]()
+        if self._checked is not None:
+            checked, checks = self._checked[0], [*self._checked[1], self._signature(self._checked[0])]
         return {
-            "version": board.version,
-            "task": board.task,
-            "items": board.catalogue.n_items,
+            "version": newest.version,
+            "task": newest.task,
+            "items": newest.catalogue.n_items,
             "bytes": self.held.size,
-            "digest": board.digest if done else None,
-            "checks": [*self._checks[1], self._signature(board)] if self._checks and done else [],
+            "checked": None if checked is None else checked.version,
+            "digest": None if checked is None else checked.digest,
+            "checks": checks,
         }
 
     def _chain(self, board: Board) -> Check:
@@ -150,7 +160,9 @@ def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Chec
     return _said("ledger", PASSED, told)
 
 
-def _signed(manifest: Path, key: PinnedKey, board: Board) -> Check:
+def _signed(manifest: Path, key: "PinnedKey", board: Board) -> Check:
+    from fedboard.common.board_service.board_signature import SignedManifest
+
     try:
         found = key.open(SignedManifest.from_bytes(manifest.read_bytes()))
     except (FedboardError, OSError):

@@ -1,12 +1,17 @@
 // Numbers as people read them.
 
+const DIGITS = 5;
+const HAIR = 1e-6;
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
-/** An epsilon: four digits, never more than was meant. */
+/** An epsilon that is spent or costs: five digits, rounded up, so that none is shown smaller than it is. */
 export function epsilonOf(value) {
-  if (value === null || value === undefined) return "–";
-  if (value !== 0 && value < 0.0005) return value < 1e-9 ? "0" : value.toExponential(1);
-  return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(4)));
+  return digitsOf(value, (scaled) => Math.ceil(scaled - HAIR));
+}
+
+/** An epsilon that is left: rounded down. */
+export function leftOf(value) {
+  return digitsOf(value, (scaled) => Math.floor(scaled + HAIR));
 }
 
 /** A small probability, as it was set. */
@@ -38,4 +43,12 @@ export function countOf(number, thing) {
 
 function raised(digits) {
   return [...digits].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
+}
+
+function digitsOf(value, whole) {
+  if (value === null || value === undefined) return "–";
+  if (value < 1e-9) return "0";
+  const scale = 10 ** (DIGITS - 1 - Math.floor(Math.log10(value)));
+  const shown = Number((whole(value * scale) / scale).toPrecision(DIGITS));
+  return shown < 0.001 ? shown.toExponential() : String(shown);
 }

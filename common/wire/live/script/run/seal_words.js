@@ -20,12 +20,16 @@ export function showBoard(board, simulated) {
   const seal = sealOfChecks(checks, simulated);
   const badge = part("seal-badge");
   badge.dataset.state = seal.state;
-  part("seal-words").textContent = board === null ? "no board yet" : `board ${board.version}: ${seal.words}`;
+  part("seal-words").textContent = board === null ? "no board yet" : `board ${board.checked ?? board.version}: ${seal.words}`;
   part("board-told").textContent =
     board === null
       ? "No board is published yet."
       : `Board ${board.version} of ${board.task}: ${board.items.toLocaleString("en")} items, ${bytesOf(board.bytes)}.`;
-  part("board-digest").textContent = board?.digest ? `SHA-256 ${board.digest}` : "";
+  const behind = board !== null && board.checked !== null && board.checked !== board.version;
+  part("board-digest").textContent = board?.digest ? `Board ${board.checked}: SHA-256 ${board.digest}` : "";
+  part("board-behind").textContent = behind
+    ? `Checked so far: board ${board.checked}. Checking takes less than the run it watches, so the next one waits its turn.`
+    : "";
   part("seal").replaceChildren(...checks.map(step));
 }
 
