@@ -17,7 +17,7 @@ _METAVAR = "ROLE=NAME,..."
 COLUMNS = click.option(
     "--columns",
     metavar=_METAVAR,
-    help="Names of the columns, where they are not user, item and rating: user=userId,item=movie,rating=stars.",
+    help="Names of the columns, where they are not user, item and rating: user=userId,rating=stars.",
 )
 """Of a table of many users' ratings."""
 OWN_COLUMNS = click.option(

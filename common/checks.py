@@ -72,8 +72,7 @@ def unknown_key(key: str, known: Collection[str], *, section: str = "") -> str:
         section: what the key was given to.
     """
     where = f"{section}: " if section else ""
-    meant = did_you_mean(key, known)
-    return f"{where}unknown key {key!r}{f'{meant} Known' if meant else '; known'} are {', '.join(known)}"
+    return f"{where}unknown key {key!r}; known are {', '.join(known)}{did_you_mean(key, known)}"
 
 
 def sentence_of(error: Exception, kind: type) -> str:

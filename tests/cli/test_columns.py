@@ -11,6 +11,7 @@ from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.common.checks import try_columns
+from tests.walk import leaves
 
 Command = Callable[..., Result]
 
@@ -35,12 +36,6 @@ OF_ONE = {
     ("explain",): ("3", "{}", "{run}"),
     ("ratings", "import"): ("{}", "--store", "{store}"),
 }
-
-
-def leaves(command: click.Command, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
-    if not isinstance(command, click.Group):
-        return {path: command}
-    return {k: v for n, inner in command.commands.items() for k, v in leaves(inner, (*path, n)).items()}
 
 
 def suggested(sentence: str) -> list[str]:

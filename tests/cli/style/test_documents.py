@@ -5,21 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.cli.style.documents import begin, document
+from tests.walk import leaves
 
 Command = Callable[..., Result]
-
-
-def leaves(command: click.Command, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
-    """Every command that is no group, by the words that call it."""
-    if not isinstance(command, click.Group):
-        return {path: command}
-    return {k: v for n, inner in command.commands.items() for k, v in leaves(inner, (*path, n)).items()}
 
 
 WITH_JSON = {

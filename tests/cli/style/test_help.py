@@ -1,24 +1,13 @@
 """Help: every name and sentence whole, at 80 columns and at 60."""
 
 import re
-from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
-
-
-def walked(
-    command: click.Command, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command below this one, with the words that call it."""
-    yield path, command
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from walked(inner, (*path, name))
-
+from tests.walk import walked
 
 ALL = dict(walked(commands))
 

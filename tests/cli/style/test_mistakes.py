@@ -31,11 +31,11 @@ FEW = ("--set", "data.synthetic.n_users=50")
         ),
         (
             ["simulate", "--set", "privcy.epsilon=3"],
-            "unknown key 'privcy'; did you mean 'privacy'? Known are",
+            "unknown key 'privcy'; known are ... did you mean 'privacy'?",
         ),
         (
             ["simulate", "--set", "privacy.epsilno=3"],
-            "privacy: unknown key 'epsilno'; did you mean 'epsilon'? Known",
+            "privacy: unknown key 'epsilno'; known are ... did you mean 'epsilon'?",
         ),
         (
             ["simulate", "--set", "run.kernels=blockd", *FEW],
@@ -43,11 +43,11 @@ FEW = ("--set", "data.synthetic.n_users=50")
         ),
         (
             ["simulate", "--set", "settings.clip_nrom=3", *FEW],
-            "unknown key 'clip_nrom'; did you mean 'clip_norm'? Known",
+            "unknown key 'clip_nrom'; known are ... did you mean 'clip_norm'?",
         ),
         (
             ["simulate", "--set", "privacy.shares.cout=1", *FEW],
-            "privacy.shares: unknown key 'cout'; did you mean 'counts'?",
+            "privacy.shares: unknown key 'cout'; known are ... did you mean 'counts'?",
         ),
         (["simulate", "--algorithm", "residul", *FEW], "got 'residul'; did you mean 'residual'?"),
         (["simulate", "--protocol", "secur-sum", *FEW], "got 'secur-sum'; did you mean 'secure-sum'?"),
@@ -64,7 +64,7 @@ FEW = ("--set", "data.synthetic.n_users=50")
     ],
 )
 def test_a_mistake_is_one_sentence_with_the_name_that_was_meant(
-    fedboard: Command, tmp_path_factory: pytest.TempPathFactory, arguments: list[str], sentence: str
+    fedboard: Command, arguments: list[str], sentence: str
 ) -> None:
     result = fedboard(*arguments)
 
@@ -72,7 +72,8 @@ def test_a_mistake_is_one_sentence_with_the_name_that_was_meant(
     assert result.stdout == ""
     assert result.stderr.startswith("fedboard: ")
     assert result.stderr.count("\n") == 1
-    assert sentence in result.stderr
+    for part in sentence.split(" ... "):
+        assert part in result.stderr
 
 
 def test_a_name_like_no_other_is_answered_with_all(fedboard: Command) -> None:
