@@ -174,8 +174,16 @@ def _explores(
         return {}
     asked = alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
     stddev = spread_of(board) * real_stddev(asked[0])
-    worth = worth_measuring(step.bias_variance, evidence.weighted_counts, stddev, settings)
-    return {"explores": np.array([float(worth or costs_little(evidence, stddev, settings))])}
+    ratings = float(board.arrays["item_counts"].sum()) / float(board.arrays["population"][0])
+    worth = worth_measuring(
+        step.bias_variance,
+        evidence.weighted_counts,
+        stddev,
+        settings,
+        ratings_of_user=ratings,
+        spread=evidence.spread / settings.bias_scale,
+    ) or costs_little(evidence, stddev, settings, ratings_of_user=ratings)
+    return {"explores": np.array([float(worth)])}
 
 
 def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> Remembered | None:

@@ -27,6 +27,7 @@ _LEAST_LEVEL = 0.1
 _NOISE_FLOOR = 2.0  # an eigenvalue below it could be anything up to it: the larger one makes the shorter step
 _FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
 _LEAST_VARIANCE = 1e-18  # of a measurement: without any noise it would be known for ever
+_USUAL_TASTES = 0.1  # of a rating's variance: what factors make of it
 _CREDIBLE = 0.3  # how far a weighted count may be from what the plain count predicts, relatively
 
 
@@ -135,8 +136,27 @@ def new_coordinates(
     )
 
 
+def share_known(variance: float, ratings_of_user: float) -> float:
+    """How much of where a user stands her ratings tell, where factors make this much of a rating; in [0, 1).
+
+    Reliability of what is fitted to them: one goes to her own bias, the others scatter around their predictions.
+
+    Args:
+        variance: of what factors make of a rating, in squared deviations of one.
+        ratings_of_user: how many a user has.
+    """
+    told = max(ratings_of_user - 1.0, 0.0) * variance
+    return told / (told + 1.0)
+
+
 def worth_measuring(
-    bias_variance: float, weighted_counts: FloatArray, noise_stddev: float, settings: ResidualConfig
+    bias_variance: float,
+    weighted_counts: FloatArray,
+    noise_stddev: float,
+    settings: ResidualConfig,
+    *,
+    ratings_of_user: float,
+    spread: float,
 ) -> bool:
     """Whether a round with this noise could tell from it factors that differ a few times as much as the biases.
 
@@ -148,6 +168,8 @@ def worth_measuring(
         weighted_counts: c_i, float64, shape (n_items,).
         noise_stddev: of each number of the next round's ``linear``.
         settings: public.
+        ratings_of_user: how many a user has: of what they do not tell of her nothing is in the sums.
+        spread: deviation of a rating, in the unit of the first coordinates.
     """
     width = settings.width
     level = _USUAL * settings.vector_bound**2 / width
@@ -156,10 +178,13 @@ def worth_measuring(
     weighted = weights * noise
     items = max(float(weighted.sum()) ** 2 / max(float(np.square(weighted).sum()), 1e-300), 1.0)
     signal = bias_variance * float(weights.sum()) / max(float(weighted.sum()), 1e-300)
-    return bool(_FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
+    known = share_known(_FACTORS_OVER_BIASES * bias_variance / spread**2, ratings_of_user)
+    return bool(known * _FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
 
 
-def costs_little(released: ReleasedRound, noise_stddev: float, settings: ResidualConfig) -> bool:
+def costs_little(
+    released: ReleasedRound, noise_stddev: float, settings: ResidualConfig, *, ratings_of_user: float
+) -> bool:
     """Whether the noise of a round is less than ratings scatter anyway, for the items that most ratings are of.
 
     Then factors may be looked for though nothing says that there are any: the biases lose next to nothing by it.
@@ -168,12 +193,13 @@ def costs_little(released: ReleasedRound, noise_stddev: float, settings: Residua
         released: the last round.
         noise_stddev: of each number of the next round's ``linear``.
         settings: public.
+        ratings_of_user: how many a user has; of two, no more than her own bias can be learnt.
     """
     counts = released.weighted_counts
     scatter = settings.noise_variance * released.spread**2 * released.mean_weights
     level = _USUAL * settings.vector_bound**2 / settings.width
     usual = float(np.average(scatter * counts, weights=counts))
-    return bool(noise_stddev**2 < usual * level)
+    return bool(noise_stddev**2 < share_known(_USUAL_TASTES, ratings_of_user) * usual * level)
 
 
 def _biases_alone(measured: Remembered, released: ReleasedRound, settings: ResidualConfig) -> FloatArray:

@@ -237,9 +237,13 @@ def explores(task: Residual, board: Board, variance: float, known: Public, t: in
     trust = np.array([1.0 / (value + variance) ** 2 for value in noise])
     carried = sum(trust * noise) ** 2 / sum((trust * noise) ** 2)
     seen = variance * sum(trust) / sum(trust * noise)
-    found = 1.0 + 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2
+    own = board.arrays["item_counts"].sum() / board.arrays["population"][0] - 1.0
+    told = max(own, 0.0) * 3.0 * variance * s.bias_scale**2 / known.spread**2
+    told /= told + 1.0
+    found = 1.0 + told * 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2
     scatter = s.noise_variance * known.spread**2 * sum(known.rating_weights * c * c) / sum(c)
-    return float(found or stddev**2 < scatter * usual)
+    usually = max(own, 0.0) * 0.1 / (max(own, 0.0) * 0.1 + 1.0)
+    return float(found or stddev**2 < usually * scatter * usual)
 
 
 def remembered(s: ResidualConfig, measured: Measured) -> dict[str, np.ndarray]:

@@ -16,11 +16,14 @@ from fedboard.common.tasks.residual.update import (
     gauge,
     moment_matrix,
     new_coordinates,
+    share_known,
     worth_measuring,
 )
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
 RANK, N_ITEMS, N_USERS = 4, 60, 500
+MANY = {"ratings_of_user": 1e9, "spread": 1.0}
+"""Users of whom everything is known."""
 
 
 def a_matrix(rng: np.random.Generator, width: int = RANK) -> np.ndarray:
@@ -327,14 +330,14 @@ def test_a_round_is_worth_measuring_where_noise_alone_would_not_look_like_factor
         largest = float(np.linalg.eigvalsh(drawn.T @ drawn / n_items)[-1])
         return (largest - noise**2) / (3.0 * variance)
 
-    worth = [worth_measuring(variance, counts, s, settings) for s in np.geomspace(0.1, 1e4, 200)]
+    worth = [worth_measuring(variance, counts, s, settings, **MANY) for s in np.geomspace(0.1, 1e4, 200)]
     assert worth[0]
     assert not worth[-1]
     assert worth == sorted(worth, reverse=True)
     turn = float(np.geomspace(0.1, 1e4, 200)[worth.index(False)])
     assert 0.6 < edge_over_signal(turn) < 1.1  # of so few items the largest is somewhat below its limit
-    assert not worth_measuring(0.0, counts, 1.0, settings)
-    assert worth_measuring(variance, counts, 0.0, settings)
+    assert not worth_measuring(0.0, counts, 1.0, settings, **MANY)
+    assert worth_measuring(variance, counts, 0.0, settings, **MANY)
 
 
 def test_a_round_costs_little_where_its_noise_is_less_than_ratings_scatter() -> None:
@@ -346,14 +349,29 @@ def test_a_round_costs_little_where_its_noise_is_less_than_ratings_scatter() -> 
 
     for spread in (1.0, 2.0):
         here = replace(released, spread=spread)
-        assert costs_little(here, 0.99 * spread * edge, settings)
-        assert not costs_little(here, 1.01 * spread * edge, settings)
+        assert costs_little(here, 0.99 * spread * edge, settings, ratings_of_user=1e9)
+        assert not costs_little(here, 1.01 * spread * edge, settings, ratings_of_user=1e9)
+
+
+def test_who_rates_two_things_says_little_of_where_she_stands() -> None:
+    """Reliability of a vector that is fitted to ratings, simulated: what of it is the truth's."""
+    rng = np.random.default_rng(17)
+    for ratings in (2, 20, 200):
+        # All of a user's other ratings tell of one direction, as large as is looked for: 3 x 0.1 of spread 2^2.
+        truth = rng.normal(0.0, np.sqrt(0.3), 20_000)
+        told = truth + rng.normal(0.0, 2.0 / np.sqrt(ratings - 1), 20_000)
+        reliability = np.corrcoef(truth, told)[0, 1] ** 2
+        assert share_known(0.3 / 4.0, ratings) == pytest.approx(reliability, abs=0.02)
+    assert share_known(0.1, 1.0) == share_known(0.0, 50.0) == 0.0
+
+    settings, many = ResidualConfig(), np.full(500, 200.0)
+    assert not worth_measuring(0.1, many, 12.0, settings, ratings_of_user=1.1, spread=1.0)
 
 
 def test_items_without_weight_do_not_hide_those_that_have_some() -> None:
     settings, many = ResidualConfig(), np.full(500, 200.0)
     stddev = 12.0
 
-    assert worth_measuring(0.1, many, stddev, settings)
-    assert worth_measuring(0.1, np.append(many, np.full(20_000, 0.3)), stddev, settings)
-    assert not worth_measuring(0.1, np.full(20_500, 0.3), stddev, settings)
+    assert worth_measuring(0.1, many, stddev, settings, **MANY)
+    assert worth_measuring(0.1, np.append(many, np.full(20_000, 0.3)), stddev, settings, **MANY)
+    assert not worth_measuring(0.1, np.full(20_500, 0.3), stddev, settings, **MANY)
