@@ -17,6 +17,7 @@ _DEVIATIONS = 2.0
 _FEWEST = 256
 """Items that are counted at least: among fewer, people with one of them alone would decide."""
 _MOST_GAIN = 10.0
+_LEAST_DOUBT = 1e-6
 _LEAST_OF_NOISE, _LEAST_OF_LARGEST = 0.02, 1e-3
 
 Counts = tuple[FloatArray, FloatArray]
@@ -110,5 +111,5 @@ def corrected(
     trust = unit**2 * own / (unit**2 * own + stddev**2 / 2.0)
     if trust > 0.0:
         noisy[items] += columns @ (crossed * (trust / unit))
-        variance[items] -= trust * own * np.sum(columns**2, axis=1)
+        variance[items] *= np.maximum(1.0 - trust * np.sum(columns**2, axis=1), _LEAST_DOUBT)
     return noisy, variance
