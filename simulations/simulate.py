@@ -10,7 +10,7 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import FedboardError
+from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.server.calibrating import CalibratedTask
 from fedboard.server.training import FinishedRound
@@ -165,6 +165,11 @@ class _Session:
         listener.planned(problem, self.rounds)
 
     def _trainer(self, stack: ExitStack, part: Part | None) -> Trainer:
+        if part is not None and self.config.run.runtime != "engine":
+            raise InputError(
+                f"{part.name}: several runs under one promise need run.runtime 'engine', got "
+                f"{self.config.run.runtime!r}"
+            )
         simulated = Simulated(
             config=self.config,
             run=self.run,

@@ -46,7 +46,11 @@ def _metrics() -> str:
     help="Why these ratings need no protection; required for all but `synthetic`, and kept in every certificate.",
 )
 @click.option("--algorithm", cls=NamedOption, metavar="NAME", names=private_algorithms)
-@click.option("--epsilon", type=float, help="Privacy budget of the runs to come.  [default: 5]")
+@click.option(
+    "--epsilon",
+    type=float,
+    help="Privacy budget of the runs to come.  [default: 5; with --private it has to be said]",
+)
 @model_options
 @click.option(
     "--trials",
@@ -104,19 +108,18 @@ def tune(
         private_tuning.require_private_only(searched)
         if resume:
             _require_nothing_else(config_file, search_file, trials, assignments, {**flags, **own})
-            found = private_tuning.record_of(place)
-        else:
-            found = private_tuning.planned(
-                {} if config_file is None else _read(config_file),
-                flags,
-                assignments,
-                own=own,
-                trials=trials,
-                search_file=search_file,
-                search_seed=search_seed,
-                source=str(config_file or "the flags"),
-            )
-        summary, text = private_tuning.told(private_tuning.run(found, place, resume=resume))
+        kept = private_tuning.record_of(place) if resume else None
+        fixed = kept or private_tuning.planned(
+            {} if config_file is None else _read(config_file),
+            flags,
+            assignments,
+            own=own,
+            trials=trials,
+            search_file=search_file,
+            search_seed=search_seed,
+            source=str(config_file or "the flags"),
+        )
+        summary, text = private_tuning.told(private_tuning.run(fixed, place, resume=resume))
         document(summary) if as_json else click.echo(text)
         return
     private_tuning.require_not_private(own)
@@ -159,7 +162,8 @@ def _require_nothing_else(*given: Any) -> None:
     *single, flags = given
     if any(value not in (None, ()) for value in (*single, *flags.values())):
         raise InputError(
-            "--resume goes on with the search as it was started: give --out DIR and --jobs alone"
+            "--resume goes on with the search as it was started: give --out DIR and --jobs alone (of a private "
+            "choice --out DIR alone)"
         )
 
 

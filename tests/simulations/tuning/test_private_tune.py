@@ -18,6 +18,7 @@ from fedboard.common.privacy.ledger.population import Population
 from fedboard.server import round as round_module
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
+from fedboard.simulations.runs.ledger import Part
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning.private import run as run_module
@@ -405,3 +406,15 @@ def test_the_run_of_a_part_is_not_continued_by_itself(finished: tuple[PrivateTun
 
     with pytest.raises(PrivacyError, match="made for another budget or plan"):
         simulate(result.record.final(result.chosen.number), out / run_module.FINAL, resume=True, report=False)
+
+
+def test_a_part_is_never_paid_for_elsewhere(tmp_path: Path) -> None:
+    record, out = planned(tiny()), tmp_path / "tune"
+    start_tuning(record, out)
+    part = Part(ledger=out / LEDGER, budget=record.config.promise.budget, name="final")
+    config = parse_config(overlay(msgspec.to_builtins(record.final(0)), {"run": {"runtime": "in-process"}}))
+
+    with pytest.raises(InputError, match=r"need run\.runtime 'engine'"):
+        simulate(config, out / "final", report=False, part=part)
+
+    assert not (out / "final").exists()
