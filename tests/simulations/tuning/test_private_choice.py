@@ -144,6 +144,23 @@ def test_users_compare_on_just_the_ratings_that_training_has_not_seen(problem: P
     assert pairs == set(zip(split.validation.users.tolist(), split.validation.items.tolist(), strict=True))
 
 
+def test_losses_are_those_of_models_that_have_not_seen_what_they_are_judged_on(problem: Problem) -> None:
+    task, split = choice(problem, 0.1, 0.5, 3.0), rating_split(problem)
+    held_out = split.validation
+
+    losses = task.losses(split.train_and_validation)
+
+    for place, one in enumerate(task.tried):
+        local = one.task.fit_local(problem.train, one.board)
+        predicted = np.clip(one.task.predict(local, one.board, held_out.users, held_out.items), *RANGE)
+        errors = predicted - held_out.values  # a quarter of the range is 1
+        for user in range(problem.train.n_users):
+            own = errors[held_out.users == user]
+            expected = float(np.mean(own**2)) if own.size else 0.0
+            assert losses[user, place] == pytest.approx(expected, abs=1e-9)
+    assert (losses > 0).sum() > 60
+
+
 @pytest.mark.parametrize("scales", [(0.1, 0.3, 1.0), (0.1, 1e6, 1e12), (1e12, 1e-12, 0.0)])
 def test_a_user_who_is_taken_out_of_the_data_changes_nobody_elses_row(
     ratings: Ratings, problem: Problem, scales: tuple[float, ...]
