@@ -13,6 +13,8 @@ from hypothesis import settings
 gc.disable()  # until all tests are found: nothing of that is garbage
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")  # before NumPy is loaded: the processes share the cores among them
+for _variable in ("FORCE_COLOR", "CLICOLOR_FORCE"):  # what is printed is read by tests
+    os.environ.pop(_variable, None)
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
 """Where the system has a disk in memory, and how much of it has to be free."""
 settings.register_profile("fedboard", deadline=None)  # how long an example takes is the machine's business

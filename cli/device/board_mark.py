@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.style.colours import warned
+
 if TYPE_CHECKING:
     from fedboard.common.board import Board
 
@@ -14,7 +16,7 @@ def mark(board: "Board") -> None:
 
     protection = protection_of_board(board)
     if protection is not Protection.PRIVATE:
-        click.echo(f"{protection.verdict}.\n")
+        click.echo(f"{warned(protection.verdict)}.\n")
 
 
 def mark_record(board: "Board") -> dict[str, Any]:

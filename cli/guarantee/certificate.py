@@ -9,6 +9,7 @@ import click
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.guarantee.label import label
 from fedboard.cli.guarantee.registry import registry
+from fedboard.cli.style.colours import bad
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -75,7 +76,7 @@ def verify(target: Path, simulation: bool, as_json: bool) -> int:
         document(_record(findings, protection))
     else:
         for finding in failed:
-            click.echo(f"FAILED  {finding.check}: {finding.detail}")
+            click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
         click.echo(_verdict(evidence, len(findings), len(failed), protection))
     return _exit_code(protection, failed=bool(failed), simulation=simulation)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.style.colours import bad
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -161,7 +162,7 @@ def _identity(run: str) -> str:
 def _verdict_text(verdict: "Verdict") -> str:
     from fedboard.client.guarantee.ledger_checks import LIMITS
 
-    lines = [f"FAILED  {finding.check}: {finding.detail}" for finding in verdict.failed]
+    lines = [f"{bad('FAILED')}  {finding.check}: {finding.detail}" for finding in verdict.failed]
     n_checks = len(verdict.findings)
     if lines:
         lines.append(

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import click
 
+from fedboard.cli.style.colours import strong
 from fedboard.common.checks import did_you_mean
 
 _HYPHEN = "\ue000"
@@ -16,6 +17,10 @@ _WHOLE = 10_000
 
 class WholeWords(click.HelpFormatter):
     """Breaks lines between words alone."""
+
+    def write_heading(self, heading: str) -> None:
+        """Of a section."""
+        super().write_heading(strong(heading))
 
     def write_text(self, text: str) -> None:
         """A paragraph."""
