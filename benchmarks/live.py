@@ -1,8 +1,8 @@
 """What the live page costs the run that serves it, and how soon news reach a browser.
 
-usage: python benchmarks/live.py [--json FILE] [--repeats 3] [--rounds 9]
+usage: python benchmarks/live.py [--json FILE] [--repeats 3] [--rounds 9] [--users 20000]
 
-Needs chromium, chromium-driver and the extras ``sim`` and ``dev``. A simulation of 20 000 made-up users runs in a
+Needs chromium, chromium-driver and the extras ``sim`` and ``dev``. A simulation of made-up users runs in a
 process of its own, in turn without ``--live`` and with it while a real browser has the page open. Whole processes
 differ by more than one percent from run to run on any machine, so the threads of the page, and what it takes to
 begin, are also measured by themselves (the kernel's own clock of each, Linux): ``live_share`` is their CPU over
@@ -84,13 +84,14 @@ class Rounds:
         self.written[line["round"]] = time.time()
 
 
-def one(place: Path, *, live: bool, rounds: int) -> dict[str, Any]:
+def one(place: Path, *, live: bool, rounds: int, users: int) -> dict[str, Any]:
     """A run in this process: CPU of it and what it started, of the page, and when rounds were written."""
     from fedboard.cli.research.live import watched
     from fedboard.simulations.config import parse_config
     from fedboard.simulations.simulate import simulate
 
-    config = parse_config({"settings": {"rounds": rounds}, "run": {"baselines": False}})
+    made_up = {"synthetic": {"n_users": users}}
+    config = parse_config({"data": made_up, "settings": {"rounds": rounds}, "run": {"baselines": False}})
     heard = Rounds()
     began = time.monotonic()
     with Clock() as clock, ExitStack() as stack:
@@ -119,7 +120,7 @@ new MutationObserver(() => {
 """
 
 
-def measured(page: Any, place: Path, *, live: bool, rounds: int) -> dict[str, Any]:
+def measured(page: Any, place: Path, *, live: bool, rounds: int, users: int) -> dict[str, Any]:
     """The same in a process of its own; with a browser at its page where it has one."""
     words = [
         sys.executable,
@@ -128,6 +129,8 @@ def measured(page: Any, place: Path, *, live: bool, rounds: int) -> dict[str, An
         str(place),
         "--rounds",
         str(rounds),
+        "--users",
+        str(users),
         *(["--live"] if live else []),
     ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -159,11 +162,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers there")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each kind")
     parser.add_argument("--rounds", type=int, default=9, help="of each run, not counting what prepares them")
+    parser.add_argument("--users", type=int, default=20_000, help="of each run")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--live", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one is not None:
-        print(json.dumps(one(given.one, live=given.live, rounds=given.rounds)))
+        print(json.dumps(one(given.one, live=given.live, rounds=given.rounds, users=given.users)))
         return
     from tests.client.page.browser import opened
 
@@ -172,7 +176,7 @@ def main() -> None:
         for number in range(given.repeats):
             for live in (False, True):
                 place = Path(folder) / f"run-{number}-{live}"
-                found[live].append(measured(page, place, live=live, rounds=given.rounds))
+                found[live].append(measured(page, place, live=live, rounds=given.rounds, users=given.users))
         browser = page.driver.capabilities["browserVersion"]
     news = [seconds for run in found[True] for seconds in run["news_seconds"]]
     told = {
