@@ -17,13 +17,11 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server import round as round_module
 from fedboard.server.publication import BoardStore
-from fedboard.simulations.config import SimulationConfig, overlay, parse_config
+from fedboard.simulations.config import overlay, parse_config
 from fedboard.simulations.runs.ledger import Part
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning.private import run as run_module
-from fedboard.simulations.tuning.private.candidates import candidate_of, read_candidates, settings_of
-from fedboard.simulations.tuning.private.plan import Division, PrivateTuneRecord, plan_private_tuning
+from fedboard.simulations.tuning.private.plan import Division, PrivateTuneRecord
 from fedboard.simulations.tuning.private.run import (
     LEDGER,
     PrivateTuneResult,
@@ -31,35 +29,9 @@ from fedboard.simulations.tuning.private.run import (
     start_tuning,
     tune_privately,
 )
-from fedboard.simulations.tuning.trials import for_trials
+from tests.simulations.tuning.private_choices import DELTA, EPSILON, PARTS, planned, tiny, tuned
 
 pytestmark = pytest.mark.slow
-
-EPSILON, DELTA = 5.0, 1e-5
-TINY: dict[str, Any] = {
-    "algorithm": "adadpals",
-    "data": {"synthetic": {"n_users": 200, "n_items": 40, "mean_ratings_per_user": 15.0}},
-    "settings": {"rank": 2, "rounds": 1},
-    "privacy": {"epsilon": EPSILON, "delta": DELTA},
-    "run": {"kernels": "numpy", "baselines": False, "evaluate_rounds": False},
-}
-CANDIDATES = ({"settings.item_ridge": 9.0}, {"settings.clip_norm": 0.3, "privacy.shares.counts": 0.2})
-PARTS = ("trial-0", "trial-1", "trial-2", "choice", "final")
-
-
-def tiny(**changes: Any) -> SimulationConfig:
-    return parse_config(overlay(TINY, changes))
-
-
-def planned(config: SimulationConfig, **arguments: Any) -> PrivateTuneRecord:
-    given = {"candidates": CANDIDATES} | arguments
-    return plan_private_tuning(config, shared_problem(for_trials(config)), **given)
-
-
-def tuned(config: SimulationConfig, out: Path, **arguments: Any) -> PrivateTuneResult:
-    record = planned(config, **arguments)
-    start_tuning(record, out)
-    return tune_privately(record, out, report=False)
 
 
 def booked(out: Path) -> list[dict[str, Any]]:
@@ -306,103 +278,6 @@ def test_the_account_of_the_users_keeps_room_for_all_of_it_from_the_start(tmp_pa
         assert member.closed
         assert [dict(event) for event in member.booked.values()] == booked(tmp_path / "tune")
         assert opened.cost(reserved=True) == opened.cost(reserved=False)
-
-
-@pytest.mark.parametrize(
-    ("changes", "kind", "message"),
-    [
-        (
-            {"privacy": {"participation": {"kind": "poisson", "probability": 0.5}}},
-            PrivacyError,
-            "full participation",
-        ),
-        ({"privacy": {"personal": [{"epsilon": 1.0, "share": 0.5}]}}, PrivacyError, "the same epsilon"),
-        ({"feedback": "implicit"}, InputError, "implicit feedback has none"),
-        ({"run": {"protocol": "secure-sum"}}, InputError, "under protocol 'trusted'"),
-        ({"split": {"validation": 0.0}}, InputError, "set split.validation above 0"),
-    ],
-)
-def test_what_is_not_accounted_for_is_refused(
-    changes: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    problem = shared_problem(for_trials(tiny()))
-
-    with pytest.raises(kind, match=message):
-        plan_private_tuning(tiny(**changes), problem, candidates=CANDIDATES)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"candidates": (CANDIDATES[0], CANDIDATES[0])}, "two candidates are the same"),
-        ({"candidates": ({},)}, "one changes nothing"),
-        ({"candidates": tuple({"settings.item_ridge": float(k)} for k in range(1, 17))}, "among 2 to 16"),
-        ({"candidates": (), "trials": 1}, "among 2 to 16"),
-        ({"candidates": ({"settings.no_such": 1},)}, r"candidate 1 .* cannot be run: .*nothing was spent"),
-        ({"candidates": ({"settings.rounds": 0},)}, r"candidate 1 .* cannot be run"),
-    ],
-)
-def test_candidates_that_cannot_be_tried_are_refused_before_anything_is_spent(
-    arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        planned(tiny(), **arguments)
-
-
-@pytest.mark.parametrize("shares", [(0.0, 0.1), (0.1, 0.0), (0.9, 0.1), (-0.1, 0.1), (math.nan, 0.1)])
-def test_a_division_leaves_something_for_each(shares: tuple[float, float]) -> None:
-    with pytest.raises(InputError, match="leave something for the final run"):
-        Division(trials=shares[0], choice=shares[1])
-
-
-def test_drawn_candidates_follow_from_a_public_seed_and_are_near_the_shipped_ones() -> None:
-    one, same, other = (
-        planned(tiny(), candidates=(), trials=4, search_seed=seed).candidates for seed in (5, 5, 6)
-    )
-
-    assert one == same != other
-    assert one[0] == {}
-    assert len(one) == 4
-    assert not {"settings.rank", "settings.rounds"} & {key for candidate in one for key in candidate}
-
-
-def test_a_drawn_candidate_is_the_same_step_at_the_budgets_of_its_trial_and_of_the_final_run(
-    tmp_path: Path,
-) -> None:
-    search, names = tmp_path / "search.toml", ("user_ridge", "label_bound", "clip_norm")
-    search.write_text("[settings]\n" + "".join(f"{name} = {{ log = [1e-9, 1e9] }}\n" for name in names))
-    record = planned(tiny(), candidates=(), trials=8, search_file=search)
-    problem = shared_problem(for_trials(tiny()))
-    of_trial, of_final = (settings_of(config, problem) for config in (record.trial(0), record.final(0)))
-
-    steps = [
-        (one[key] / of_trial[key.partition(".")[2]], last[key] / of_final[key.partition(".")[2]])
-        for one, last in zip(record.tried, record.candidates, strict=True)
-        for key in last
-    ]
-
-    assert [sorted(one) for one in record.tried] == [sorted(one) for one in record.candidates]
-    assert record.tried != record.candidates  # what is shipped depends on the budget
-    assert len(steps) >= 7
-    for tried, final in steps:
-        assert tried == pytest.approx(final, rel=2e-3)
-        assert tried != 1.0
-
-
-def test_candidates_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "candidates.toml"
-    path.write_text(
-        "[[candidate]]\nsettings.rounds = 3\nshares.counts = 0.1\n\n[[candidate]]\nsettings.rounds = 4\n"
-    )
-
-    assert read_candidates(path) == (
-        {"settings.rounds": 3, "privacy.shares.counts": 0.1},
-        {"settings.rounds": 4},
-    )
-    assert candidate_of({"rounds": 3, "shares.counts": 0.1}, "here") == read_candidates(path)[0]
-    path.write_text("[[candidate]]\nprivacy.epsilon = 3\n")
-    with pytest.raises(InputError, match="only settings and shares are chosen"):
-        read_candidates(path)
 
 
 def test_the_run_of_a_part_is_not_continued_by_itself(finished: tuple[PrivateTuneResult, Path]) -> None:
