@@ -67,9 +67,10 @@ def started(cohort: Cohort, board: Board) -> Contribution:
 
 
 def directed(cohort: Cohort, board: Board, settings: TopKConfig) -> Contribution:
-    """A user's z v^T; zeros if she has fewer than two items.
+    """A user's z v^T.
 
-    v = ((U S)^T z, gamma / sqrt(k)) scaled to norm sqrt(1 - count_share), then sqrt(count_share), which counts.
+    v = ((U S)^T z, gamma / sqrt(k)) scaled to norm sqrt(1 - count_share), or zeros if she has no two items;
+    then sqrt(count_share), which counts.
     """
     learnt = np.asarray(board.arrays["learnt"])[cohort.items] != 0
     own, weights = cohort.where(learnt), np.zeros(cohort.n_ratings)
