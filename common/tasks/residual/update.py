@@ -27,7 +27,8 @@ _LEAST_LEVEL = 0.1
 _NOISE_FLOOR = 2.0  # an eigenvalue below it could be anything up to it: the larger one makes the shorter step
 _FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
 _LEAST_VARIANCE = 1e-18  # of a measurement: without any noise it would be known for ever
-_USUAL_TASTES = 0.1  # of a rating's variance: what factors make of it
+_USUAL_TASTES = 0.3  # of a rating's variance: what factors may make of it
+_LEAST_KNOWN = 0.5  # below it users' vectors are more noise than anything else
 _CREDIBLE = 0.3  # how far a weighted count may be from what the plain count predicts, relatively
 
 
@@ -179,6 +180,8 @@ def worth_measuring(
     items = max(float(weighted.sum()) ** 2 / max(float(np.square(weighted).sum()), 1e-300), 1.0)
     signal = bias_variance * float(weights.sum()) / max(float(weighted.sum()), 1e-300)
     known = share_known(_FACTORS_OVER_BIASES * bias_variance / spread**2, ratings_of_user)
+    if known < _LEAST_KNOWN:
+        return False
     return bool(known * _FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
 
 
@@ -199,7 +202,8 @@ def costs_little(
     scatter = settings.noise_variance * released.spread**2 * released.mean_weights
     level = _USUAL * settings.vector_bound**2 / settings.width
     usual = float(np.average(scatter * counts, weights=counts))
-    return bool(noise_stddev**2 < share_known(_USUAL_TASTES, ratings_of_user) * usual * level)
+    known = share_known(_USUAL_TASTES, ratings_of_user)
+    return bool(known >= _LEAST_KNOWN and noise_stddev**2 < known * usual * level)
 
 
 def _biases_alone(measured: Remembered, released: ReleasedRound, settings: ResidualConfig) -> FloatArray:

@@ -177,7 +177,7 @@ def test_a_certificate_that_does_not_hold_gets_no_record(
         (("--out", "record.txt"), "a record is written as .json or .yaml"),
         (("--say", "region"), "write KEY=TEXT"),
         (("--say", "notes=a", "--say", "notes=b"), "--say notes: said twice"),
-        (("--say", "curator=A"), "unknown key 'curator'; did you mean 'curators'"),
+        (("--say", "curator=A"), "; did you mean 'curators'?"),
         (("--say", "audit=0"), "name the audit's record by --audit FILE"),
         (("--say", "region=Sweden"), "the certificate states deployment.region otherwise"),
         (("--deployment", "nowhere.toml"), "nowhere.toml: no statement can be read there"),

@@ -240,10 +240,10 @@ def explores(task: Residual, board: Board, variance: float, known: Public, t: in
     own = board.arrays["item_counts"].sum() / board.arrays["population"][0] - 1.0
     told = max(own, 0.0) * 3.0 * variance * s.bias_scale**2 / known.spread**2
     told /= told + 1.0
-    found = 1.0 + told * 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2
+    found = told >= 0.5 and 1.0 + told * 3.0 * seen > (1.0 + np.sqrt(width / max(carried, 1.0))) ** 2
     scatter = s.noise_variance * known.spread**2 * sum(known.rating_weights * c * c) / sum(c)
-    usually = max(own, 0.0) * 0.1 / (max(own, 0.0) * 0.1 + 1.0)
-    return float(found or stddev**2 < usually * scatter * usual)
+    usually = max(own, 0.0) * 0.3 / (max(own, 0.0) * 0.3 + 1.0)
+    return float(found or (usually >= 0.5 and stddev**2 < usually * scatter * usual))
 
 
 def remembered(s: ResidualConfig, measured: Measured) -> dict[str, np.ndarray]:

@@ -365,7 +365,12 @@ def test_who_rates_two_things_says_little_of_where_she_stands() -> None:
     assert share_known(0.1, 1.0) == share_known(0.0, 50.0) == 0.0
 
     settings, many = ResidualConfig(), np.full(500, 200.0)
-    assert not worth_measuring(0.1, many, 12.0, settings, ratings_of_user=1.1, spread=1.0)
+    # Of a rating's variance 0.3 is looked for: half of a vector is known from 1 + 1 / 0.3 ratings on.
+    assert not worth_measuring(0.1, many, 0.0, settings, ratings_of_user=4.3, spread=1.0)
+    assert worth_measuring(0.1, many, 0.0, settings, ratings_of_user=4.4, spread=1.0)
+    released = replace(a_round(rng, np.zeros((N_ITEMS, 1)), 1.0, 1), weighted_counts=np.full(N_ITEMS, 30.0))
+    assert not costs_little(released, 0.0, settings, ratings_of_user=4.3)
+    assert costs_little(released, 0.0, settings, ratings_of_user=4.4)
 
 
 def test_items_without_weight_do_not_hide_those_that_have_some() -> None:
