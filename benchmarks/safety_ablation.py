@@ -70,7 +70,7 @@ def _fixed_scale(found: Callable[..., Any]) -> Callable[..., Any]:
 PARTS: Mapping[str, tuple[_Exchanges, Mapping[str, Any]]] = {
     NOTHING: ({}, {}),
     "floor": ({(update, "_biases_alone"): _moments_alone}, {}),
-    "search": ({(rounds, "worth_measuring"): lambda *_: True}, {}),
+    "search": ({(rounds, "worth_measuring"): lambda *_, **__: True}, {}),
     "evidence": ({}, {"ridge_evidence": False}),
     "edge": ({(update, "fit_prior"): fit_prior_by_moments}, {}),
     "memory": ({}, {"bias_memory": 0.0}),
