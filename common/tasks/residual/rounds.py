@@ -16,6 +16,7 @@ from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges, stage_of
 from fedboard.common.tasks.residual.curvature import credible_curvature
+from fedboard.common.tasks.residual.exploring import costs_little, worth_measuring
 from fedboard.common.tasks.residual.releases import alternation
 from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request, unit_of
 from fedboard.common.tasks.residual.start import leading_factors, measured_columns
@@ -23,12 +24,10 @@ from fedboard.common.tasks.residual.update import (
     ItemStep,
     ReleasedRound,
     Remembered,
-    costs_little,
     credible_weighted_counts,
     gauge,
     moment_matrix,
     new_coordinates,
-    worth_measuring,
 )
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, next_clip_norm
 from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts

@@ -22,13 +22,10 @@ from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
 from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
 
 _LEAST_SHARE = 1e-3  # of the mean eigenvalue: below it a direction is taken to hold nothing but noise
-_USUAL = 0.6  # of bound^2: a usual trace of M / n
+USUAL_TRACE = 0.6  # of bound^2: a usual trace of M / n
 _LEAST_LEVEL = 0.1
 _NOISE_FLOOR = 2.0  # an eigenvalue below it could be anything up to it: the larger one makes the shorter step
-_FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
 _LEAST_VARIANCE = 1e-18  # of a measurement: without any noise it would be known for ever
-_USUAL_TASTES = 0.3  # of a rating's variance: what factors may make of it
-_LEAST_KNOWN = 0.5  # below it users' vectors are more noise than anything else
 _CREDIBLE = 0.3  # how far a weighted count may be from what the plain count predicts, relatively
 
 
@@ -137,75 +134,6 @@ def new_coordinates(
     )
 
 
-def share_known(variance: float, ratings_of_user: float) -> float:
-    """How much of where a user stands her ratings tell, where factors make this much of a rating; in [0, 1).
-
-    Reliability of what is fitted to them: one goes to her own bias, the others scatter around their predictions.
-
-    Args:
-        variance: of what factors make of a rating, in squared deviations of one.
-        ratings_of_user: how many a user has.
-    """
-    told = max(ratings_of_user - 1.0, 0.0) * variance
-    return told / (told + 1.0)
-
-
-def worth_measuring(
-    bias_variance: float,
-    weighted_counts: FloatArray,
-    noise_stddev: float,
-    settings: ResidualConfig,
-    *,
-    ratings_of_user: float,
-    spread: float,
-) -> bool:
-    """Whether a round with this noise could tell from it factors that differ a few times as much as the biases.
-
-    If not, measuring along them would cost the biases information for nothing. The edge is that of equally noisy
-    estimates, as many as carry the weight of the actual ones.
-
-    Args:
-        bias_variance: of the first coordinates, as they are known now.
-        weighted_counts: c_i, float64, shape (n_items,).
-        noise_stddev: of each number of the next round's ``linear``.
-        settings: public.
-        ratings_of_user: how many a user has: of what they do not tell of her nothing is in the sums.
-        spread: deviation of a rating, in the unit of the first coordinates.
-    """
-    width = settings.width
-    level = _USUAL * settings.vector_bound**2 / width
-    noise = np.square(noise_stddev / (weighted_counts * level))
-    weights = 1.0 / np.square(noise + bias_variance)
-    weighted = weights * noise
-    items = max(float(weighted.sum()) ** 2 / max(float(np.square(weighted).sum()), 1e-300), 1.0)
-    signal = bias_variance * float(weights.sum()) / max(float(weighted.sum()), 1e-300)
-    known = share_known(_FACTORS_OVER_BIASES * bias_variance / spread**2, ratings_of_user)
-    if known < _LEAST_KNOWN:
-        return False
-    return bool(known * _FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
-
-
-def costs_little(
-    released: ReleasedRound, noise_stddev: float, settings: ResidualConfig, *, ratings_of_user: float
-) -> bool:
-    """Whether the noise of a round is less than ratings scatter anyway, for the items that most ratings are of.
-
-    Then factors may be looked for though nothing says that there are any: the biases lose next to nothing by it.
-
-    Args:
-        released: the last round.
-        noise_stddev: of each number of the next round's ``linear``.
-        settings: public.
-        ratings_of_user: how many a user has; of two, no more than her own bias can be learnt.
-    """
-    counts = released.weighted_counts
-    scatter = settings.noise_variance * released.spread**2 * released.mean_weights
-    level = _USUAL * settings.vector_bound**2 / settings.width
-    usual = float(np.average(scatter * counts, weights=counts))
-    known = share_known(_USUAL_TASTES, ratings_of_user)
-    return bool(known >= _LEAST_KNOWN and noise_stddev**2 < known * usual * level)
-
-
 def _biases_alone(measured: Remembered, released: ReleasedRound, settings: ResidualConfig) -> FloatArray:
     """Biases, where there are no factors: by the same Bayes as the floor, from all that was measured of them."""
     counts = LikelyCounts(mean=released.weighted_counts, variance=released.count_variances)
@@ -270,7 +198,7 @@ def _joined(estimates: Estimates, remembered: Remembered) -> Estimates:
 def moment_matrix(noisy: FloatArray, *, stddev: float, population: float, bound: float) -> FloatArray:
     """M / n from its noised sum, pulled to a multiple of the identity as far as its noise demands.
 
-    The multiple: the mean eigenvalue as released, pulled itself to ``_USUAL bound^2 / width``, where it is in
+    The multiple: the mean eigenvalue as released, pulled itself to ``USUAL_TRACE bound^2 / width``, where it is in
     a usual round. Without this, few users would give directions of no second moment and endless steps.
 
     Args:
@@ -283,7 +211,7 @@ def moment_matrix(noisy: FloatArray, *, stddev: float, population: float, bound:
         float64, shape (width, width), positive definite.
     """
     width, matrix, noise = noisy.shape[0], noisy / population, stddev / population
-    usual = _USUAL * bound**2 / width
+    usual = USUAL_TRACE * bound**2 / width
     level = _pulled(float(np.trace(matrix)) / width, usual, noise / np.sqrt(width))
     level = max(level, _LEAST_LEVEL * usual)
     isotropic = level * np.eye(width)

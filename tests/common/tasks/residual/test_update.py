@@ -8,16 +8,14 @@ import pytest
 from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.tasks.residual.config import ResidualConfig
 from fedboard.common.tasks.residual.curvature import credible_curvature
+from fedboard.common.tasks.residual.exploring import costs_little, share_known, worth_measuring
 from fedboard.common.tasks.residual.update import (
     ReleasedRound,
     Remembered,
-    costs_little,
     credible_weighted_counts,
     gauge,
     moment_matrix,
     new_coordinates,
-    share_known,
-    worth_measuring,
 )
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
