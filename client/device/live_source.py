@@ -24,7 +24,7 @@ _MOST_GIVEN = 200
 REASONS: Mapping[Refusal, str] = {
     Refusal.MALFORMED: "the question could not be read",
     Refusal.TOO_LARGE: "it was larger than this device takes",
-    Refusal.WRONG_VERSION: "it was of a format that this version does not read",
+    Refusal.WRONG_VERSION: "its server runs a version whose sealed replies are of another format; both need one",
     Refusal.WRONG_RUN: "it was of another run than the one under way",
     Refusal.WRONG_ROUND: "it was of another round than the one under way",
     Refusal.WRONG_BOARD: "it was about another board",

@@ -19,7 +19,7 @@ from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 
-_SIGNED = b"fedboard helper round key 1\n"
+_SIGNED = b"fedboard helper round key 2\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class RoundKey:
     """The key of one round, and who vouches for it. Public."""
 
     key: bytes
-    """X25519, 32 bytes: what clients seal the helper's seeds to."""
+    """What clients seal seeds to (``fedboard.common.wire.sealing``); its first byte says its length."""
     identity: bytes
     """Ed25519, 32 bytes: who the helper is."""
     signature: bytes

@@ -20,12 +20,12 @@ from fedboard.common.protocols.two_server.noise import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import Envelope
+from fedboard.common.wire.sealing import KEY_BYTES, Envelope
 
 _ASK, _ROWS = "two-server-ask", "two-server-rows"
-_ASK_BYTES = {"key": 32, "identity": 32, "signature": 64}
+_ASK_BYTES = {"key": KEY_BYTES, "identity": {32}, "signature": {64}}
 _MOST_BYTES = 1 << 31
-_ROOM = 1 << 12
+_ROOM = 1 << 13
 _DIGEST_BYTES = 32
 _log = logging.getLogger(__name__)
 
@@ -190,7 +190,9 @@ def _read_rows(reply: bytes, layout: Layout) -> _Rows:
 
 def _read_key(message: bytes) -> RoundKey:
     arrays = _arrays(message, _ASK, limit=_ROOM)
-    if {name: array.shape for name, array in arrays.items()} != {n: (k,) for n, k in _ASK_BYTES.items()}:
+    if set(arrays) != set(_ASK_BYTES):
+        raise RefusedError(Refusal.MALFORMED)
+    if any(array.ndim != 1 or array.size not in _ASK_BYTES[name] for name, array in arrays.items()):
         raise RefusedError(Refusal.MALFORMED)
     return RoundKey(**{name: array.tobytes() for name, array in arrays.items()})
 

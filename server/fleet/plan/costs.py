@@ -11,8 +11,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import USUAL, algorithm_of, installed
 from fedboard.common.tasks.shared.round_size import RoundSize
 
-_HEADER = 590
-"""Of an answer: names, shapes and fields as JSON, and what seals it."""
+_HEADER = 1680
+"""Of an answer: names, shapes and fields as JSON, and what seals it (1 145 bytes with ML-KEM)."""
 _BOARD_HEADER = 10_000
 """Of a board: configuration, and a certificate that grows by about 1 kB a round."""
 _PER_RATING = 4 + 2 + 2

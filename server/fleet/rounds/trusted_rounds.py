@@ -31,6 +31,10 @@ from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums
 
+_OTHER_VERSION = (
+    "wrong-version: a device and this server run versions of fedboard that seal replies in different formats; "
+    "install the same version on both sides"
+)
 OnProgress = Callable[[str, int, int], None]
 """(phase, nodes that have answered, nodes that are expected)."""
 
@@ -190,7 +194,8 @@ def told_of(
 
 def told_refusals(refused: Mapping[Refusal, int]) -> str:
     """The same for a sentence."""
-    return ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
+    told = ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
+    return f"{told}; {_OTHER_VERSION}" if refused.get(Refusal.WRONG_VERSION) else told
 
 
 def told_times(number: int) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import Scale, respond
+from fedboard.client.device.live_source import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
@@ -410,9 +411,21 @@ def test_an_answer_is_no_question() -> None:
     for content in (
         respond_of(Device(), a_question()),
         refusal(Refusal.LATE),
-        pack_frame("question", {}, {}),
+        pack_frame("question", {}, {}, version=2),
     ):
         assert code_of(respond_of(Device(), signed(content))) is Refusal.MALFORMED
+
+
+def test_a_server_of_the_version_before_gets_a_code_that_says_so() -> None:
+    """Its questions are signed as today's; what it could not read is how the answer is sealed."""
+    device = Device()
+    earlier = b"FBFRAME1" + asking(BOARD).content[8:]
+
+    sent = respond(signed(earlier), source=device, gate=device)
+
+    assert sent == refusal(Refusal.WRONG_VERSION)  # as it is, so that it can be read there
+    assert (device.events, device.noted) == ([], [Refusal.WRONG_VERSION])
+    assert "another format" in REASONS[Refusal.WRONG_VERSION]
 
 
 def test_a_client_says_nothing_of_who_takes_part() -> None:

@@ -118,14 +118,19 @@ def with_a_flipped_byte(question: Question, honest: bytes) -> bytes:
 
 def to_a_key_that_hides_nothing(question: Question, honest: bytes) -> bytes:
     content = sealed(honest, question)
-    return content[:8] + bytes(32) + content[40:]
+    return content[:9] + bytes(1120) + content[1129:]
 
 
 def the_magic_alone(question: Question, honest: bytes) -> bytes:
     return sealed(honest, question)[:8]
 
 
+def sealed_as_the_version_before(question: Question, honest: bytes) -> bytes:
+    return b"FBSEAL01" + sealed(honest, question)[8:]
+
+
 ONCE = [
+    (sealed_as_the_version_before, Refusal.WRONG_VERSION),
     (stretched, Refusal.TOO_LARGE),
     (of_the_next_version, Refusal.WRONG_VERSION),
     (other(run="another"), Refusal.WRONG_RUN),
