@@ -1,0 +1,274 @@
+"""What a reader must not take: boards and manifests that somebody changed, each with the code of its refusal."""
+
+import base64
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from making import KEY, MODELS, PRIVATE, boards, forms_of, manifest_of, plain, signed
+
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.feed import BoardFeed
+from fedboard.client.boards.retrying import Patience
+from fedboard.common.board import Board
+from fedboard.common.board_service.board_signature import SignedManifest, message_to_sign
+from fedboard.common.board_service.manifest import FORMAT_BEFORE, BoardFile, Manifest
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.certificate import Certificate
+from fedboard.common.privacy.events import digest
+from fedboard.common.protection import Protection
+
+OTHER = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"another key of fedboard test vectors").digest())
+_CERTIFICATE = "bad-certificate"
+"""What is said of a board whose certificate does not hold; a reader that only fetches does not look at that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What comes from a mirror, and what the reader knows and wants."""
+
+    name: str
+    signed: SignedManifest
+    form: str = "packed"
+    file: bytes
+    seen: SignedManifest | None = None
+    """The newest manifest that she verified before."""
+    simulation: bool = False
+    """Whether she takes simulations."""
+    max_bytes: int = 1 << 20
+
+
+class OneBoard:
+    """A source that has this manifest and this file."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def manifest(self, version: int | None = None) -> SignedManifest:
+        """Whatever is asked."""
+        return self._case.signed
+
+    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+        """The rest of the file; one that ends early is at its end for good."""
+        rest = self._case.file[offset:]
+        if not rest:
+            raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+        yield rest
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+def said(case: Case) -> str | None:
+    """The code that the package refuses with; None where it takes the board and its certificate holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = BoardCache(Path(folder))
+        if case.seen is not None:
+            (cache.folder / "seen.json").write_bytes(case.seen.to_bytes())
+        feed = BoardFeed(
+            OneBoard(case),
+            KEY.public,
+            cache,
+            simulation=case.simulation,
+            max_bytes=case.max_bytes,
+            patience=Patience(attempts=1),
+        )
+        try:
+            board = Board.load(feed.fetch().path)
+        except FeedRefusedError as error:
+            return error.code.value
+        return None if Certificate.from_dict(dict(board.certificate or {})).holds else _CERTIFICATE
+
+
+def by_hand(
+    content: bytes, *, key: Ed25519PrivateKey = PRIVATE, message: bytes | None = None
+) -> SignedManifest:
+    """Signed by somebody who does not look at what it is."""
+    signature = key.sign(message_to_sign(content) if message is None else message)
+    return SignedManifest(content=content.decode(), signature=signature.hex())
+
+
+def rewritten(told: SignedManifest, change: Callable[[dict[str, Any]], Any]) -> SignedManifest:
+    """With something in it changed, and signed again."""
+    content = json.loads(told.content)
+    change(content)
+    return by_hand(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+
+
+def resigned(board: Board, **changes: Any) -> tuple[SignedManifest, bytes]:
+    """Any board, signed by hand, with its packed file."""
+    contents, files = forms_of(board)
+    stated = {"protection": Protection.PRIVATE, **changes}
+    return by_hand(manifest_of(board, files, **stated).to_bytes()), contents["packed"]
+
+
+def with_certificate(board: Board, change: Callable[[dict[str, Any]], Any], *, fits: bool = True) -> Board:
+    """The same board whose certificate says something else; its digest made to fit."""
+    plain_certificate = json.loads(json.dumps(board.certificate))
+    change(plain_certificate)
+    if fits:
+        rest = {key: value for key, value in plain_certificate.items() if key != "digest"}
+        plain_certificate["digest"] = digest(rest)
+    return board.with_certificate(plain_certificate)
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    """With one bit changed."""
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def _of_manifests(made: list[Board]) -> Iterator[Case]:
+    board = made[-1]
+    contents, files = forms_of(board)
+    told, packed = signed(board), contents["packed"]
+    sound = Case(name="sound, packed", signed=told, file=packed)
+    yield sound
+    yield replace(
+        sound, name="sound, exact", form="exact", file=contents["exact"], signed=_only(board, "exact")
+    )
+    yield replace(sound, name="sound, after an earlier board", seen=signed(made[-2]))
+    broken = f"{int(told.signature[:2], 16) ^ 1:02x}{told.signature[2:]}"
+    yield replace(
+        sound, name="a bit of the signature", signed=SignedManifest(content=told.content, signature=broken)
+    )
+    later = told.content.replace(f'"version":{board.version}', f'"version":{board.version + 1}')
+    yield replace(
+        sound,
+        name="another version, not signed again",
+        signed=SignedManifest(content=later, signature=told.signature),
+    )
+    content = told.content.encode()
+    yield replace(sound, name="another key", signed=by_hand(content, key=OTHER))
+    yield replace(
+        sound, name="signed without the name of the format", signed=by_hand(content, message=content)
+    )
+    before = FORMAT_BEFORE.encode() + b"\0" + content
+    yield replace(sound, name="a format before", signed=by_hand(content, message=before))
+    changes: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+        "an unknown member": lambda plain: plain.update(note="hello"),
+        "a missing member": lambda plain: plain.pop("protection"),
+        "a member of another type": lambda plain: plain.update(version="4"),
+        "a digest that is none": lambda plain: plain.update(board_digest="../../etc/passwd"),
+        "a file of no bytes": lambda plain: plain["files"][0].update(size=0),
+    }
+    for name, change in changes.items():
+        yield replace(sound, name=name, signed=rewritten(told, change))
+    seen = by_hand(manifest_of(board, files, run="other").to_bytes())
+    yield replace(sound, name="another run than before", seen=seen)
+    newer = by_hand(manifest_of(board, files, version=board.version + 1).to_bytes())
+    yield replace(sound, name="an older board than before", seen=newer)
+    other = by_hand(manifest_of(board, files, board_digest="0" * 64).to_bytes())
+    yield replace(sound, name="another board of the same version", seen=other)
+    forked = by_hand(manifest_of(made[-2], forms_of(made[-2])[1], board_digest="0" * 64).to_bytes())
+    yield replace(sound, name="a board that does not continue the one before", seen=forked)
+
+
+def _of_files(made: list[Board]) -> Iterator[Case]:
+    board = made[-1]
+    contents, files = forms_of(board)
+    packed, told = contents["packed"], signed(board)
+    sound = Case(name="", signed=told, file=packed)
+    yield replace(sound, name="a bit of the file", file=flipped(packed, len(packed) // 2))
+    yield replace(sound, name="a byte less", file=packed[:-1])
+    yield replace(sound, name="a byte more", file=packed + b"\0")
+    yield replace(sound, name="more bytes than she takes", max_bytes=len(contents["exact"]) - 1)
+    torn = packed[:-9] + bytes(9)
+    yield replace(sound, name="a torn stream, signed", file=torn, signed=_file(board, torn))
+    yield replace(
+        sound,
+        name="another magic, signed",
+        file=(other := b"FBPACK2\n" + packed[8:]),
+        signed=_file(board, other),
+    )
+    wrong = {"board_sha256": "0" * 64}
+    yield replace(sound, name="no board, signed", **_no_board(board))
+    yield replace(sound, name="another board file than signed", signed=_file(board, packed, **wrong))
+    grown = {"board_size": files[0].size + 64}
+    yield replace(sound, name="another size than signed", signed=_file(board, packed, **grown))
+    swapped = forms_of(made[-2])[0]["packed"]
+    size = {
+        "board_size": len(made[-2].to_bytes()),
+        "board_sha256": hashlib.sha256(made[-2].to_bytes()).hexdigest(),
+    }
+    yield replace(sound, name="the file of another board", file=swapped, signed=_file(board, swapped, **size))
+
+
+def _of_certificates(made: list[Board], seeded: Board) -> Iterator[Case]:
+    board = made[-1]
+    told, file = resigned(seeded)
+    yield Case(name="noise from a seed, stated as private", signed=told, file=file)
+    told, file = resigned(seeded, protection=Protection.SIMULATION)
+    simulation = Case(name="a simulation", signed=told, file=file)
+    yield simulation
+    yield replace(simulation, name="a simulation, wanted", simulation=True)
+    changes: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+        "the certificate of another board": lambda plain: plain.update(board_digest="0" * 64),
+        "a smaller claim": lambda plain: plain["claim"].update(epsilon=2.5),
+        "less noise than stated": lambda plain: plain["releases"][0].update(noise_multiplier=0.5),
+        "a release that was not planned": lambda plain: plain["releases"][0].update(name="extra"),
+        "another mu": lambda plain: plain["composition"].update(mu=plain["composition"]["mu"] * 1.001),
+        "another point of the curve": lambda plain: plain["curve"][2].update(
+            epsilon=plain["curve"][2]["epsilon"] * 0.99
+        ),
+        "a rating for less": lambda plain: plain["implied"].update(rating_epsilon=5.0),
+        "rounds that do not add up": lambda plain: plain["rounds"].update(lost=2),
+        "no release": lambda plain: plain.update(releases=[], noise="no release yet", private=False),
+    }
+    for name, change in changes.items():
+        told, file = resigned(with_certificate(board, change))
+        yield Case(name=name, signed=told, file=file)
+    told, file = resigned(with_certificate(board, lambda plain: plain.update(dataset="other"), fits=False))
+    yield Case(name="a digest that does not fit", signed=told, file=file)
+    told, file = resigned(board.with_certificate({}), certificate_digest=None)
+    yield Case(name="a certificate that is none", signed=told, file=file)
+
+
+def _only(board: Board, form: str) -> SignedManifest:
+    files = tuple(file for file in forms_of(board)[1] if file.encoding == form)
+    return by_hand(manifest_of(board, files).to_bytes())
+
+
+def _file(board: Board, content: bytes, **changes: Any) -> SignedManifest:
+    """A manifest that names these bytes as the board's packed file."""
+    stated = next(file for file in forms_of(board)[1] if file.encoding == "packed")
+    fields = {name: getattr(stated, name) for name in stated.__struct_fields__}
+    fields |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
+    return by_hand(manifest_of(board, (BoardFile(**fields),)).to_bytes())
+
+
+def _no_board(board: Board) -> dict[str, Any]:
+    """Bytes whose header ends too early, signed as the board's own file."""
+    content = board.to_bytes()[:200]
+    own = {"size": 200, "sha256": (found := hashlib.sha256(content).hexdigest()), "board_size": 200}
+    stated = next(file for file in forms_of(board)[1] if file.encoding == "exact")
+    fields = (
+        {name: getattr(stated, name) for name in stated.__struct_fields__} | own | {"board_sha256": found}
+    )
+    told = by_hand(manifest_of(board, (BoardFile(**fields),)).to_bytes())
+    return {"form": "exact", "file": content, "signed": told}
+
+
+def cases() -> dict[str, Any]:
+    """All of them, each with what the package says of it, and the files that they name."""
+    made, seeded = boards(*MODELS["residual"]), boards(*MODELS["simulation"])[-1]
+    found = [*_of_manifests(made), *_of_files(made), *_of_certificates(made, seeded)]
+    files = list(dict.fromkeys(case.file for case in found))
+    told = [
+        {
+            "name": case.name,
+            "signed": plain(case.signed),
+            "form": case.form,
+            "file": files.index(case.file),
+            "seen": None if case.seen is None else plain(case.seen),
+            "simulation": case.simulation,
+            "max_bytes": case.max_bytes,
+            "refused": said(case),
+        }
+        for case in found
+    ]
+    return {"cases": told, "files": [base64.b64encode(file).decode() for file in files]}

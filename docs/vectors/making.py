@@ -1,0 +1,151 @@
+"""Made-up boards with certificates and manifests, as a server makes them: what the test vectors are about."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.board_service.board_signature import SignedManifest
+from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.board_service.packing import pack
+from fedboard.common.certificate import certify
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import Commitment
+from fedboard.common.privacy.ledger.ledger import Budget
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protection import protection_of_board
+from fedboard.common.rounds_made import RoundsMade
+from fedboard.common.tasks.registry import variant_of
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.server.board_service.checked_board import CheckedBoard
+from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.calibrating import Training, calibrated_task
+from fedboard.server.run_spec import Promise
+
+RUN, PUBLISHED = "vectors", "2026-01-02T03:04:05Z"
+PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())
+KEY = SigningKey(PRIVATE)
+N_ITEMS, RANK = 40, 3
+CATALOGUE = Catalogue(
+    item_ids=tuple(f"f{number:02}" for number in range(N_ITEMS)),
+    titles=tuple(f"Film {number}, é ☃" for number in range(N_ITEMS)),
+)
+
+MODELS: Mapping[str, tuple[str, str, NoiseSource, Mapping[str, Any]]] = {
+    "residual": ("residual", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
+    "simulation": (
+        "residual",
+        "explicit",
+        SeededNoise(7),
+        {"rounds": 1, "rank": RANK, "final_user_ridge": 5.0},
+    ),
+    "residual-presence": ("residual", "implicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
+    "adadpals": ("adadpals", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
+    "adadpals-presence": ("adadpals", "implicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
+    "topk": ("topk", "implicit", SecureNoise(), {"rank": RANK}),
+}
+
+
+def boards(algorithm: str, feedback: str, noise: NoiseSource, settings: Mapping[str, Any]) -> list[Board]:
+    """All boards of a run whose rounds found made-up numbers, each with the certificate of what was booked."""
+    training = Training(
+        algorithm=variant_of(algorithm),
+        feedback=Feedback(feedback),
+        promise=Promise(epsilon=5.0),
+        settings=settings,
+    )
+    task = calibrated_task(training, rating_range=(1.0, 5.0), backend="numpy").task
+    made, booked = [task.first_board(CATALOGUE)], []
+    releases = [[request.release.event() for request in requests] for requests in task.plan()]
+    commitment = Commitment.of(
+        Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE),
+        {event["name"]: event["noise_multiplier"] for events in releases for event in events},
+    )
+    for number, events in enumerate(releases, start=1):
+        booked += [{**event, **noise.describe()} for event in events]
+        board = made[-1].successor(**arrays_of(algorithm, feedback, number, last=number == len(releases)))
+        certificate = certify(
+            booked,
+            commitment=commitment,
+            trust=("Nobody is trusted with made-up numbers: 5 €.",),
+            assumptions=(),
+            dataset="a test vector: nobody's ratings, é ☃",
+            board_digest=board.digest,
+            rounds=RoundsMade(planned=len(releases), made=number, lost=0),
+        )
+        made.append(board.with_certificate(certificate.to_dict()))
+    return made
+
+
+def arrays_of(algorithm: str, feedback: str, number: int, *, last: bool) -> dict[str, Any]:
+    """Made-up arrays of the board after a round; all that a device reads."""
+    rng = np.random.default_rng([number, len(algorithm), len(feedback)])
+    learnt = np.ones(N_ITEMS, dtype=np.uint8)
+    learnt[[3, 17]] = 0
+    arrays = {
+        "learnt": learnt,
+        "item_counts": rng.uniform(1.0, 90.0, N_ITEMS),
+        "item_weights": rng.uniform(0.1, 1.0, N_ITEMS),
+        "item_factors": rng.normal(0.0, 0.7, (N_ITEMS, RANK)).astype(np.float32),
+    }
+    if algorithm == "topk":
+        arrays |= {"personal": np.ones(1, dtype=np.uint8), "population": np.array([400.0])}
+        if last:
+            arrays["item_scale"] = rng.uniform(0.5, 2.0, N_ITEMS)
+            arrays["item_biases"] = rng.normal(0.0, 0.3, N_ITEMS).astype(np.float32)
+        return arrays
+    if feedback == "explicit":
+        arrays["mean"] = np.array([3.1415])
+    if algorithm == "residual":
+        arrays["item_biases"] = np.zeros(N_ITEMS, dtype=np.float32)
+        if feedback == "explicit":
+            arrays["item_biases"] = rng.normal(0.0, 0.4, N_ITEMS).astype(np.float32)
+            arrays |= {"spread": np.array([0.83]), "user_ridge": np.array([4.2])}
+    return arrays
+
+
+def manifest_of(board: Board, files: tuple[BoardFile, ...], **changes: Any) -> Manifest:
+    """What is signed of a board."""
+    stated = {
+        "run": RUN,
+        "version": board.version,
+        "board_digest": board.digest,
+        "previous_digest": board.previous_digest,
+        "certificate_digest": (board.certificate or {}).get("digest"),
+        "protection": protection_of_board(board),
+        "published": PUBLISHED,
+        "key_id": KEY.id,
+        "files": files,
+    }
+    return Manifest(**{**stated, **changes})
+
+
+def forms_of(board: Board) -> tuple[dict[str, bytes], tuple[BoardFile, ...]]:
+    """The board's file in both forms that lose nothing, and what the manifest says of each."""
+    exact = board.to_bytes()
+    packed = pack(np.frombuffer(exact, dtype=np.uint8), Encoding.PACKED, approximates=board.digest).content
+    contents = {"exact": exact, "packed": packed}
+    return contents, tuple(
+        BoardFile(
+            encoding=Encoding(name),
+            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            board_size=len(exact),
+            board_sha256=hashlib.sha256(exact).hexdigest(),
+            board_digest=board.digest,
+        )
+        for name, content in contents.items()
+    )
+
+
+def signed(board: Board) -> SignedManifest:
+    """A board's manifest, signed as a server does."""
+    return KEY.sign(manifest_of(board, forms_of(board)[1]), CheckedBoard(board=board, simulation=True))
+
+
+def plain(told: SignedManifest) -> dict[str, str]:
+    """As it travels."""
+    return {"content": told.content, "signature": told.signature}

@@ -1,0 +1,146 @@
+"""Boards as they come from a mirror: bytes, digest, and what protects them.
+
+Written from docs/reader-specification.md alone, whose sections stand in brackets; nothing of fedboard is imported.
+"""
+
+import hashlib
+import json
+import zlib
+
+import numpy as np
+from manifests import RefusedError, chosen, need, opened, require_place
+
+LARGEST_HEADER = 2**26
+DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1"}
+NOT_A_BOARD = (ValueError, KeyError, TypeError, AttributeError, zlib.error)
+
+
+def board_file(content, file):
+    """The bytes of the board file that a file is, or becomes [3.2]."""
+    need(len(content) >= file["size"], "unreachable")
+    need(len(content) == file["size"] and sha256(content) == file["sha256"], "wrong-digest")
+    if file["encoding"] == "packed":
+        try:
+            content = unpacked(content, file["board_size"])
+        except NOT_A_BOARD as error:
+            raise RefusedError("malformed") from error
+    need(sha256(content) == file["board_sha256"], "wrong-digest")
+    return content
+
+
+def sha256(content):
+    """In hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def unpacked(content, board_size):
+    """The board file that was packed [4]."""
+    deflated, plain = (int.from_bytes(content[at : at + 4], "little") for at in (8, 12))
+    if content[:8] != b"FBPACK1\n" or plain > LARGEST_HEADER:
+        raise ValueError("another format")
+    told, place = json.loads(inflated(content[16 : 16 + deflated], plain)), 16 + deflated
+    header, entries = told["header"].encode(), json.loads(told["header"])
+    if 8 + len(header) + sum(part["size"] for part in told["parts"]) != board_size:
+        raise ValueError("another size than was signed")
+    pieces = [len(header).to_bytes(8, "little"), header]
+    for part in told["parts"]:
+        if part["form"] != "exact":
+            raise ValueError("a form that is not described")
+        apart = np.frombuffer(inflated(content[place : place + part["packed"]], part["size"]), np.uint8)
+        width = np.dtype(DTYPES[entries[part["name"]]["dtype"]]).itemsize
+        pieces.append(apart.reshape(width, -1).T.tobytes())
+        place += part["packed"]
+    if place != len(content):
+        raise ValueError("more than the parts")
+    return b"".join(pieces)
+
+
+def inflated(stream, size):
+    """Just so many bytes of a whole zlib stream, and never more."""
+    inflate = zlib.decompressobj()
+    found = inflate.decompress(stream, size) if size else b""
+    more = inflate.decompress(inflate.unconsumed_tail, 1)
+    if len(found) != size or more or not inflate.eof or inflate.unused_data:
+        raise ValueError("another length than was stated")
+    return found
+
+
+def canonical(value, *, ascii_only=False):
+    """Canonical JSON [1]; certificates are hashed with all but printable ASCII escaped [7.2]."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only, allow_nan=False
+    ).encode()
+
+
+def read_board(content):
+    """A board file as a dictionary: its description, ``digest``, ``ids``, ``titles`` and ``arrays`` [5, 6]."""
+    length = int.from_bytes(content[:8], "little")
+    header, body = json.loads(content[8 : 8 + length].decode()), memoryview(content)[8 + length :]
+    described = json.loads(header.pop("__metadata__")["fedboard"])
+    certificate, stored, end = described.pop("certificate"), {}, 0
+    if described["format"] != "fedboard-board-1" or not 0 < length <= min(LARGEST_HEADER, len(content) - 8):
+        raise ValueError("another format")
+    for name, entry in sorted(header.items(), key=lambda pair: pair[1]["data_offsets"]):
+        start, stop = entry["data_offsets"]
+        if not end <= start <= stop <= len(body):
+            raise ValueError("arrays overlap, or are cut short")
+        stored[name] = np.frombuffer(body[start:stop], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        end = stop
+    digest = hashlib.sha256(canonical(described))
+    for name in sorted(stored):
+        digest.update(canonical([name, header[name]["dtype"], header[name]["shape"]]))
+        digest.update(stored[name].tobytes())
+    titles = stored.get("catalogue/titles")
+    return {
+        **described,
+        "certificate": certificate,
+        "digest": digest.hexdigest(),
+        "ids": json.loads(stored["catalogue/item_ids"].tobytes()),
+        "titles": None if titles is None else json.loads(titles.tobytes()),
+        "has_features": "catalogue/features" in stored,
+        "arrays": {name[6:]: array for name, array in stored.items() if name.startswith("array/")},
+    }
+
+
+def protection(board):
+    """What the noise of a board is, worked out from its releases [7.1]."""
+    releases = (board["certificate"] or {}).get("releases")
+    if not releases:
+        return "unstated" if board["version"] else "no-data"
+    secret = all(has_sound_noise(release) and release["private"] for release in releases)
+    return "private" if secret else "simulation"
+
+
+def has_sound_noise(release):
+    """Whether a release states soundly what its noise is [7.1]."""
+    label, private = release.get("noise"), release.get("private")
+    if not isinstance(label, str) or not isinstance(private, bool):
+        return False
+    lead = "shares of the clients"
+    if "shares" in release:
+        lead += f", at least {release['shares']['least']} of them honest, each "
+    if label.startswith(lead) != ("shares" in release):
+        return False
+    seeded = "seed" in release or label.removeprefix(lead) == "seeded: simulation only, not private"
+    return not (private and seeded)
+
+
+def taken(signed, fetched, key, *, seen=None, simulation=False, **choice):
+    """The board of a signed manifest, and the manifest; ``fetched`` gives the bytes of a file [3 to 7.1].
+
+    Raises:
+        RefusedError: with the code.
+    """
+    manifest = opened(signed, key)
+    require_place(manifest, None if seen is None else opened(seen, key), simulation=simulation)
+    file = chosen(manifest, **choice)
+    content = board_file(fetched(file), file)
+    try:
+        board = read_board(content)
+        found, certificate = protection(board), board["certificate"]
+        certified = manifest["board_digest"] if certificate is None else certificate.get("board_digest")
+    except NOT_A_BOARD as error:
+        raise RefusedError("wrong-digest") from error
+    need(found == manifest["protection"] and certified == manifest["board_digest"], "not-as-stated")
+    need(board["digest"] == file["board_digest"] == manifest["board_digest"], "wrong-digest")
+    return {**board, "manifest": manifest}

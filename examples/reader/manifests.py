@@ -1,0 +1,110 @@
+"""Signed manifests, and where they stand in the history of a run.
+
+Written from docs/reader-specification.md alone, whose sections stand in brackets; nothing of fedboard is imported.
+"""
+
+import json
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+FORMAT, FORMAT_BEFORE = "fedboard-manifest-2", "fedboard-manifest-1"
+LARGEST_MANIFEST = 2**18
+RULES = {
+    "text": lambda value: isinstance(value, str),
+    "list": lambda value: isinstance(value, list),
+    "count": lambda value: type(value) is int and value > 0,
+    "version": lambda value: type(value) is int and 0 <= value < 2**31,
+    "digest": lambda value: (
+        isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+    ),
+    "digest?": lambda value: value is None or RULES["digest"](value),
+    "object?": lambda value: value is None or isinstance(value, dict),
+    "format": lambda value: value == FORMAT,
+    "protection": lambda value: value in ("private", "simulation", "no-data"),
+    "encoding": lambda value: value in ("exact", "packed", "float16", "int8"),
+}
+MANIFEST = {
+    "format": "format",
+    "run": "text",
+    "version": "version",
+    "board_digest": "digest",
+    "previous_digest": "digest?",
+    "certificate_digest": "digest?",
+    "protection": "protection",
+    "published": "text",
+    "key_id": "text",
+    "files": "list",
+}
+FILE = {
+    "encoding": "encoding",
+    "size": "count",
+    "sha256": "digest",
+    "bases": "list",
+    "board_size": "count",
+    "board_sha256": "digest",
+    "board_digest": "digest",
+    "deviation": "object?",
+}
+
+
+class RefusedError(Exception):
+    """A board that is not taken; the message is the code."""
+
+
+def need(holds, code):
+    """Refuse where something does not hold."""
+    if not holds:
+        raise RefusedError(code)
+
+
+def opened(signed, key):
+    """The manifest that a key (32 bytes) signed [3]."""
+    pair = isinstance(signed, dict) and set(signed) == {"content", "signature"}
+    need(pair and all(map(RULES["text"], signed.values())), "malformed")
+    content = signed["content"].encode()
+    need(len(content) <= LARGEST_MANIFEST, "too-large")
+    if not signs(key, signed["signature"], FORMAT, content):
+        need(signs(key, signed["signature"], FORMAT_BEFORE, content), "bad-signature")
+        raise RefusedError("old-format")
+    manifest = {"format": FORMAT} | json.loads(content)
+    need(manifest["format"] != FORMAT_BEFORE, "old-format")
+    need(fits(MANIFEST, manifest), "malformed")
+    need(all(fits(FILE, {"bases": [], "deviation": None} | file) for file in manifest["files"]), "malformed")
+    return manifest
+
+
+def signs(key, signature, form, content):
+    """Whether a signature (hexadecimal) is this key's over content as of a format."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(
+            bytes.fromhex(signature), form.encode() + b"\0" + content
+        )
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def fits(rules, value):
+    """Whether an object has just these members, each as its rule says."""
+    return set(value) == set(rules) and all(RULES[rule](value[name]) for name, rule in rules.items())
+
+
+def require_place(manifest, seen, *, simulation):
+    """Refuse what does not continue the newest manifest that was seen [3.1]."""
+    need(simulation or manifest["protection"] != "simulation", "simulation")
+    if seen is None:
+        return
+    need(manifest["run"] == seen["run"], "wrong-run")
+    need(manifest["version"] >= seen["version"], "rollback")
+    before = {0: manifest["board_digest"], 1: manifest["previous_digest"]}
+    steps = manifest["version"] - seen["version"]
+    need(before.get(steps, seen["board_digest"]) == seen["board_digest"], "broken-chain")
+
+
+def chosen(manifest, *, forms=("exact", "packed"), max_bytes=2**30):
+    """The smallest complete file of a manifest that becomes the exact board [3.2]."""
+    complete = [file for file in manifest["files"] if file["encoding"] in forms and not file.get("bases")]
+    file = min(complete, key=lambda file: file["size"])
+    need(max(file["size"], file["board_size"]) <= max_bytes, "too-large")
+    return file

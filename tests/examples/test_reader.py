@@ -1,0 +1,185 @@
+"""The reader that was written from the specification alone, held to the test vectors, which the package writes."""
+
+import base64
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedboard.common.certificate import Certificate
+from tests.client.page import certificates
+
+ROOT = Path(__file__).parents[2]
+READER, VECTORS = ROOT / "examples" / "reader", ROOT / "docs" / "vectors"
+MODELS, REFUSALS = (json.loads((VECTORS / name).read_text()) for name in ("models.json", "refusals.json"))
+KEY = bytes.fromhex(MODELS["key"])
+BOARDS = {vector["name"]: vector for vector in MODELS["boards"]}
+PARTS = ("manifests", "boards", "promise", "own_model")
+
+
+@pytest.fixture(scope="module")
+def reader() -> Any:
+    """Its files, as they import each other."""
+    sys.path.insert(0, str(READER))
+    try:
+        loaded = {name: importlib.import_module(name) for name in PARTS}
+    finally:
+        sys.path.remove(str(READER))
+        for name in PARTS:
+            sys.modules.pop(name, None)
+    return SimpleNamespace(**loaded)
+
+
+def board_of(reader: Any, vector: dict[str, Any], form: str = "packed", **known: Any) -> dict[str, Any]:
+    content = base64.b64decode(vector[form])
+    return reader.boards.taken(
+        vector["signed"], lambda _: content, KEY, forms=(form,), **{"simulation": True, **known}
+    )
+
+
+@pytest.mark.parametrize("form", ["exact", "packed"])
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_is_read_as_it_was_written(reader: Any, name: str, form: str) -> None:
+    vector, wanted = BOARDS[name], BOARDS[name]["expected"]
+
+    board = board_of(reader, vector, form, seen=vector["earlier"][0] if vector["earlier"] else None)
+
+    assert {key: board[key] for key in ("task", "version", "digest")} == {
+        key: wanted[key] for key in ("task", "version", "digest")
+    }
+    assert {
+        array: {"dtype": value.dtype.str, "shape": list(value.shape)}
+        for array, value in board["arrays"].items()
+    } == {array: {"dtype": told["dtype"], "shape": told["shape"]} for array, told in wanted["arrays"].items()}
+    sums = {array: float(value.sum()) for array, value in board["arrays"].items()}
+    assert sums == pytest.approx({array: told["sum"] for array, told in wanted["arrays"].items()}, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_its_promise_is_recomputed(reader: Any, name: str) -> None:
+    board, wanted = board_of(reader, BOARDS[name]), BOARDS[name]["expected"]
+    plan = board["certificate"]["commitment"]["plan"]
+    mu = sum(1 / multiplier**2 for multiplier in plan.values()) ** 0.5
+
+    assert reader.promise.checked(board["certificate"]) == wanted["seal"]["promise"]
+    assert reader.boards.protection(board) == ("simulation" if name == "simulation" else "private")
+    assert (mu, reader.promise.epsilon(1e-5, mu)) == pytest.approx(
+        (wanted["mu"], wanted["epsilon"]), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("who", ["several", "one"])
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_person_gets_her_vector_and_her_twenty_best(reader: Any, name: str, who: str) -> None:
+    wanted = BOARDS[name]["people"][who]
+
+    board = board_of(reader, BOARDS[name])
+    vector, _ = reader.own_model.fitted(board, wanted["ratings"])
+    top = reader.own_model.best(board, wanted["ratings"])
+
+    assert vector == pytest.approx(np.array(wanted["vector"]), abs=1e-5)
+    assert [item for item, _ in top] == [item for item, _ in wanted["top"]]
+    assert [score for _, score in top] == pytest.approx([score for _, score in wanted["top"]], abs=1e-4)
+    assert len(top) == 20
+
+
+@pytest.mark.parametrize("case", REFUSALS["cases"], ids=lambda case: case["name"])
+def test_what_must_not_be_taken_is_refused_with_its_code(reader: Any, case: dict[str, Any]) -> None:
+    content = base64.b64decode(REFUSALS["files"][case["file"]])
+    refused = None
+
+    try:
+        board = reader.boards.taken(
+            case["signed"],
+            lambda _: content,
+            KEY,
+            seen=case["seen"],
+            simulation=case["simulation"],
+            forms=(case["form"],),
+            max_bytes=case["max_bytes"],
+        )
+        assert reader.promise.checked(board["certificate"]) == "passed"
+    except reader.manifests.RefusedError as error:
+        refused = str(error)
+
+    assert refused == case["refused"]
+
+
+def test_every_code_that_a_file_or_manifest_can_be_refused_with_has_a_case() -> None:
+    specification = (ROOT / "docs" / "reader-specification.md").read_text(encoding="utf-8")
+    told = {case["refused"] for case in REFUSALS["cases"]} - {None}
+
+    assert sorted(code for code in told if f"`{code}`" not in specification) == []
+    assert told == {
+        *("malformed", "bad-signature", "old-format", "wrong-run", "rollback", "broken-chain", "simulation"),
+        *("too-large", "unreachable", "wrong-digest", "not-as-stated", "bad-certificate"),
+    }
+
+
+def test_the_vectors_are_what_the_package_says() -> None:
+    ended = subprocess.run(
+        [sys.executable, VECTORS / "write.py", "--check"], check=False, capture_output=True, text=True
+    )
+
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_command_reads_a_mirror_without_fedboard(tmp_path: Path) -> None:
+    vector = BOARDS["residual"]
+    (tmp_path / "files").mkdir()
+    (tmp_path / "latest.json").write_text(json.dumps(vector["signed"]))
+    for file in json.loads(vector["signed"]["content"])["files"]:
+        (tmp_path / "files" / file["sha256"]).write_bytes(base64.b64decode(vector[file["encoding"]]))
+    key = Ed25519PublicKey.from_public_bytes(KEY)
+    (tmp_path / "key.pub").write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    (tmp_path / "mine.csv").write_text("item,rating\nf01,5\nf08,1\n")
+    watched = (
+        "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rpartition('/')[0])\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "finally: print('fedboard' in sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", watched, str(READER / "read.py"), *(str(tmp_path),)]
+
+    ended = subprocess.run(
+        [*command, str(tmp_path / "key.pub"), str(tmp_path / "mine.csv")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "False\n")
+    assert "epsilon 4.99999" in ended.stdout
+    assert "noise: private" in ended.stdout
+    assert len(re.findall(r"^ *\d\.\d{3}  Film", ended.stdout, re.MULTILINE)) == 20
+
+
+@pytest.mark.parametrize("kind", ["plan, some made", "disjoint", "fixed size"])
+def test_certificates_hold_here_where_they_hold_in_the_package(reader: Any, kind: str) -> None:
+    """Each leaf of each of them changed, digests made to fit; only of its sentences the reader reads nothing."""
+    plain = certificates.sound()[kind]
+    assert reader.promise.checked(plain) == "passed"
+
+    for path, made in certificates.changed(plain):
+        try:
+            here = reader.promise.checked(made)
+        except reader.manifests.RefusedError:
+            here = "failed"
+        if here == "open":
+            assert path in (("format",), ("releases", 0, "mechanism"))
+        elif (here == "passed") != certificates.holds(made):
+            findings = Certificate.from_dict(made).verify()
+            failed = {finding.check for finding in findings if not finding.passed}
+            assert (here, failed) == ("passed", {"statements"}), path
+
+
+def test_without_a_plan_it_says_that_it_did_not_recompute_the_promise(reader: Any) -> None:
+    assert reader.promise.checked(certificates.sound()["budget"]) == "open"
