@@ -1,10 +1,12 @@
-"""The face as others get it: a wheel, editable installs, and a user's script under a strict type checker."""
+"""The package as others get it: sdist and wheel, editable installs, and a user's script under a strict checker."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("api", "cli", "client", "common", "server", "simulations")
 LOOK = "import fedboard, fedboard.common.board as b; print(fedboard.Board is b.Board, len(fedboard.__all__) > 15)"
 SCRIPT = """
 import fedboard
@@ -39,12 +42,23 @@ fedboard.simulate(epsilon="five")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, so that building leaves nothing in it."""
     copy = tmp_path_factory.mktemp("source") / "checkout"
-    wanted = ("api", "cli", "client", "common", "server", "simulations")
-    for name in wanted:
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
     return copy
+
+
+@pytest.fixture(scope="module")
+def packages(source: Path) -> Path:
+    """A folder with the sdist of that copy, and with the wheel that is made from the sdist alone."""
+    build = ["-m", "build", "--no-isolation", "--outdir", source / "dist", source]
+    ended = subprocess.run(
+        [sys.executable, *build], capture_output=True, text=True, check=False, env=outside()
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "would be ignored" not in ended.stdout + ended.stderr
+    return source / "dist"
 
 
 def installed(place: Path, source: Path, *options: str) -> Path:
@@ -66,9 +80,9 @@ def outside() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def with_wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of an environment with a plain install, which is all that type checkers follow."""
-    return installed(tmp_path_factory.mktemp("wheel") / "venv", source)
+def with_wheel(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Python of an environment with the wheel alone, which is all that type checkers follow."""
+    return installed(tmp_path_factory.mktemp("wheel") / "venv", next(packages.glob("*.whl")))
 
 
 STRICT = ("--config-settings", "editable_mode=strict", "-e")
@@ -85,6 +99,58 @@ def test_every_kind_of_install_has_the_face_and_what_is_below(
             [python, "-c", LOOK], capture_output=True, text=True, check=False, cwd=place, env=outside()
         )
         assert ended.stdout.strip() == "True True", ended.stderr
+
+
+def test_sdist_and_wheel_hold_every_file_and_pass_the_check_of_the_index(
+    source: Path, packages: Path
+) -> None:
+    found = sorted(packages.iterdir())
+    check = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *map(str, found)]
+    ours = {
+        path.relative_to(source).as_posix()
+        for folder in FOLDERS
+        for path in (source / folder).rglob("*.*")
+        if path.is_file() and "egg-info" not in path.as_posix()
+    }
+
+    checked = subprocess.run(check, capture_output=True, text=True, check=False, env=outside())
+    with tarfile.open(found[1]) as sdist, zipfile.ZipFile(found[0]) as wheel:
+        packed = {name.partition("/")[2] for name in sdist.getnames()}
+        wheeled = set(wheel.namelist())
+
+    assert [path.suffix for path in found] == [".whl", ".gz"]
+    assert checked.returncode == 0, checked.stdout
+    assert len(ours) > 800
+    assert sorted(ours - packed) == []
+    in_wheel = {f"fedboard/{name}".replace("fedboard/api/", "fedboard/") for name in ours}
+    assert sorted(in_wheel - wheeled) == []
+    assert sorted(name for name in wheeled - in_wheel if ".dist-info/" not in name) == []
+
+
+def test_the_wheel_alone_runs_outside_of_the_checkout(with_wheel: Path, tmp_path: Path) -> None:
+    """Compiled on the spot nothing is: that is tested elsewhere."""
+    rated = ((user, (5 * user + 3 * n) % 20) for user in range(40) for n in range(10))
+    lines = "".join(f"u{user},i{item},{1 + (user + item) % 5}\n" for user, item in rated)
+    (tmp_path / "ratings.csv").write_text(f"user,item,rating\n{lines}")
+    fedboard = with_wheel.with_name("fedboard")
+    simulate = ["simulate", "--data", "ratings.csv", "--rating-range", "1,5", "--rounds", "1", "--rank", "2"]
+    quiet = ["--kernels", "numpy", "--no-baselines", "--no-report", "--out", "run"]
+
+    told = [
+        subprocess.run(
+            [fedboard, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**outside(), "NUMBA_DISABLE_JIT": "1"},
+        )
+        for words in (["--version"], [*simulate, *quiet], ["certificate", "verify", "run"])
+    ]
+
+    assert [ended.returncode for ended in told] == [0, 0, 5], [ended.stderr for ended in told]
+    assert told[0].stdout.startswith("fedboard")
+    assert list((tmp_path / "run" / "boards").glob("*.board"))
 
 
 def test_a_user_s_script_passes_a_strict_checker_and_its_mistakes_do_not(

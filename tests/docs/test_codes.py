@@ -1,0 +1,59 @@
+"""The table of codes has each that a command, a reader or a fleet can give, with its meaning, and no other."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.cli.exit_codes import MEANINGS
+from fedboard.cli.main import commands
+from fedboard.common.board_service.refusals import FeedCode
+from fedboard.common.wire.refusals import Refusal
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what Flower imports uses what others will take away
+    from fedboard.client.fleet.node import Trouble
+
+PAGE = (Path(__file__).parents[2] / "docs" / "codes.md").read_text(encoding="utf-8")
+TABLES = {
+    "Exit codes of commands": {str(code.value) for code in MEANINGS},
+    "Boards that are not taken": {code.value for code in FeedCode},
+    "Questions and answers that are not taken": {code.value for code in Refusal},
+    "A device without work": {trouble.value for trouble in Trouble},
+}
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of a section's table."""
+    section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_each_code_stands_there_once_with_what_to_do(title: str) -> None:
+    found = rows(title)
+
+    assert sorted(cells[0].strip("`") for cells in found) == sorted(TABLES[title])
+    assert [cells for cells in found if len(cells) != 3 or not all(cells)] == []
+
+
+def test_exit_codes_mean_what_help_says() -> None:
+    told = {cells[0]: cells[1] for cells in rows("Exit codes of commands")}
+
+    assert told == {str(code.value): meaning for code, meaning in MEANINGS.items()}
+
+
+def options_of(command: Any) -> set[str]:
+    """Of a command and all below it."""
+    own = {option for parameter in command.params for option in parameter.opts}
+    return own.union(*(options_of(below) for below in getattr(command, "commands", {}).values()))
+
+
+def test_what_to_do_names_options_that_there_are() -> None:
+    named = set(re.findall(r"`[a-z ]*(--[a-z-]+)", PAGE))
+
+    assert len(named) > 5
+    assert sorted(named - options_of(commands)) == []
