@@ -23,7 +23,23 @@ _PATH = click.Path(path_type=Path)
 _ENCODINGS = ("exact", "float16", "int8")
 _LARGEST = 1 << 30
 _PUBLIC_KEY = click.option(
-    "--key", type=_PATH, required=True, help="The public key that signs the boards (board-signing.pub)."
+    "--key",
+    type=_PATH,
+    required=True,
+    help="The public key that signs the boards (board-signing.pub), or the root that names it (1.root.json).",
+)
+_ROOTS = click.option(
+    "--roots",
+    metavar="FOLDER",
+    type=_PATH,
+    help="Root documents that say which keys sign (see keys root).  [default: those of MIRROR]",
+)
+_DAYS = click.option(
+    "--days",
+    type=click.FloatRange(min=0.01, max=3660),
+    default=30.0,  # server.board_service.signers.USUAL_DAYS
+    show_default=True,
+    help="How long what is signed is good; renewed when half of that is over.",
 )
 _AUTHORITY = click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
@@ -53,15 +69,32 @@ board.add_command(page)
 @board.command(epilog="Example: fedboard board export runs/films --to mirror --key board-signing.key")
 @click.argument("run_place", metavar="RUN", type=_PATH)
 @click.option("--to", "mirror", type=_PATH, required=True, help="Folder of the mirror, made or continued.")
-@click.option("--key", type=_PATH, required=True, help="The private signing key (board-signing.key).")
+@click.option(
+    "--key",
+    "keys",
+    type=_PATH,
+    required=True,
+    multiple=True,
+    help="The private signing key (board-signing.key); several where the root asks for them.",
+)
 @click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
+@_ROOTS
+@_DAYS
 @_SIGN_SIMULATION
-def export(run_place: Path, mirror: Path, key: Path, run: str | None, simulation: bool) -> None:
+def export(
+    run_place: Path,
+    mirror: Path,
+    keys: tuple[Path, ...],
+    run: str | None,
+    roots: Path | None,
+    days: float,
+    simulation: bool,
+) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
 
     The folder holds signed manifests and board files by digest, in several encodings. Do it again after more
-    rounds: what is there stays as it is. Each board's certificate is recomputed first; one that does not hold, or
-    whose noise can be reproduced from its seed, is not signed.
+    rounds, and before the newest signature expires, which it then renews. Each board's certificate is recomputed
+    first; one that does not hold, or whose noise can be reproduced from its seed, is not signed.
     """
     from fedboard.server.board_service.mirror import Mirror, publish_into
     from fedboard.server.board_service.signing import SigningKey
@@ -69,9 +102,11 @@ def export(run_place: Path, mirror: Path, key: Path, run: str | None, simulation
     new = publish_into(
         Mirror(mirror),
         _boards_of(run_place),
-        key=SigningKey.read(key),
+        key=SigningKey.read(*keys),
         run=_run_name(run_place, run),
         simulation=simulation,
+        days=days,
+        roots=roots,
     )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
 
@@ -79,8 +114,16 @@ def export(run_place: Path, mirror: Path, key: Path, run: str | None, simulation
 @board.command(epilog="Example: fedboard board serve mirror --boards runs/films --key board-signing.key")
 @click.argument("mirror", type=_PATH)
 @click.option("--boards", type=_PATH, help="A run whose boards are signed into the mirror as they appear.")
-@click.option("--key", type=_PATH, help="The private signing key, with --boards.")
+@click.option(
+    "--key",
+    "keys",
+    type=_PATH,
+    multiple=True,
+    help="The private signing key, with --boards; several where the root asks for them.",
+)
 @click.option("--run", help="Public name of the run, with --boards.  [default: the name of its folder]")
+@_ROOTS
+@_DAYS
 @click.option(
     "--simulation",
     is_flag=True,
@@ -97,8 +140,10 @@ def export(run_place: Path, mirror: Path, key: Path, run: str | None, simulation
 def serve(
     mirror: Path,
     boards: Path | None,
-    key: Path | None,
+    keys: tuple[Path, ...],
     run: str | None,
+    roots: Path | None,
+    days: float,
     simulation: bool,
     address: str,
     certificate: Path | None,
@@ -110,7 +155,7 @@ def serve(
     """Serve a mirror over gRPC, to anybody, without asking who.
 
     Needs no signing key: manifests in the mirror are signed already. With --boards and --key it signs the boards of
-    a run as they are published.
+    a run as they are published, and signs the newest again before its signature expires.
     """
     from fedboard.server.board_service.service import ServiceSettings, start_board_service
     from fedboard.server.operating.metrics import start_metrics
@@ -123,7 +168,7 @@ def serve(
         )
     settings = ServiceSettings(
         mirror=mirror,
-        signing=_signing(boards, key, run),
+        signing=_signing(boards, keys, run, roots=roots, days=days),
         simulation=simulation,
         address=address,
         certificate=certificate,
@@ -145,7 +190,7 @@ def serve(
     epilog="Example: fedboard board fetch grpcs://boards.example.org:8445 --key board-signing.pub --to boards"
 )
 @click.argument("source", required=False)
-@click.option("--key", type=_PATH, help="The public key that signs the boards (board-signing.pub).")
+@click.option("--key", type=_PATH, help="The public key that signs the boards, or a root (1.root.json).")
 @click.option("--to", "cache", type=_PATH, help="Folder of the reader's boards.")
 @DEVICE
 @click.option(
@@ -299,11 +344,21 @@ def _run_name(place: Path, given: str | None) -> str:
     return given or place.resolve().name
 
 
-def _signing(boards: Path | None, key: Path | None, run: str | None) -> "Signing | None":
+def _signing(
+    boards: Path | None, keys: tuple[Path, ...], run: str | None, *, roots: Path | None, days: float
+) -> "Signing | None":
     from fedboard.server.board_service.service import Signing
 
-    if boards is None and key is None:
+    if boards is None and not keys:
         return None
-    if boards is None or key is None:
+    if boards is None or not keys:
         raise InputError("--boards and --key go together: the boards to sign, and what signs them")
-    return Signing(boards=_boards_of(boards), key=key, run=_run_name(boards, run))
+    key, *more = keys
+    return Signing(
+        boards=_boards_of(boards),
+        key=key,
+        run=_run_name(boards, run),
+        more_keys=tuple(more),
+        roots=roots,
+        days=days,
+    )

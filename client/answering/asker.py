@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedboard.common.contribution import Request, numbers_of
+from fedboard.common.keys.validity import Clock
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.signing import Clock, PinnedServer
+from fedboard.common.wire.signing import PinnedServer
 
 LARGEST_QUESTION = 64 << 20
 """Most bytes of a question with its board, unless a device is told otherwise."""

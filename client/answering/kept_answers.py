@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedboard.client.private_files import make_private_folder, write_private
+from fedboard.common.keys.validity import Clock
 from fedboard.common.rounds.question import Question
-from fedboard.common.wire.signing import Clock
 
 DEFAULT_SECONDS = 86_400.0
 """How long an answer is kept at most, unless a person says otherwise."""

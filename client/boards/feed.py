@@ -2,16 +2,19 @@
 
 import fcntl
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource, TellingSource
+from fedboard.client.boards.trust import Trust
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
@@ -19,12 +22,16 @@ from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.keys.validity import Clock, utc_seconds
 from fedboard.common.protection import Protection, is_as_stated
 
 _SEEN = "seen.json"
 PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """What may go better next time."""
 _SAME_BOARD = (Encoding.EXACT, Encoding.PACKED)
+_WATCH_SECONDS = 6 * 3600.0
+"""After so long a reader who waits asks again, also where nothing was published."""
+_Got = TypeVar("_Got")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +46,26 @@ class Fetched:
     """Bytes of the file that came over the wire this time; 0 where the board was here already."""
 
 
+def newest_seen(folder: Path, keys: PinnedKey) -> Manifest | None:
+    """The newest manifest that was ever verified for a cache; None where there is none that these keys signed."""
+    path = folder / _SEEN
+    if not path.exists():
+        return None
+    try:
+        return keys.recall(SignedManifest.from_bytes(path.read_bytes()))
+    except FeedRefusedError:
+        return None
+
+
 class BoardFeed:
     """A reader's view of one run's boards.
 
-    Guarantee: a board gets into the cache only if the pinned key signed its manifest, it is of the followed run, no
-    older than the newest manifest ever seen here, continues it where versions are consecutive, every byte is the
-    one that was signed, and the releases that its certificate lists have private noise; a simulation gets in where
-    simulations are taken, and only if its manifest says so too. Whatever fails, the boards that were in the cache
-    stay.
-    Not guaranteed: that there is no newer board; a server can withhold it.
+    Guarantee: a board gets into the cache only if the pinned key signed its manifest, or enough of the keys that
+    the newest root names (see ``Trust``), it is of the followed run, has not expired, is no older than the newest
+    manifest ever seen here, continues it where versions are consecutive, every byte is the one that was signed,
+    and the releases that its certificate lists have private noise; a simulation gets in where simulations are
+    taken, and only if its manifest says so too. Whatever fails, the boards that were in the cache stay.
+    Not guaranteed: that there is no newer board; a server can withhold it, until the one that it shows expires.
     """
 
     def __init__(
@@ -61,32 +79,31 @@ class BoardFeed:
         max_bytes: int = 1 << 30,
         simulation: bool = False,
         patience: Patience | None = None,
+        clock: Clock = time.time,
     ) -> None:
         """Look at a source.
 
         Args:
             source: trusted for nothing.
-            key: who signs.
-            cache: of this run alone; remembers the newest manifest seen.
+            key: who signs, as it was pinned.
+            cache: of this run alone; remembers the newest manifest seen, and the roots.
             encoding: ``exact`` takes the smallest file that becomes the exact board.
             run: the run to follow; None: the one that the cache follows, or the first one met.
             max_bytes: largest file and largest board that are taken.
             simulation: whether to take boards whose noise can be reproduced from its seed.
             patience: None for the default.
+            clock: of this machine.
         """
-        self._source, self._key, self._cache = source, key, cache
+        self._source, self._cache, self._clock = source, cache, clock
+        self._trust = Trust(key, cache.folder, clock=clock)
         self._encoding, self._run, self._max_bytes = Encoding(encoding), run, max_bytes
         self._simulation, self._patience = simulation, patience or Patience()
 
     def seen(self) -> Manifest | None:
-        """The newest manifest that was ever verified here, or None; one of another key does not count."""
-        path = self._cache.folder / _SEEN
-        if not path.exists():
-            return None
-        try:
-            return self._key.recall(SignedManifest.from_bytes(path.read_bytes()))
-        except FeedRefusedError:
-            return None
+        """The newest manifest that was ever verified here, or None; one of a key that may not sign now does not
+        count, so that nobody can block what follows with a stolen key and a version from far ahead.
+        """
+        return newest_seen(self._cache.folder, self._trust.keys)
 
     def fetch(self, version: int | None = None) -> Fetched:
         """Get the newest board, or that of a version, unless it is here already.
@@ -94,6 +111,7 @@ class BoardFeed:
         Raises:
             FeedRefusedError: with a fixed code; nothing of what was in the cache is lost.
         """
+        self._trust.follow(self._source, self._patiently)
         signed = self._patiently(lambda: self._source.manifest(version))
         return self._take(signed, version=version)
 
@@ -102,13 +120,15 @@ class BoardFeed:
 
         Args:
             signed: from anybody.
-            version: the one that was asked for, which may be older than others; None: the newest one.
+            version: the one that was asked for, which may be older than others, and may have expired; None: the
+                newest one.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``old-format``, ``malformed``, ``too-large``, ``simulation``,
-                ``wrong-run``, ``rollback`` or ``broken-chain``.
+            FeedRefusedError: ``bad-signature``, ``old-format``, ``malformed``, ``too-large``, ``out-of-date``,
+                ``root-expired``, ``simulation``, ``wrong-run``, ``rollback`` or ``broken-chain``.
         """
-        manifest = self._key.open(signed)
+        keys = self._trust.keys
+        manifest = keys.open_newest(signed, clock=self._clock) if version is None else keys.open(signed)
         if manifest.protection is Protection.SIMULATION and not self._simulation:
             raise FeedRefusedError(FeedCode.SIMULATION)
         seen = self.seen()
@@ -131,6 +151,7 @@ class BoardFeed:
         while True:
             try:
                 for signed in self._news():
+                    self._trust.follow(self._source)
                     fetched, failures = self._take(signed), 0
                     if fetched.received:
                         yield fetched
@@ -141,13 +162,22 @@ class BoardFeed:
                 self._patience.wait(failures)
 
     def _news(self) -> Iterator[SignedManifest]:
-        seen = self.seen()
-        if isinstance(self._source, TellingSource):
-            yield from self._source.watch(None if seen is None else seen.version)
-            raise FeedRefusedError(FeedCode.UNREACHABLE)  # the service went away
+        while isinstance(self._source, TellingSource):
+            seen, begun, seconds = self.seen(), self._clock(), self._until_expiry()
+            yield from self._source.watch(None if seen is None else seen.version, seconds=seconds)
+            if self._clock() < begun + seconds:
+                raise FeedRefusedError(FeedCode.UNREACHABLE)  # the service went away
+            yield self._source.manifest()  # which was renewed, or nobody publishes any more
         while True:
             yield self._source.manifest()
             self._patience.sleep(self._patience.poll_seconds)
+
+    def _until_expiry(self) -> float:
+        """How long to wait for news before asking again."""
+        seen = self.seen()
+        if seen is None or seen.expires is None:
+            return _WATCH_SECONDS
+        return min(max(utc_seconds(seen.expires) - self._clock(), 1.0), _WATCH_SECONDS)
 
     def _take(self, signed: SignedManifest, *, version: int | None = None) -> Fetched:
         with self._alone():
@@ -156,7 +186,7 @@ class BoardFeed:
     def _take_alone(self, signed: SignedManifest, *, version: int | None) -> Fetched:
         manifest = self.verify(signed, version=version)
         seen = self.seen()
-        if seen is None or seen.version <= manifest.version:
+        if seen is None or seen.place <= manifest.place:
             write_atomically(self._cache.folder / _SEEN, signed.to_bytes())
         wanted = self._smallest(manifest, base=None)
         for cached in self._cache.boards():
@@ -213,7 +243,7 @@ class BoardFeed:
             arriving.unlink(missing_ok=True)
         return Fetched(manifest=manifest, file=file, path=path, received=received)
 
-    def _patiently(self, ask: Callable[[], SignedManifest]) -> SignedManifest:
+    def _patiently(self, ask: Callable[[], _Got]) -> _Got:
         failures = 0
         while True:
             try:
@@ -270,7 +300,7 @@ def _require_as_stated(board_file: Path, manifest: Manifest) -> None:
 
 
 def _require_continuation(seen: Manifest, offered: Manifest, *, may_be_older: bool) -> None:
-    if offered.version < seen.version and not may_be_older:
+    if offered.place < seen.place and not may_be_older:
         raise FeedRefusedError(FeedCode.ROLLBACK)
     contradicts = offered.version == seen.version and offered.board_digest != seen.board_digest
     forks = offered.version == seen.version + 1 and offered.previous_digest != seen.board_digest

@@ -11,9 +11,10 @@ from typing import Final
 
 from fedboard.client.boards.authority import read_authority
 from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.feed import PASSING, BoardFeed
+from fedboard.client.boards.feed import PASSING, BoardFeed, newest_seen
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import open_source
+from fedboard.client.boards.trust import Trust
 from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.board_service.refusals import FeedRefusedError
 from fedboard.common.errors import InputError
@@ -66,17 +67,28 @@ class FetchingCache(BoardCache):
         self._key, self._wait_seconds = PinnedKey.read(public_key), wait_seconds
 
     def holds(self, digest: str) -> bool:
-        """Whether a board with this digest was published: it is here, or comes within the time."""
+        """Whether a board with this digest was published: it is here, or comes within the time.
+
+        Where the newest manifest that was seen has expired, nothing counts as published until a newer one comes: a
+        server that is frozen for readers gets no answers about old boards.
+        """
         end = time.monotonic() + self._wait_seconds
-        while not super().holds(digest):
+        while not self._counts(digest):
             again = self._fetch()
-            if super().holds(digest):
+            if self._counts(digest):
                 break
             if not again or time.monotonic() > end:
                 _log.warning("%s does not publish the board %s that is asked about", self._place, digest[:16])
                 return False
             time.sleep(random.uniform(*_PAUSE))
         return True
+
+    def _counts(self, digest: str) -> bool:
+        if not super().holds(digest):
+            return False
+        keys = Trust(self._key, self.folder).keys
+        seen = newest_seen(self.folder, keys)
+        return seen is None or (keys.root.is_current() and seen.is_current())
 
     def _fetch(self) -> bool:
         """Take the newest board; whether it is worth while to ask again."""

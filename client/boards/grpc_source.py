@@ -7,15 +7,32 @@ from pathlib import Path
 import grpc
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
-from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
+from fedboard.common.board_service.board_service_pb2 import (
+    GetRequest,
+    LatestRequest,
+    Part,
+    RootDocument,
+    RootRequest,
+    WatchRequest,
+)
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
 from fedboard.common.board_service.board_signature import SignedManifest
 from fedboard.common.board_service.manifest import BoardFile, Manifest
-from fedboard.common.board_service.methods import CHUNK_BYTES, GET, LATEST, MAX_MESSAGE_BYTES, WATCH, method
+from fedboard.common.board_service.methods import (
+    CHUNK_BYTES,
+    GET,
+    LATEST,
+    MAX_MESSAGE_BYTES,
+    ROOT,
+    WATCH,
+    method,
+)
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.keys.roots import MOST_KEYS
 
 _CODES = {
     grpc.StatusCode.NOT_FOUND: FeedCode.NOT_FOUND,
+    grpc.StatusCode.UNIMPLEMENTED: FeedCode.NOT_FOUND,  # a service that is older than what is asked for
     grpc.StatusCode.INVALID_ARGUMENT: FeedCode.MALFORMED,
     grpc.StatusCode.RESOURCE_EXHAUSTED: FeedCode.RATE_LIMITED,
 }
@@ -68,16 +85,29 @@ class GrpcSource:
                 if part.WhichOneof("part") == "chunk":
                     yield part.chunk
 
-    def watch(self, known: int | None) -> Iterator[SignedManifest]:
-        """The newest manifest if it is not known, then each one as it is published; ends when the service does."""
+    def root(self, version: int) -> bytes:
+        """By ``Root``."""
+        with _grpc_failures():
+            call = self._channel.unary_unary(
+                method(ROOT), RootRequest.SerializeToString, RootDocument.FromString
+            )
+            return bytes(call(RootRequest(version=version), timeout=self._seconds).content)
+
+    def watch(self, known: int | None, *, seconds: float | None = None) -> Iterator[SignedManifest]:
+        """The newest manifest if it is not known, then each one as it is published; ends when the service does, or
+        after so many seconds.
+        """
         call = self._channel.unary_stream(
             method(WATCH), WatchRequest.SerializeToString, SignedMessage.FromString
         )
-        stream = call(WatchRequest(known=known))
+        stream = call(WatchRequest(known=known), timeout=seconds)
         try:
             with _grpc_failures():
                 for message in stream:
                     yield _signed(message)
+        except FeedRefusedError:
+            if stream.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
         finally:
             stream.cancel()
 
@@ -96,7 +126,8 @@ class GrpcSource:
 
 def _signed(message: SignedMessage) -> SignedManifest:
     try:
-        return SignedManifest(content=message.content.decode(), signature=message.signature.hex())
+        more = tuple(one.hex() for one in message.more[:MOST_KEYS])
+        return SignedManifest(content=message.content.decode(), signature=message.signature.hex(), more=more)
     except UnicodeDecodeError as error:
         raise FeedRefusedError(FeedCode.MALFORMED) from error
 

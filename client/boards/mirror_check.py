@@ -1,8 +1,9 @@
 """Checking everything that a source offers: what a careful reader, or whoever runs a mirror, does once."""
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from typing import TypeVar
@@ -12,12 +13,14 @@ import numpy as np
 from fedboard.client.boards.feed import PASSING
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource
+from fedboard.client.boards.trust import Trust
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.keys.validity import Clock
 from fedboard.common.protection import Protection, is_as_stated
 
 _UNCHECKED = PASSING | {FeedCode.UNTRUSTED, FeedCode.EXPIRED}
@@ -38,39 +41,69 @@ class Found:
 
 
 def check_source(
-    source: BoardSource, key: PinnedKey, *, max_bytes: int, patience: Patience | None = None
+    source: BoardSource,
+    key: PinnedKey,
+    *,
+    max_bytes: int,
+    patience: Patience | None = None,
+    clock: Clock = time.time,
 ) -> Iterator[Found]:
-    """Check the newest board and all before it: signatures, the chain, and every byte of every file.
+    """Check the newest board and all before it: who may sign, signatures, the chain, and every byte of every file.
 
     Args:
         source: trusted for nothing.
-        key: who signs.
+        key: who signs, as it was pinned; the roots that the source has are followed from there.
         max_bytes: largest file and largest board that are read.
         patience: with a source that is busy or away; None for the default.
+        clock: of this machine.
 
     Yields:
         One for each manifest and each file.
 
     Raises:
-        FeedRefusedError: there is no newest manifest that the key signed.
+        FeedRefusedError: there is no newest manifest that enough keys signed, or a root does not follow.
     """
     patiently = _Patiently(patience or Patience())
-    newest = key.open(patiently(source.manifest))
+    keys = _newest_root(source, key, patiently, clock)
+    newest = keys.open(patiently(source.manifest))
     later: Manifest | None = None
     for version in range(newest.version, -1, -1):
         try:
-            manifest = key.open(patiently(partial(source.manifest, version)))
+            manifest = keys.open(patiently(partial(source.manifest, version)))
         except FeedRefusedError as error:
             if error.code is not FeedCode.NOT_FOUND or version == newest.version:
                 yield Found(check=f"version {version}", passed=_failed(error), detail=str(error))
             later = None
             continue
-        yield _continued(manifest, version, newest, later)
+        found = _continued(manifest, version, newest, later)
+        yield found if version < newest.version else _dated(found, manifest, keys, clock)
         for file in manifest.files:
             reading = partial(_read_file, source, manifest, file)
             too_large = max(file.size, file.board_size) > max_bytes
             yield _file_finding(manifest, file, None if too_large else partial(patiently, reading))
         later = manifest
+
+
+def _newest_root(source: BoardSource, key: PinnedKey, ask: "_Patiently", clock: Clock) -> PinnedKey:
+    trust = Trust(key, clock=clock)
+    try:
+        return trust.follow(source, ask)
+    except FeedRefusedError as error:
+        if error.code is FeedCode.ROOT_EXPIRED:
+            return trust.keys  # which is a finding; the rest is looked at too
+        raise
+
+
+def _dated(found: Found, newest: Manifest, keys: PinnedKey, clock: Clock) -> Found:
+    """What was found of the newest manifest, with whether it and the root that it is judged by have expired."""
+    root = keys.root
+    if not root.is_current(clock):
+        return replace(found, passed=False, detail=str(FeedRefusedError(FeedCode.ROOT_EXPIRED)))
+    if not newest.is_current(clock):
+        return replace(found, passed=False, detail=str(FeedRefusedError(FeedCode.OUT_OF_DATE)))
+    until = f"good until {newest.expires}" if newest.expires else "of the format before, which never expires"
+    by = f", root {root.version} until {root.expires}" if root.expires else ""
+    return replace(found, detail=f"{found.detail}; {until}{by}")
 
 
 def protection_of_source(findings: Iterable[Found]) -> Protection:

@@ -15,11 +15,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.common.board_service.board_signature import MAX_MANIFEST_BYTES, SignedManifest
-from fedboard.common.board_service.layout import LATEST, file_name, manifest_name
+from fedboard.common.board_service.layout import LATEST, file_name, manifest_name, root_name
 from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.keys.roots import MAX_ROOT_BYTES
 from fedboard.common.wire.addresses import is_address, parse_address
 
 
@@ -34,6 +35,10 @@ class BoardSource(Protocol):
         """The bytes of a file from an offset on, in pieces of at most ``CHUNK_BYTES``."""
         ...
 
+    def root(self, version: int) -> bytes:
+        """The root document of a version, ``not-found`` where there is none; at most ``MAX_ROOT_BYTES`` + 1."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...
@@ -43,8 +48,10 @@ class BoardSource(Protocol):
 class TellingSource(BoardSource, Protocol):
     """A source that tells of new boards by itself."""
 
-    def watch(self, known: int | None) -> Iterator[SignedManifest]:
-        """The newest manifest if it is not known, then each one as it is published; ends when the source does."""
+    def watch(self, known: int | None, *, seconds: float | None = None) -> Iterator[SignedManifest]:
+        """The newest manifest if it is not known, then each one as it is published; ends when the source does, or
+        after so many seconds.
+        """
         ...
 
 
@@ -122,6 +129,11 @@ class HttpSource:
             while piece := answer.read(CHUNK_BYTES):
                 yield piece
 
+    def root(self, version: int) -> bytes:
+        """From its file."""
+        with _http_failures(), self._open(root_name(version)) as answer:
+            return bytes(answer.read(MAX_ROOT_BYTES + 1))
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -149,6 +161,11 @@ class FolderSource:
             stream.seek(offset)
             while piece := stream.read(CHUNK_BYTES):
                 yield piece
+
+    def root(self, version: int) -> bytes:
+        """From its file."""
+        with _file_failures(), (self._folder / root_name(version)).open("rb") as stream:
+            return stream.read(MAX_ROOT_BYTES + 1)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -11,6 +11,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.open_board import board_file, open_board
 from fedboard.client.boards.sources import BoardSource, open_source
+from fedboard.client.boards.trust import Trust
 from fedboard.client.page.contents import HeldBoard
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
@@ -63,13 +64,14 @@ def held_board(
 
 def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) -> HeldBoard:
     with tempfile.TemporaryDirectory(prefix="fedboard-page-") as folder:
+        keys = Trust(key).follow(source)
         fetched = BoardFeed(source, key, BoardCache(Path(folder)), simulation=True).fetch()
         open_board(fetched.path)  # refuses one that has learnt nothing yet
         content = fetched.path.read_bytes()
     board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))  # the file is gone
     manifest = fetched.manifest
     signed = source.manifest(manifest.version)
-    if key.open(signed) != manifest:
+    if keys.open(signed) != manifest:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
     file = manifest.file(Encoding.PACKED) or manifest.file(Encoding.EXACT)
     if fetch and file is None:
@@ -79,7 +81,8 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         label=manifest.run,
         file=content,
         signed=signed,
-        earlier=tuple(_earlier(source, manifest, key)),
+        earlier=tuple(_earlier(source, manifest, keys)),
+        signers=keys,
         address=f"{place.rstrip('/')}/{file_name(file.sha256)}" if fetch and file is not None else None,
         form=file.encoding if fetch and file is not None else Encoding.PACKED,
         published=manifest.published,

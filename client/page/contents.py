@@ -1,16 +1,17 @@
 """What the page holds of a board: its file, what was signed about it, and the two directions of the map."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import SignedManifest
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
 from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.packing import pack
 from fedboard.common.errors import InputError
@@ -39,6 +40,8 @@ class HeldBoard:
     """How it lies there: ``packed`` or ``exact``."""
     published: str | None = None
     """When it was signed."""
+    signers: PinnedKey | None = None
+    """Who may sign, after the roots that its source has; None: as was pinned."""
 
     @property
     def epsilon(self) -> float:
@@ -125,5 +128,30 @@ def _packed(held: HeldBoard) -> bytes:
     return pack(content, Encoding.PACKED, approximates=held.board.digest).content
 
 
-def _as_it_came(signed: SignedManifest | None) -> dict[str, str] | None:
-    return None if signed is None else {"content": signed.content, "signature": signed.signature}
+def signers_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:
+    """Whose signatures count, as the page reads it.
+
+    Args:
+        boards: of one page.
+        key: as it was pinned.
+
+    Returns:
+        ``key`` (None where nothing is signed), ``more`` keys and ``threshold``.
+
+    Raises:
+        InputError: they are of mirrors with different roots.
+    """
+    signers = next((held.signers for held in boards if held.signers), key)
+    if any(held.signers and signers and held.signers.keys != signers.keys for held in boards):
+        raise InputError(
+            "these mirrors have different root documents, so that other keys may sign; publish the newest roots "
+            "into all of them, or write a page for each"
+        )
+    if signers is None:
+        return {"key": None, "more": [], "threshold": 1}
+    first, *more = (one.hex() for one in signers.keys)
+    return {"key": first, "more": more, "threshold": signers.threshold}
+
+
+def _as_it_came(signed: SignedManifest | None) -> dict[str, Any] | None:
+    return None if signed is None else msgspec.to_builtins(signed)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.page.contents import HeldBoard, require_alike, require_shown
+from fedboard.client.page.contents import HeldBoard, require_alike, require_shown, signers_of
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.client.page.own_script import script_folder
 from fedboard.common.board_service.board_signature import PinnedKey
@@ -82,7 +82,7 @@ def page_of(
     data = {
         "boards": [board.entry() for board in boards],
         "chosen": chosen,
-        "key": None if key is None else key.raw.hex(),
+        **signers_of(boards, key),
     }
     slots = {
         "policy": _policy(script, style, origins, installable=beside is not None),

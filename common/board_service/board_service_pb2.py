@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13\x62oard_service.proto\x12\x0b\x66\x65\x64\x62oard.v1\"\x0f\n\rLatestRequest\"x\n\nGetRequest\x12\x11\n\x07version\x18\x01 \x01(\rH\x00\x12\x10\n\x06\x64igest\x18\x02 \x01(\tH\x00\x12\x10\n\x08\x65ncoding\x18\x03 \x01(\t\x12\x11\n\x04\x62\x61se\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x42\x07\n\x05\x62oardB\x07\n\x05_base\",\n\x0cWatchRequest\x12\x12\n\x05known\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x08\n\x06_known\"4\n\x0eSignedManifest\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"P\n\x04Part\x12/\n\x08manifest\x18\x01 \x01(\x0b\x32\x1b.fedboard.v1.SignedManifestH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\xc9\x01\n\x0c\x42oardService\x12\x41\n\x06Latest\x12\x1a.fedboard.v1.LatestRequest\x1a\x1b.fedboard.v1.SignedManifest\x12\x33\n\x03Get\x12\x17.fedboard.v1.GetRequest\x1a\x11.fedboard.v1.Part0\x01\x12\x41\n\x05Watch\x12\x19.fedboard.v1.WatchRequest\x1a\x1b.fedboard.v1.SignedManifest0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13\x62oard_service.proto\x12\x0b\x66\x65\x64\x62oard.v1\"\x0f\n\rLatestRequest\"x\n\nGetRequest\x12\x11\n\x07version\x18\x01 \x01(\rH\x00\x12\x10\n\x06\x64igest\x18\x02 \x01(\tH\x00\x12\x10\n\x08\x65ncoding\x18\x03 \x01(\t\x12\x11\n\x04\x62\x61se\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x42\x07\n\x05\x62oardB\x07\n\x05_base\",\n\x0cWatchRequest\x12\x12\n\x05known\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x08\n\x06_known\"B\n\x0eSignedManifest\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x0c\n\x04more\x18\x03 \x03(\x0c\"P\n\x04Part\x12/\n\x08manifest\x18\x01 \x01(\x0b\x32\x1b.fedboard.v1.SignedManifestH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\x1e\n\x0bRootRequest\x12\x0f\n\x07version\x18\x01 \x01(\r\"\x1f\n\x0cRootDocument\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x32\x86\x02\n\x0c\x42oardService\x12\x41\n\x06Latest\x12\x1a.fedboard.v1.LatestRequest\x1a\x1b.fedboard.v1.SignedManifest\x12\x33\n\x03Get\x12\x17.fedboard.v1.GetRequest\x1a\x11.fedboard.v1.Part0\x01\x12\x41\n\x05Watch\x12\x19.fedboard.v1.WatchRequest\x1a\x1b.fedboard.v1.SignedManifest0\x01\x12;\n\x04Root\x12\x18.fedboard.v1.RootRequest\x1a\x19.fedboard.v1.RootDocumentb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,9 +38,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHREQUEST']._serialized_start=175
   _globals['_WATCHREQUEST']._serialized_end=219
   _globals['_SIGNEDMANIFEST']._serialized_start=221
-  _globals['_SIGNEDMANIFEST']._serialized_end=273
-  _globals['_PART']._serialized_start=275
-  _globals['_PART']._serialized_end=355
-  _globals['_BOARDSERVICE']._serialized_start=358
-  _globals['_BOARDSERVICE']._serialized_end=559
+  _globals['_SIGNEDMANIFEST']._serialized_end=287
+  _globals['_PART']._serialized_start=289
+  _globals['_PART']._serialized_end=369
+  _globals['_ROOTREQUEST']._serialized_start=371
+  _globals['_ROOTREQUEST']._serialized_end=401
+  _globals['_ROOTDOCUMENT']._serialized_start=403
+  _globals['_ROOTDOCUMENT']._serialized_end=434
+  _globals['_BOARDSERVICE']._serialized_start=437
+  _globals['_BOARDSERVICE']._serialized_end=699
 # @@protoc_insertion_point(module_scope)

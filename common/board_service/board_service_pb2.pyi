@@ -1,6 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -30,12 +31,14 @@ class WatchRequest(_message.Message):
     def __init__(self, known: _Optional[int] = ...) -> None: ...
 
 class SignedManifest(_message.Message):
-    __slots__ = ("content", "signature")
+    __slots__ = ("content", "signature", "more")
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     content: bytes
     signature: bytes
-    def __init__(self, content: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    more: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., more: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Part(_message.Message):
     __slots__ = ("manifest", "chunk")
@@ -44,3 +47,15 @@ class Part(_message.Message):
     manifest: SignedManifest
     chunk: bytes
     def __init__(self, manifest: _Optional[_Union[SignedManifest, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class RootRequest(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class RootDocument(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...

@@ -1,32 +1,44 @@
-"""The signature on a board's manifest, and the key that a reader has pinned.
+"""The signatures on a board's manifest, and what a reader has pinned of those who may sign.
 
-A manifest is signed as bytes with Ed25519 (RFC 8032). Readers know the public key beforehand, so a board can come
-from any mirror: whoever stands between can withhold it, and cannot change it.
+A manifest is signed as bytes with Ed25519 (RFC 8032). Readers know a public key or a root document beforehand, so a
+board can come from any mirror: whoever stands between can withhold it, and cannot change it.
 """
 
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.common.board_service.manifest import FORMAT, FORMAT_BEFORE, Manifest, Record
+from fedboard.common.board_service.manifest import (
+    FORMAT,
+    FORMAT_BEFORE,
+    FORMAT_UNDATED,
+    Manifest,
+    Record,
+)
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import InputError
 from fedboard.common.keys.ed25519_keys import key_id, read_public
+from fedboard.common.keys.roots import BOARDS, MAX_ROOT_BYTES, Root, RootError
+from fedboard.common.keys.validity import Clock
 from fedboard.common.protection import Protection
 
-_DOMAIN, _DOMAIN_BEFORE = (name.encode() + b"\0" for name in (FORMAT, FORMAT_BEFORE))
+_DOMAIN, _DOMAIN_UNDATED, _DOMAIN_BEFORE = (
+    name.encode() + b"\0" for name in (FORMAT, FORMAT_UNDATED, FORMAT_BEFORE)
+)
 MAX_MANIFEST_BYTES = 1 << 18
 """Most bytes of a manifest that a reader takes."""
 
 
-class SignedManifest(Record, frozen=True, kw_only=True):
+class SignedManifest(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A manifest's bytes with their signature, as they travel; not verified yet."""
 
     content: str
     signature: str
     """64 bytes, hexadecimal."""
+    more: tuple[str, ...] = ()
+    """Further signatures, where a root asks for those of several keys."""
 
     def to_bytes(self) -> bytes:
         """As JSON, for a file of a mirror."""
@@ -48,61 +60,119 @@ class SignedManifest(Record, frozen=True, kw_only=True):
 
 
 class PinnedKey:
-    """The public key that a reader trusts, known to her beforehand."""
+    """Who may sign boards, as a reader trusts it: the keys that a root names, or one key, known beforehand."""
 
-    def __init__(self, key: Ed25519PublicKey) -> None:
-        self._key = key
-        self.id = key_id(key)
+    def __init__(self, key: Ed25519PublicKey | Root) -> None:
+        """Trust one key, or a root."""
+        self.root = key if isinstance(key, Root) else Root.of_key(key)
+        self._role = self.root.roles[BOARDS]
+        self.id = key_id(Ed25519PublicKey.from_public_bytes(self.raw))
 
     @property
     def raw(self) -> bytes:
-        """Its 32 bytes. Public."""
-        return self._key.public_bytes_raw()
+        """The 32 bytes of the first of its keys. Public."""
+        return self._role.keys[0]
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """All keys that may sign, 32 bytes each. Public."""
+        return self._role.keys
+
+    @property
+    def threshold(self) -> int:
+        """How many of them must have signed."""
+        return self._role.threshold
 
     @classmethod
     def read(cls, path: Path) -> "PinnedKey":
-        """Read a PEM file (``board-signing.pub``).
+        """Read a public key in a PEM file (``board-signing.pub``), or a root document (``1.root.json``).
 
         Raises:
-            InputError: no Ed25519 public key there.
+            InputError: neither of them is there.
         """
-        return cls(read_public(path, signed="boards"))
+        try:
+            with path.open("rb") as stream:
+                content = stream.read(MAX_ROOT_BYTES + 1)
+        except OSError:
+            content = b""
+        if not content.lstrip().startswith(b"{"):
+            return cls(read_public(path, signed="boards"))
+        try:
+            return cls(Root.from_bytes(content))
+        except RootError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    def successor(self, content: bytes) -> "PinnedKey":
+        """What the next root says, if it counts.
+
+        Raises:
+            RootError: see ``Root.successor``.
+        """
+        return PinnedKey(self.root.successor(content))
 
     def open(self, signed: SignedManifest) -> Manifest:
-        """Verify the signature, then read the manifest.
+        """Verify the signatures, then read the manifest; whether it has expired is another question.
+
+        A manifest of the format before, which never expires, is taken from a key that was pinned by itself, and
+        where a root was pinned from nobody.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, or ``old-format`` for a manifest of
-                the format before, which does not say what the noise is.
+            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, or ``old-format``.
         """
         content = _bounded(signed)
         if self._signed(signed, _DOMAIN + content):
-            return Manifest.from_bytes(content)
+            return _of_format(content, FORMAT)
+        if self._signed(signed, _DOMAIN_UNDATED + content):
+            if self.root.content is not None:
+                raise FeedRefusedError(FeedCode.OLD_FORMAT)
+            return _of_format(content, FORMAT_UNDATED)
         before = self._signed(signed, _DOMAIN_BEFORE + content)
         raise FeedRefusedError(FeedCode.OLD_FORMAT if before else FeedCode.BAD_SIGNATURE)
 
+    def open_newest(self, signed: SignedManifest, *, clock: Clock) -> Manifest:
+        """The same for a manifest that is offered as the newest one: neither it nor the root may have expired.
+
+        Raises:
+            FeedRefusedError: as for ``open``; also ``root-expired`` or ``out-of-date``.
+        """
+        if not self.root.is_current(clock):
+            raise FeedRefusedError(FeedCode.ROOT_EXPIRED)
+        manifest = self.open(signed)
+        if not manifest.is_current(clock):
+            raise FeedRefusedError(FeedCode.OUT_OF_DATE)
+        return manifest
+
     def recall(self, signed: SignedManifest) -> Manifest:
-        """Read a manifest that was verified here before, also one of the format before: its board's place in the
+        """Read a manifest that was verified here before, also one of the first format: its board's place in the
         chain still counts, so that an update forgets no rollback. For nothing that is offered.
 
         Raises:
             FeedRefusedError: as for ``open``, but for ``old-format``.
         """
         content = _bounded(signed)
+        if self._signed(signed, _DOMAIN_UNDATED + content):
+            return _of_format(content, FORMAT_UNDATED)
         if not self._signed(signed, _DOMAIN_BEFORE + content):
             return self.open(signed)
         try:
-            stated = {"format": FORMAT, "protection": Protection.UNSTATED}
+            stated = {"format": FORMAT_UNDATED, "protection": Protection.UNSTATED}
             return msgspec.convert(msgspec.json.decode(content, type=dict[str, Any]) | stated, type=Manifest)
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
             raise FeedRefusedError(FeedCode.MALFORMED) from error
 
     def _signed(self, signed: SignedManifest, message: bytes) -> bool:
         try:
-            self._key.verify(bytes.fromhex(signed.signature), message)
-        except (InvalidSignature, ValueError):
+            signatures = tuple(bytes.fromhex(one) for one in (signed.signature, *signed.more))
+        except ValueError:
             return False
-        return True
+        return self._role.has_signed(signatures, message)
+
+
+def _of_format(content: bytes, form: str) -> Manifest:
+    manifest = Manifest.from_bytes(content)
+    if manifest.format != form:
+        raise FeedRefusedError(FeedCode.MALFORMED)
+    return manifest
 
 
 def _bounded(signed: SignedManifest) -> bytes:

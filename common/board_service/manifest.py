@@ -1,20 +1,25 @@
 """The manifest of a published board: what it is, what came before it, and which files carry it.
 
-A manifest is JSON, signed as bytes (``board_signature``).
+A manifest is JSON, signed as bytes (``board_signature``). It says until when it may be taken for the newest one:
+whoever publishes signs it again before that (``renewal``), so a reader who is shown an old board for ever notices.
 """
 
 import hashlib
+import time
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.keys.validity import Clock, is_current, is_utc_text
 from fedboard.common.protection import Protection
 
-FORMAT = "fedboard-manifest-2"
+FORMAT = "fedboard-manifest-3"
+FORMAT_UNDATED = "fedboard-manifest-2"
+"""The format before: it never expires. Taken from a key that was pinned by itself, see ``PinnedKey``."""
 FORMAT_BEFORE = "fedboard-manifest-1"
-"""The format before: nothing in it says whether the noise on the board is a simulation's."""
+"""The format before that: nothing in it says whether the noise on the board is a simulation's."""
 _MOST_VERSIONS = 1 << 31
 _HEX = frozenset("0123456789abcdef")
 
@@ -82,8 +87,15 @@ class Manifest(Record, frozen=True, kw_only=True):
     protection: Protection
     """What its noise is, worked out by the signer from the releases; a reader works it out again."""
     published: str
-    """UTC, ISO 8601, to the second."""
+    """When the board was published: UTC, ISO 8601, to the second."""
+    signed: str | None = None
+    """When this was signed, in the same form; None in the format before."""
+    expires: str | None = None
+    """Until when it may be taken for the newest, in the same form; None in the format before."""
+    renewal: int = 0
+    """How often the manifest of this version was signed again."""
     key_id: str
+    """Of the key that it was made with, for people; what counts is whose signatures are on it."""
     files: tuple[BoardFile, ...]
 
     def to_bytes(self) -> bytes:
@@ -114,12 +126,37 @@ class Manifest(Record, frozen=True, kw_only=True):
             digests += [file.sha256, file.board_sha256, file.board_digest]
             sizes += [file.size, file.board_size]
         return (
-            self.format == FORMAT
+            self._dated()
             and self.protection is not Protection.UNSTATED
             and 0 <= self.version < _MOST_VERSIONS
             and min(sizes) > 0
             and all(is_sha256(digest) for digest in digests)
         )
+
+    def _dated(self) -> bool:
+        if self.format == FORMAT_UNDATED:
+            return self.signed is None and self.expires is None and self.renewal == 0
+        return (
+            self.format == FORMAT
+            and self.signed is not None
+            and self.expires is not None
+            and is_utc_text(self.signed)
+            and is_utc_text(self.expires)
+            and 0 <= self.renewal < _MOST_VERSIONS
+        )
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its place in the order of all manifests of a run: a reader goes back in it for nobody."""
+        return self.version, self.renewal
+
+    def is_current(self, clock: Clock = time.time) -> bool:
+        """Whether it may be taken for the newest one now; in the format before, for ever.
+
+        Args:
+            clock: of this machine; it may differ by ``CLOCK_SECONDS`` from the publisher's.
+        """
+        return self.expires is None or is_current(signed=self.signed, expires=self.expires, clock=clock)
 
     def file(self, encoding: Encoding, base: int | None = None) -> BoardFile | None:
         """The smallest file in this encoding for a reader who has a board of version ``base``, if there is one."""

@@ -4,6 +4,7 @@ SERVICE = "fedboard.v1.BoardService"
 LATEST = "Latest"
 GET = "Get"
 WATCH = "Watch"
+ROOT = "Root"
 
 CHUNK_BYTES = 1 << 20
 """Bytes of a file in one message."""

@@ -18,6 +18,9 @@ class FeedCode(StrEnum):
     BAD_SIGNATURE = "bad-signature"
     WRONG_RUN = "wrong-run"
     ROLLBACK = "rollback"
+    OUT_OF_DATE = "out-of-date"
+    BAD_ROOT = "bad-root"
+    ROOT_EXPIRED = "root-expired"
     BROKEN_CHAIN = "broken-chain"
     WRONG_DIGEST = "wrong-digest"
     OLD_FORMAT = "old-format"
@@ -39,9 +42,27 @@ _SENTENCES = {
     FeedCode.NOT_FOUND: "there is no such board, or not in this encoding",
     FeedCode.MALFORMED: "what came is not a fedboard manifest or board; it was dropped",
     FeedCode.TOO_LARGE: "the board is larger than this device takes (--max-bytes); nothing more was read",
-    FeedCode.BAD_SIGNATURE: "the manifest is not signed by the pinned key; it was dropped",
+    FeedCode.BAD_ROOT: (
+        "the next root that is offered is not signed by enough keys of the one that is trusted here and of its "
+        "own, or is not the next version; it was dropped"
+    ),
+    FeedCode.ROOT_EXPIRED: (
+        "the newest root document, which says who may sign, has expired; its holders sign the next one (fedboard "
+        "keys rotate), or somebody keeps it back, or the clock of this machine is wrong"
+    ),
+    FeedCode.BAD_SIGNATURE: (
+        "the manifest is not signed by the pinned key, or by enough of the keys that the newest root names; it was "
+        "dropped"
+    ),
     FeedCode.WRONG_RUN: "the manifest is of another run than the one that is followed; it was dropped",
-    FeedCode.ROLLBACK: "an older board is offered than one that was seen before; it was dropped",
+    FeedCode.ROLLBACK: (
+        "an older board, or an older signature of the same one, is offered than was seen before; it was dropped"
+    ),
+    FeedCode.OUT_OF_DATE: (
+        "the newest manifest that is offered has expired, or is signed in the future: whoever publishes has "
+        "stopped to renew it (fedboard keys renew), somebody keeps newer ones back, or the clock of this machine "
+        "is wrong"
+    ),
     FeedCode.BROKEN_CHAIN: "the board does not continue the one that was seen before; it was dropped",
     FeedCode.WRONG_DIGEST: "the file is not the one that was signed; it was dropped",
     FeedCode.OLD_FORMAT: (

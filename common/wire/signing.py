@@ -12,22 +12,19 @@ The key is for questions alone. Its signatures pass for nothing else, and the on
 
 import hashlib
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from fedboard.common.keys.ed25519_keys import key_id, read_private, read_public, write_pair
+from fedboard.common.keys.validity import CLOCK_SECONDS, Clock
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 PRIVATE_NAME = "question-signing.key"
 PUBLIC_NAME = "question-signing.pub"
 LONGEST_SECONDS = 1_000_000 + 3600
 """A question that may be answered for longer is not taken, whoever signed it."""
-CLOCK_SECONDS = 300
-"""By how much the clocks of server and device may differ."""
 
 _MAGIC = b"FBSIGN01"
 _DOMAIN = b"fedboard-question-1\0"
@@ -35,9 +32,6 @@ _SIGNATURE_BYTES = 64
 _SIGNED_FROM = len(_MAGIC) + 8
 ENVELOPE_BYTES = _SIGNED_FROM + _SIGNATURE_BYTES
 """What a message is longer by."""
-
-Clock: TypeAlias = Callable[[], float]
-"""Seconds since 1970 UTC."""
 
 
 class QuestionKey:

@@ -17,7 +17,12 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import SignedManifest, message_to_sign
-from fedboard.common.board_service.manifest import FORMAT_BEFORE, BoardFile, Manifest
+from fedboard.common.board_service.manifest import (
+    FORMAT_BEFORE,
+    FORMAT_UNDATED,
+    BoardFile,
+    Manifest,
+)
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.events import digest
@@ -60,6 +65,10 @@ class OneBoard:
             raise FeedRefusedError(FeedCode.WRONG_DIGEST)
         yield rest
 
+    def root(self, version: int) -> bytes:
+        """Nobody replaced the key."""
+        raise FeedRefusedError(FeedCode.NOT_FOUND)
+
     def close(self) -> None:
         """Nothing to let go."""
 
@@ -98,6 +107,14 @@ def rewritten(told: SignedManifest, change: Callable[[dict[str, Any]], Any]) -> 
     content = json.loads(told.content)
     change(content)
     return by_hand(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _undated(told: SignedManifest) -> SignedManifest:
+    """The same as it was signed before manifests expired."""
+    later = ("signed", "expires", "renewal")
+    plain_manifest = {name: value for name, value in json.loads(told.content).items() if name not in later}
+    content = json.dumps(plain_manifest | {"format": FORMAT_UNDATED}).encode()
+    return by_hand(content, message=FORMAT_UNDATED.encode() + b"\0" + content)
 
 
 def resigned(board: Board, **changes: Any) -> tuple[SignedManifest, bytes]:
@@ -155,6 +172,10 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
         "a member of another type": lambda plain: plain.update(version="4"),
         "a digest that is none": lambda plain: plain.update(board_digest="../../etc/passwd"),
         "a file of no bytes": lambda plain: plain["files"][0].update(size=0),
+        "no expiry": lambda plain: plain.update(expires=None),
+        "an expiry that is no time": lambda plain: plain.update(expires="2126-02-30T00:00:00Z"),
+        "expired": lambda plain: plain.update(expires="2026-01-03T00:00:00Z"),
+        "signed in the future": lambda plain: plain.update(signed="2125-01-01T00:00:00Z"),
     }
     for name, change in changes.items():
         yield replace(sound, name=name, signed=rewritten(told, change))
@@ -162,6 +183,14 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
     yield replace(sound, name="another run than before", seen=seen)
     newer = by_hand(manifest_of(board, files, version=board.version + 1).to_bytes())
     yield replace(sound, name="an older board than before", seen=newer)
+    renewed = by_hand(manifest_of(board, files, renewal=2).to_bytes())
+    yield replace(sound, name="an older signature than before", seen=renewed)
+    yield replace(sound, name="a newer signature than before", signed=renewed, seen=told)
+    undated = _undated(told)
+    yield replace(sound, name="of the format that never expires", signed=undated)
+    yield replace(
+        sound, name="of the format that never expires, after a newer one", signed=undated, seen=renewed
+    )
     other = by_hand(manifest_of(board, files, board_digest="0" * 64).to_bytes())
     yield replace(sound, name="another board of the same version", seen=other)
     forked = by_hand(manifest_of(made[-2], forms_of(made[-2])[1], board_digest="0" * 64).to_bytes())

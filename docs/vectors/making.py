@@ -25,7 +25,7 @@ from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.run_spec import Promise
 
-RUN, PUBLISHED = "vectors", "2026-01-02T03:04:05Z"
+RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:05Z"
 PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())
 KEY = SigningKey(PRIVATE)
 N_ITEMS, RANK = 40, 3
@@ -117,6 +117,8 @@ def manifest_of(board: Board, files: tuple[BoardFile, ...], **changes: Any) -> M
         "certificate_digest": (board.certificate or {}).get("digest"),
         "protection": protection_of_board(board),
         "published": PUBLISHED,
+        "signed": PUBLISHED,
+        "expires": EXPIRES,
         "key_id": KEY.id,
         "files": files,
     }

@@ -8,7 +8,7 @@ import json
 import zlib
 
 import numpy as np
-from manifests import RefusedError, chosen, need, opened, require_place
+from manifests import RefusedError, chosen, need, opened, require_current, require_place
 
 LARGEST_HEADER = 2**26
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1"}
@@ -132,6 +132,7 @@ def taken(signed, fetched, key, *, seen=None, simulation=False, **choice):
         RefusedError: with the code.
     """
     manifest = opened(signed, key)
+    require_current(manifest)
     require_place(manifest, None if seen is None else opened(seen, key), simulation=simulation)
     file = chosen(manifest, **choice)
     content = board_file(fetched(file), file)

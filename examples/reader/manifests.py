@@ -4,12 +4,16 @@ Written from docs/reader-specification.md alone, whose sections stand in bracket
 """
 
 import json
+import time
+from datetime import UTC, datetime
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-FORMAT, FORMAT_BEFORE = "fedboard-manifest-2", "fedboard-manifest-1"
+FORMAT, UNDATED, FORMAT_BEFORE = "fedboard-manifest-3", "fedboard-manifest-2", "fedboard-manifest-1"
+DATES = {"signed": None, "expires": None, "renewal": 0}
 LARGEST_MANIFEST = 2**18
+CLOCKS = 300
 RULES = {
     "text": lambda value: isinstance(value, str),
     "list": lambda value: isinstance(value, list),
@@ -20,7 +24,10 @@ RULES = {
     ),
     "digest?": lambda value: value is None or RULES["digest"](value),
     "object?": lambda value: value is None or isinstance(value, dict),
-    "format": lambda value: value == FORMAT,
+    "format": lambda value: value in (FORMAT, UNDATED),
+    "time": lambda value: isinstance(value, str) and seconds(value) is not None,
+    "nothing": lambda value: value is None,
+    "zero": lambda value: value == 0,
     "protection": lambda value: value in ("private", "simulation", "no-data"),
     "encoding": lambda value: value in ("exact", "packed", "float16", "int8"),
 }
@@ -33,9 +40,13 @@ MANIFEST = {
     "certificate_digest": "digest?",
     "protection": "protection",
     "published": "text",
+    "signed": "time",
+    "expires": "time",
+    "renewal": "version",
     "key_id": "text",
     "files": "list",
 }
+NEVER_EXPIRES = MANIFEST | {"signed": "nothing", "expires": "nothing", "renewal": "zero"}
 FILE = {
     "encoding": "encoding",
     "size": "count",
@@ -60,29 +71,51 @@ def need(holds, code):
 
 def opened(signed, key):
     """The manifest that a key (32 bytes) signed [3]."""
-    pair = isinstance(signed, dict) and set(signed) == {"content", "signature"}
-    need(pair and all(map(RULES["text"], signed.values())), "malformed")
+    pair = isinstance(signed, dict) and set(signed) - {"more"} == {"content", "signature"}
+    need(pair and all(RULES["text"](signed[name]) for name in ("content", "signature")), "malformed")
     content = signed["content"].encode()
     need(len(content) <= LARGEST_MANIFEST, "too-large")
-    if not signs(key, signed["signature"], FORMAT, content):
-        need(signs(key, signed["signature"], FORMAT_BEFORE, content), "bad-signature")
+    signatures = [signed["signature"], *signed.get("more", [])]
+    form = next((form for form in (FORMAT, UNDATED) if signs(key, signatures, form, content)), None)
+    if form is None:
+        need(signs(key, signatures, FORMAT_BEFORE, content), "bad-signature")
         raise RefusedError("old-format")
-    manifest = {"format": FORMAT} | json.loads(content)
+    manifest = {"format": FORMAT} | DATES | json.loads(content)
     need(manifest["format"] != FORMAT_BEFORE, "old-format")
-    need(fits(MANIFEST, manifest), "malformed")
+    need(manifest["format"] == form, "malformed")
+    need(fits(MANIFEST if form == FORMAT else NEVER_EXPIRES, manifest), "malformed")
     need(all(fits(FILE, {"bases": [], "deviation": None} | file) for file in manifest["files"]), "malformed")
     return manifest
 
 
-def signs(key, signature, form, content):
-    """Whether a signature (hexadecimal) is this key's over content as of a format."""
+def signs(key, signatures, form, content):
+    """Whether one of the signatures (hexadecimal) is this key's over content as of a format."""
+    for signature in signatures:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(
+                bytes.fromhex(signature), form.encode() + b"\0" + content
+            )
+        except (InvalidSignature, ValueError):
+            continue
+        return True
+    return False
+
+
+def seconds(text):
+    """Since 1970 UTC, of a time such as 2026-01-02T03:04:05Z; None where it is none."""
     try:
-        Ed25519PublicKey.from_public_bytes(key).verify(
-            bytes.fromhex(signature), form.encode() + b"\0" + content
-        )
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+        told = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return told.timestamp() if told.strftime("%Y-%m-%dT%H:%M:%SZ") == text else None
+
+
+def require_current(manifest, now=None):
+    """Refuse what may no longer be taken for the newest manifest, or not yet [3.1]."""
+    now = time.time() if now is None else now
+    dated = manifest["expires"] is not None
+    need(not dated or seconds(manifest["signed"]) <= now + CLOCKS, "out-of-date")
+    need(not dated or now <= seconds(manifest["expires"]) + CLOCKS, "out-of-date")
 
 
 def fits(rules, value):
@@ -96,7 +129,8 @@ def require_place(manifest, seen, *, simulation):
     if seen is None:
         return
     need(manifest["run"] == seen["run"], "wrong-run")
-    need(manifest["version"] >= seen["version"], "rollback")
+    places = [(one["version"], one["renewal"]) for one in (manifest, seen)]
+    need(places[0] >= places[1], "rollback")
     before = {0: manifest["board_digest"], 1: manifest["previous_digest"]}
     steps = manifest["version"] - seen["version"]
     need(before.get(steps, seen["board_digest"]) == seen["board_digest"], "broken-chain")

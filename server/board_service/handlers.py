@@ -7,8 +7,14 @@ from typing import Any
 
 import grpc
 
-from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, WatchRequest
-from fedboard.common.board_service.methods import GET, LATEST, SERVICE, WATCH
+from fedboard.common.board_service.board_service_pb2 import (
+    GetRequest,
+    LatestRequest,
+    RootDocument,
+    RootRequest,
+    WatchRequest,
+)
+from fedboard.common.board_service.methods import GET, LATEST, ROOT, SERVICE, WATCH
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.limits import Held, Limits, RateLimit
@@ -51,6 +57,7 @@ class Handlers:
         """All methods by name; messages out are bytes already."""
         board = {
             LATEST: grpc.unary_unary_rpc_method_handler(self._latest, LatestRequest.FromString),
+            ROOT: grpc.unary_unary_rpc_method_handler(self._root, RootRequest.FromString),
             GET: grpc.unary_stream_rpc_method_handler(self._get, GetRequest.FromString),
             WATCH: grpc.unary_stream_rpc_method_handler(self._watch, WatchRequest.FromString),
         }
@@ -88,6 +95,13 @@ class Handlers:
 
     async def _latest_message(self) -> bytes:
         return _some(self._shelf.latest).message
+
+    async def _root(self, request: RootRequest, context: Any) -> bytes:
+        async def document() -> bytes:
+            content = self._shelf.root(request.version)
+            return bytes(RootDocument(content=content).SerializeToString())
+
+        return bytes(await self._answered(ROOT, context, document))
 
     async def _answered(self, method: str, context: Any, work: Callable[[], Awaitable[Any]]) -> Any:
         """Run one request under the rate limit; count it; turn a refusal into a status with its code alone."""

@@ -1,50 +1,38 @@
 """Signing boards into a mirror: a plain folder with everything that readers need, and nothing else."""
 
-from datetime import UTC, datetime
+import time
 from pathlib import Path
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import FILES, LATEST, MANIFESTS, file_name, manifest_name
+from fedboard.common.board_service.layout import FILES, MANIFESTS, manifest_name
 from fedboard.common.board_service.manifest import BoardFile, Manifest
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
+from fedboard.common.keys.validity import Clock, utc_text
 from fedboard.server.board_service.checked_board import CheckedBoard
 from fedboard.server.board_service.encodings import MOST_BASES, encoded
+from fedboard.server.board_service.mirror_files import Mirror
+from fedboard.server.board_service.renewing import point_at, renew
+from fedboard.server.board_service.signers import USUAL_DAYS, Signer, chain_for
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.publication import BoardStore
 
-
-class Mirror:
-    """A mirror's folder."""
-
-    def __init__(self, folder: Path) -> None:
-        """Use a folder, which may be missing or empty."""
-        self.folder = folder
-
-    def versions(self) -> list[int]:
-        """Versions whose manifest is complete, ascending."""
-        return sorted(int(path.stem) for path in (self.folder / MANIFESTS).glob("[0-9]*.json"))
-
-    def signed(self, version: int) -> SignedManifest:
-        """The manifest of a version.
-
-        Raises:
-            FileNotFoundError: it is not there.
-            FeedRefusedError: the file is damaged.
-        """
-        return SignedManifest.from_bytes((self.folder / manifest_name(version)).read_bytes())
-
-    def file(self, sha256: str) -> Path:
-        """Where a file is."""
-        return self.folder / file_name(sha256)
+__all__ = ["Mirror", "publish_into"]
 
 
 def publish_into(
-    mirror: Mirror, boards: Path, *, key: SigningKey, run: str, simulation: bool = False
+    mirror: Mirror,
+    boards: Path,
+    *,
+    key: SigningKey,
+    run: str,
+    simulation: bool = False,
+    days: float = USUAL_DAYS,
+    roots: Path | None = None,
+    clock: Clock = time.time,
 ) -> list[int]:
-    """Sign the boards of a folder that the mirror does not have yet. One process may write a mirror at a time.
+    """Sign the boards of a folder that the mirror does not have yet, and again what is there where it is due (see
+    ``renew``). One process may write a mirror at a time.
 
     Every new board's certificate is recomputed before anything is written: where one is refused, none is published.
 
@@ -57,52 +45,30 @@ def publish_into(
         key: signs.
         run: public name of the run, the same for all its boards.
         simulation: whether to sign boards whose noise can be reproduced from its seed, marked as what they are.
+        days: how long a manifest is good; in [0.01, 3660].
+        roots: folder of the root documents that say who may sign, which are published too; None: those that the
+            mirror has, if any.
+        clock: of this machine.
 
     Returns:
         The versions that are new.
 
     Raises:
-        InputError: a board is damaged, or the mirror holds boards of another run or key.
+        InputError: a board is damaged, the mirror holds boards of another run or key, or the newest root has
+            expired or does not name the key.
         PrivacyError: a board does not continue the one before it, its certificate does not hold, or its noise is
             seeded and simulations were not asked for.
     """
     for name in (FILES, MANIFESTS):
         (mirror.folder / name).mkdir(parents=True, exist_ok=True)
-    store, known = BoardStore(boards), mirror.versions()
-    last = _own(mirror.folder, mirror.signed(known[-1]), key=key, run=run) if known else None
+    signer = Signer(key=key, run=run, days=days, chain=chain_for(mirror.folder, roots), clock=clock)
+    store, last = BoardStore(boards), renew(mirror, signer)
     new = [version for version in store.versions() if last is None or version > last.version]
     for checked in [_checked(store, version, simulation=simulation) for version in new]:
-        last = _publish(mirror, store, checked, previous=last, key=key, run=run)
+        last = _publish(mirror, store, checked, previous=last, signer=signer)
     if last is not None:
-        _point_at(mirror, last.version)
+        point_at(mirror, last.version)
     return new
-
-
-def _own(folder: Path, signed: SignedManifest, *, key: SigningKey, run: str) -> Manifest:
-    try:
-        manifest = key.public.open(signed)
-    except FeedRefusedError as error:
-        if error.code is FeedCode.OLD_FORMAT:
-            raise InputError(
-                f"{folder}: its manifests are of the format before, which does not say whether the noise is a "
-                "simulation's; sign the boards again into a new folder (of a fleet: move the "
-                "folder `mirror` of its state away)"
-            ) from error
-        raise InputError(
-            "the mirror's boards are signed by another key, or damaged; sign with that key, or use another folder"
-        ) from error
-    if manifest.run != run:
-        raise InputError(
-            f"the mirror holds boards of the run {manifest.run!r}, not of {run!r}; use another folder"
-        )
-    return manifest
-
-
-def _point_at(mirror: Mirror, version: int) -> None:
-    content = (mirror.folder / manifest_name(version)).read_bytes()
-    latest = mirror.folder / LATEST
-    if not latest.exists() or latest.read_bytes() != content:
-        write_atomically(latest, content)
 
 
 def _checked(store: BoardStore, version: int, *, simulation: bool) -> CheckedBoard:
@@ -118,8 +84,7 @@ def _publish(
     checked: CheckedBoard,
     *,
     previous: Manifest | None,
-    key: SigningKey,
-    run: str,
+    signer: Signer,
 ) -> Manifest:
     board, version = checked.board, checked.board.version
     if previous and version == previous.version + 1 and board.previous_digest != previous.board_digest:
@@ -128,17 +93,19 @@ def _publish(
             "it was not signed"
         )
     manifest = Manifest(
-        run=run,
+        run=signer.run,
         version=version,
         board_digest=board.digest,
         previous_digest=board.previous_digest,
         certificate_digest=(board.certificate or {}).get("digest"),
         protection=checked.protection,
-        published=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        key_id=key.id,
+        published=utc_text(signer.clock()),
+        signed=utc_text(signer.clock()),
+        expires=signer.expiry(),
+        key_id=signer.key.id,
         files=_files(mirror, store, board),
     )
-    write_atomically(mirror.folder / manifest_name(version), key.sign(manifest, checked).to_bytes())
+    write_atomically(mirror.folder / manifest_name(version), signer.key.sign(manifest, checked).to_bytes())
     return manifest
 
 

@@ -1,11 +1,14 @@
-"""A thread that signs boards into a mirror as a run publishes them."""
+"""A thread that signs boards into a mirror as a run publishes them, and again before their signatures expire."""
 
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from fedboard.common.errors import FedboardError
-from fedboard.server.board_service.mirror import Mirror, publish_into
+from fedboard.server.board_service.mirror import publish_into
+from fedboard.server.board_service.mirror_files import Mirror
+from fedboard.server.board_service.signers import USUAL_DAYS
 from fedboard.server.board_service.signing import SigningKey
 
 
@@ -17,9 +20,11 @@ class Publisher:
         mirror: Mirror,
         boards: Path,
         *,
-        key: SigningKey,
+        key: Callable[[], SigningKey],
         run: str,
         simulation: bool = False,
+        days: float = USUAL_DAYS,
+        roots: Path | None = None,
         poll_seconds: float = 1.0,
     ) -> None:
         """Make ready.
@@ -27,14 +32,19 @@ class Publisher:
         Args:
             mirror: written by this publisher alone.
             boards: a ``BoardStore``'s folder; it may come into being later.
-            key: signs.
+            key: reads what signs; asked at each look, so that a key that was replaced needs no restart.
             run: public name of the run.
             simulation: whether to sign boards of seeded noise, marked as what they are.
+            days: how long a manifest is good; it is renewed when half of that is over.
+            roots: folder of the root documents; None: those that the mirror has.
             poll_seconds: between two looks.
         """
         self.problem: str | None = None
         """Why the last look failed; None where it did not."""
-        self._publish = partial(publish_into, mirror, boards, key=key, run=run, simulation=simulation)
+        self._key = key
+        self._sign = partial(
+            publish_into, mirror, boards, run=run, simulation=simulation, days=days, roots=roots
+        )
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="board-publisher", daemon=True)
@@ -45,7 +55,7 @@ class Publisher:
         Raises:
             InputError, PrivacyError, OSError: what is there cannot be signed.
         """
-        self._publish()
+        self._sign(key=self._key())
         self._thread.start()
 
     def close(self) -> None:
@@ -57,7 +67,7 @@ class Publisher:
     def _run(self) -> None:
         while not self._stop.wait(self._poll_seconds):
             try:
-                self._publish()
+                self._sign(key=self._key())
                 self.problem = None
             except (FedboardError, OSError) as error:
                 self.problem = str(error)

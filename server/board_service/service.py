@@ -20,9 +20,10 @@ from fedboard.server.board_service.connections import of_service
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.handlers import Handlers
 from fedboard.server.board_service.limits import Limits
-from fedboard.server.board_service.mirror import Mirror
+from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
+from fedboard.server.board_service.signers import USUAL_DAYS
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
@@ -57,6 +58,12 @@ class Signing:
     """The private signing key."""
     run: str
     """Public name of the run."""
+    more_keys: tuple[Path, ...] = ()
+    """Further private keys, where the root asks for the signatures of several."""
+    roots: Path | None = None
+    """Folder of the root documents; None: those that the mirror has, or none."""
+    days: float = USUAL_DAYS
+    """How long a manifest is good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,9 +226,11 @@ def _publisher(settings: ServiceSettings) -> Publisher | None:
     return Publisher(
         Mirror(settings.mirror),
         signing.boards,
-        key=SigningKey.read(signing.key),
+        key=lambda: SigningKey.read(signing.key, *signing.more_keys),
         run=signing.run,
         simulation=settings.simulation,
+        days=signing.days,
+        roots=signing.roots,
         poll_seconds=settings.poll_seconds,
     )
 

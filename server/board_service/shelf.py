@@ -3,16 +3,19 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fedboard.common.board_service.board_service_pb2 import GetRequest, Part
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.files import stamp_of
 from fedboard.common.protection import Protection
-from fedboard.server.board_service.mirror import Mirror
+from fedboard.server.board_service.mirror_files import Mirror
 
 _CACHED_BYTES = 256 << 20
+_Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class Shelf:
         self._mirror, self._simulation = mirror, simulation
         self._offers: dict[int, Offer] = {}
         self._by_digest: dict[str, int] = {}
+        self._stamps: dict[int, _Stamp] = {}
+        self._roots: dict[int, bytes] = {}
         self._chunks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._room = cached_bytes
         self.damaged: set[int] = set()
@@ -57,23 +62,48 @@ class Shelf:
         return self._offers[max(self._offers)] if self._offers else None
 
     def reload(self) -> list[Offer]:
-        """Take in boards that were published since; returns them, oldest first."""
+        """Take in what was published since, and what was signed again; returns new boards, oldest first."""
+        for version in self._mirror.roots.versions():
+            if version not in self._roots:
+                self._roots[version] = self._mirror.roots.content(version)
         found = []
         for version in self._mirror.versions():
-            if version in self._offers or version in self.damaged | self.withheld | self.outdated:
+            stamp = stamp_of(self._mirror.manifest(version))
+            if stamp == self._stamps.get(version):
                 continue
-            try:
-                offer = self._read(version)
-            except FeedRefusedError as error:
-                (self.outdated if error.code is FeedCode.OLD_FORMAT else self.damaged).add(version)
-                continue
-            if offer.manifest.protection is Protection.SIMULATION and not self._simulation:
-                self.withheld.add(version)
-                continue
-            self._offers[version] = offer
-            self._by_digest[offer.manifest.board_digest] = version
-            found.append(offer)
+            self._stamps[version] = stamp
+            is_new = version not in self._offers
+            if self._take(version) and is_new:
+                found.append(self._offers[version])
         return found
+
+    def root(self, version: int) -> bytes:
+        """The root document of a version.
+
+        Raises:
+            FeedRefusedError: ``not-found``.
+        """
+        if version not in self._roots:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        return self._roots[version]
+
+    def _take(self, version: int) -> bool:
+        """Read one manifest; whether it is offered now."""
+        for kept in (self.damaged, self.outdated, self.withheld):
+            kept.discard(version)
+        try:
+            offer = self._read(version)
+        except FeedRefusedError as error:
+            (self.outdated if error.code is FeedCode.OLD_FORMAT else self.damaged).add(version)
+            self._offers.pop(version, None)
+            return False
+        if offer.manifest.protection is Protection.SIMULATION and not self._simulation:
+            self.withheld.add(version)
+            self._offers.pop(version, None)
+            return False
+        self._offers[version] = offer
+        self._by_digest[offer.manifest.board_digest] = version
+        return True
 
     def newer(self, known: int | None) -> list[Offer]:
         """The boards after a version, oldest first."""
@@ -125,10 +155,10 @@ class Shelf:
         signed = self._mirror.signed(version)
         manifest = Manifest.from_bytes(signed.content.encode())
         try:
-            signature = bytes.fromhex(signed.signature)
+            first, *more = (bytes.fromhex(one) for one in (signed.signature, *signed.more))
         except ValueError as error:
             raise FeedRefusedError(FeedCode.MALFORMED) from error
-        message = SignedMessage(content=signed.content.encode(), signature=signature)
+        message = SignedMessage(content=signed.content.encode(), signature=first, more=more)
         if manifest.version != version:
             raise FeedRefusedError(FeedCode.MALFORMED)
         return Offer(

@@ -1,4 +1,4 @@
-"""The key that boards are signed with. Whoever holds it decides what readers take for a board."""
+"""The keys that boards are signed with. Whoever holds them decides what readers take for a board."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from fedboard.common.board_service.board_signature import PinnedKey, SignedManif
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.keys.ed25519_keys import read_private, write_pair
+from fedboard.common.keys.roots import BOARDS, Root
 from fedboard.server.board_service.checked_board import CheckedBoard
 
 PRIVATE_NAME = "board-signing.key"
@@ -15,21 +16,40 @@ PUBLIC_NAME = "board-signing.pub"
 
 
 class SigningKey:
-    """An Ed25519 private key."""
+    """An Ed25519 private key, or several where a root asks for the signatures of more than one."""
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
-        self._key = key
+    def __init__(self, key: Ed25519PrivateKey, *more: Ed25519PrivateKey) -> None:
+        self._key, self._more = key, more
         self.public = PinnedKey(key.public_key())
         self.id = self.public.id
 
     @classmethod
-    def read(cls, path: Path) -> "SigningKey":
-        """Read a PEM file that only its owner can read.
+    def read(cls, path: Path, *more: Path) -> "SigningKey":
+        """Read PEM files that only their owner can read.
 
         Raises:
             InputError: no Ed25519 private key there, or others can read it.
         """
-        return cls(read_private(path, signed="boards"))
+        return cls(*(read_private(each, signed="boards") for each in (path, *more)))
+
+    def require_listed(self, root: Root) -> None:
+        """Refuse keys that a root does not name, or too few of those that it names.
+
+        Raises:
+            InputError: readers would refuse what they sign.
+        """
+        role = root.roles[BOARDS]
+        own = {key.public_key().public_bytes_raw() for key in (self._key, *self._more)}
+        if own - set(role.keys):
+            raise InputError(
+                f"version {root.version} of the root does not name the signing key {self.id}: it was replaced, and "
+                "readers refuse what it signs; give the key that took its place"
+            )
+        if len(own) < role.threshold:
+            raise InputError(
+                f"version {root.version} of the root asks for the signatures of {role.threshold} keys, and "
+                f"{len(own)} signs here; give the others too"
+            )
 
     def sign(self, manifest: Manifest, checked: CheckedBoard) -> SignedManifest:
         """Sign a manifest that names this key and says of a board what was found of it.
@@ -49,8 +69,8 @@ class SigningKey:
                 f"the manifest of version {manifest.version} does not say what its board is; it is not signed"
             )
         content = manifest.to_bytes()
-        signature = self._key.sign(message_to_sign(content))
-        return SignedManifest(content=content.decode(), signature=signature.hex())
+        first, *more = (key.sign(message_to_sign(content)).hex() for key in (self._key, *self._more))
+        return SignedManifest(content=content.decode(), signature=first, more=tuple(more))
 
 
 def _states(manifest: Manifest, checked: CheckedBoard) -> bool:

@@ -31,12 +31,12 @@ const COMPARED = 10;
 const TOAST_MILLISECONDS = 9000;
 
 /** The boards that the page carries, or names: `label`, `form`, `size`, `file` or `address`, and what was signed. */
-async function evidenceOf(entry, key) {
+async function evidenceOf(entry, signers) {
   const transported = entry.address === null ? fromBase64(entry.file) : await fetched(entry.address);
   const bytes = entry.form === "packed" ? await unpacked(transported, entry.size) : transported;
   // What the page itself holds it packed anew: its bytes on the way are the publisher's only where they were fetched.
   const came = entry.signed !== null && entry.address !== null ? transported : null;
-  return { bytes, transported: came, signed: entry.signed, earlier: entry.earlier, key };
+  return { bytes, transported: came, signed: entry.signed, earlier: entry.earlier, ...signers };
 }
 
 async function fetched(address) {
@@ -56,7 +56,8 @@ function prepared(evidence, entry) {
 async function start() {
   const data = JSON.parse(part("data").textContent);
   const key = data.key === null ? null : fromHex(data.key);
-  const held = await Promise.all(data.boards.map(async (entry) => prepared(await evidenceOf(entry, key), entry)));
+  const signers = { key, more: data.more.map(fromHex), threshold: data.threshold };
+  const held = await Promise.all(data.boards.map(async (entry) => prepared(await evidenceOf(entry, signers), entry)));
   const [first] = held;
   const { ids, titles } = first.board;
   const titleOf = (item) => titles?.[item] ?? ids[item];

@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fedboard.common.errors import InputError
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.board_service.signers import Signer, chain_for, require_days
 from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.fleet.plan.sections import NetworkSection
+from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings
 
 _OWN_ADDRESS = "127.0.0.1"
@@ -48,7 +49,7 @@ def require_credentials(settings: FleetSettings) -> None:
         ) from error
     _require_question_key(network.question_key)
     if settings.board.enabled and settings.board.signing_key is not None:
-        _require_signing_key(settings.board.signing_key)
+        _require_signing_key(settings.board, settings.board.signing_key)
 
 
 def _server_side(network: NetworkSection) -> ssl.SSLContext:
@@ -102,12 +103,21 @@ def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "refused by OpenSSL").replace("_", " ").lower()
 
 
-def _require_signing_key(path: Path) -> None:
+def _require_signing_key(board: BoardSection, path: Path) -> None:
     _content("board.signing_key", path, "board")
     try:
-        SigningKey.read(path)
+        key = SigningKey.read(path, *board.more_signing_keys)
     except InputError as error:
         raise InputError(f"board.signing_key: {error}; make one with: fedboard keys board") from error
+    require_days("board.manifest_days", board.manifest_days)
+    if board.roots is None:
+        return
+    try:
+        Signer(
+            key=key, run="", days=board.manifest_days, chain=chain_for(board.roots / "absent", board.roots)
+        )
+    except InputError as error:
+        raise InputError(f"board.roots: {error}") from error
 
 
 def _require_question_key(path: Path) -> None:

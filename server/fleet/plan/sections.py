@@ -7,6 +7,7 @@ import msgspec
 
 from fedboard.common.tasks.registry import usual
 from fedboard.server.board_service.limits import Limits
+from fedboard.server.board_service.signers import USUAL_DAYS
 from fedboard.server.run_spec import Section
 
 
@@ -88,6 +89,14 @@ class BoardSection(Section, frozen=True, kw_only=True):
     port: int = 8445
     signing_key: Path | None = None
     """``board-signing.key``, as ``fedboard keys board`` makes it."""
+    more_signing_keys: tuple[Path, ...] = ()
+    """Further ones, where the root asks for the signatures of several keys."""
+    roots: Path | None = None
+    """Folder of the root documents that say which keys sign, as ``fedboard keys root`` makes it; None: readers have
+    pinned the one key."""
+    manifest_days: float = USUAL_DAYS
+    """How long a signature on the newest board is good; the server renews it when half of that is over; in
+    [0.01, 3660]."""
     simulation: bool = False
     """Whether to hand out boards whose noise can be reproduced from its seed, marked as simulations."""
     metrics_port: int | None = None

@@ -54,7 +54,14 @@ def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None
         start_board_service(
             ServiceSettings(
                 mirror=state.mirror,
-                signing=Signing(boards=boards, key=board.signing_key, run=settings.name),
+                signing=Signing(
+                    boards=boards,
+                    key=board.signing_key,
+                    run=settings.name,
+                    more_keys=board.more_signing_keys,
+                    roots=board.roots,
+                    days=board.manifest_days,
+                ),
                 simulation=board.simulation,
                 address=f"[{board.listen}]:{board.port}"
                 if ":" in board.listen

@@ -78,7 +78,7 @@ def broken_chain(data: dict[str, Any], signed: Signed) -> None:
     before = signed.key.public.open(signed.mirror.signed(3))
     other = replace_manifest(before, board_digest="0" * 64)
     content = other.to_bytes()
-    signature = signed.key._key.sign(b"fedboard-manifest-2\0" + content)
+    signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
     data["boards"][0]["earlier"][0] = {"content": content.decode(), "signature": signature.hex()}
 
 
@@ -118,6 +118,47 @@ def test_what_somebody_changed_in_the_file_turns_its_step_red(
     assert steps[broken] == "failed"
     assert page.text("p.verdict .verdict-words") == "The seal is broken"
     assert page.js("return document.querySelector('#odds').hidden"), "a broken seal promises nothing"
+
+
+def test_a_page_that_is_out_of_date_says_so_and_is_not_green(page: Page, signed: Signed) -> None:
+    """It shows what it has; that there is nothing newer it no longer says."""
+
+    def expired(data: dict[str, Any]) -> None:
+        manifest = replace_manifest(
+            signed.key.public.open(signed.mirror.signed(4)), expires="2026-01-01T00:00:00Z"
+        )
+        content = manifest.to_bytes()
+        signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
+        data["boards"][0]["signed"] = {"content": content.decode(), "signature": signature.hex()}
+
+    page.open(edited(signed.page, expired, "expired"))
+
+    assert page.seal() == ("open", PASSED | {"signature": "open"})
+    assert page.text("p.verdict .verdict-words") == "Signed, but out of date"
+    assert "good until 2026-01-01T00:00:00Z" in page.text("#seal-steps")
+
+
+def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed) -> None:
+    """Two of two: one signature is not enough, and neither is the same one twice."""
+    import msgspec
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    second = Ed25519PrivateKey.generate()
+    message = b"fedboard-manifest-3\0" + signed.mirror.signed(4).content.encode()
+    own = signed.mirror.signed(4).signature
+
+    def two_of_two(more: list[str]) -> Any:
+        def change(data: dict[str, Any]) -> None:
+            data |= {"more": [second.public_key().public_bytes_raw().hex()], "threshold": 2}
+            for entry in data["boards"]:
+                entry["signed"] = msgspec.to_builtins(signed.mirror.signed(4)) | {"more": more}
+                entry["earlier"] = []
+
+        return change
+
+    for more, state in (([], "failed"), ([own], "failed"), ([second.sign(message).hex()], "passed")):
+        page.open(edited(signed.page, two_of_two(more), f"two-{len(more)}-{state}"))
+        assert page.seal()[1]["signature"] == state
 
 
 def test_a_simulation_is_red_and_says_so(page: Page, folder: Path) -> None:
@@ -236,7 +277,7 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     # The board's own signature, and hashes of every padding.
     data = page.awaited(
         "const { evidence } = fedboard.held[0];"
-        "const message = new TextEncoder().encode(`fedboard-manifest-2\\0${evidence.signed.content}`);"
+        "const message = new TextEncoder().encode(`fedboard-manifest-3\\0${evidence.signed.content}`);"
         "const signature = Uint8Array.from(evidence.signed.signature.match(/../g), (pair) => parseInt(pair, 16));"
         "return fedboard.plainIsSigned(evidence.key, signature, message)"
     )

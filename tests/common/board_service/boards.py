@@ -135,6 +135,8 @@ def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int =
         certificate_digest=None,
         protection=Protection.PRIVATE,
         published="2026-01-01T00:00:00Z",
+        signed="2026-01-01T00:00:00Z",
+        expires="2126-01-01T00:00:00Z",
         key_id=key.id,
         files=(file,),
     )

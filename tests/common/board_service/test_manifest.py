@@ -40,6 +40,8 @@ def a_manifest(**changes):
         "certificate_digest": None,
         "protection": Protection.PRIVATE,
         "published": "2026-01-01T00:00:00Z",
+        "signed": "2026-01-02T00:00:00Z",
+        "expires": "2026-02-01T00:00:00Z",
         "key_id": "0" * 16,
         "files": (a_file(),),
     }
@@ -104,7 +106,13 @@ def test_a_signature_that_the_key_made_for_something_else_is_none(private):
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "fedboard-manifest-3"},
+        {"format": "fedboard-manifest-2"},
+        {"format": "fedboard-manifest-4"},
+        {"expires": None},
+        {"expires": "2026-02-30T00:00:00Z"},
+        {"expires": "2026-02-01T00:00:00+00:00"},
+        {"signed": None},
+        {"renewal": -1},
         {"protection": "unstated"},
         {"protection": "perfect"},
         {"version": -1},
@@ -176,7 +184,8 @@ def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
 def of_the_format_before(private, **changes):
     """A manifest as it was signed before manifests said what the noise is."""
     plain = json.loads(a_manifest(**changes).to_bytes()) | {"format": "fedboard-manifest-1"}
-    del plain["protection"]
+    for later in ("protection", "signed", "expires", "renewal"):
+        del plain[later]
     content = json.dumps(plain)
     signature = private.sign(b"fedboard-manifest-1\0" + content.encode())
     return SignedManifest(content=content, signature=signature.hex())

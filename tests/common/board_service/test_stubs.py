@@ -26,9 +26,9 @@ def test_generating_the_messages_again_gives_the_files_that_are_there(tmp_path):
 
 def test_the_methods_are_those_of_the_proto_file():
     from fedboard.common.board_service.board_service_pb2 import DESCRIPTOR
-    from fedboard.common.board_service.methods import GET, LATEST, SERVICE, WATCH
+    from fedboard.common.board_service.methods import GET, LATEST, ROOT, SERVICE, WATCH
 
     service = DESCRIPTOR.services_by_name["BoardService"]
     assert service.full_name == SERVICE
-    assert [method.name for method in service.methods] == [LATEST, GET, WATCH]
-    assert [method.server_streaming for method in service.methods] == [False, True, True]
+    assert [method.name for method in service.methods] == [LATEST, GET, WATCH, ROOT]
+    assert [method.server_streaming for method in service.methods] == [False, True, True, False]

@@ -196,7 +196,8 @@ def test_a_mirror_of_the_format_before_is_not_continued(tmp_path, mirror, key):
     path = mirror.folder / "manifests/0004.json"
     manifest = manifest_of(mirror, key, 4)
     plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-1"}
-    del plain["protection"]
+    for later in ("protection", "signed", "expires", "renewal"):
+        del plain[later]
     old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0")
     path.write_bytes(old.to_bytes())
 

@@ -353,7 +353,8 @@ def test_a_seeded_run_is_not_signed_while_serving_and_the_problem_is_told(tmp_pa
 def test_a_mirror_of_the_format_before_is_told_at_the_start(mirror, key, serve):
     path = mirror.folder / "manifests/0004.json"
     plain = json.loads(key.public.open(mirror.signed(4)).to_bytes()) | {"format": "fedboard-manifest-1"}
-    del plain["protection"]
+    for later in ("protection", "signed", "expires", "renewal"):
+        del plain[later]
     old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0")
     path.write_bytes(old.to_bytes())
 

@@ -4,16 +4,45 @@ import { fromHex, joined, toHex, utf8 } from "../board/bytes.js";
 import { isSigned } from "./ed25519.js";
 import { sha256 } from "./sha2.js";
 
-const MANIFEST_FORMAT = "fedboard-manifest-2";
+const MANIFEST_FORMAT = "fedboard-manifest-3";
+const UNDATED_FORMAT = "fedboard-manifest-2"; // the format before, which never expires
+const CLOCK_SECONDS = 300; // by how much this clock and the publisher's may differ
 
-/** The manifest that a key signed; throws where it did not. */
-export async function openedManifest({ content, signature }, key) {
-  const message = joined([utf8(`${MANIFEST_FORMAT}\0`), utf8(content)]);
-  if (!(await isSigned(key, fromHex(signature), message))) throw new Error("the signature is not this key's");
-  const manifest = JSON.parse(content);
-  if (manifest.format !== MANIFEST_FORMAT) throw new Error("another format of manifests");
-  if (manifest.key_id !== (await keyId(key))) throw new Error("it names another key than signed it");
-  return manifest;
+/**
+ * The manifest that enough keys signed; throws where they did not. `signers` has `keys` (32 bytes each, all different)
+ * and `threshold`.
+ */
+export async function openedManifest({ content, signature, more = [] }, signers) {
+  const signatures = [signature, ...more].map(fromHex);
+  for (const format of [MANIFEST_FORMAT, UNDATED_FORMAT]) {
+    const message = joined([utf8(`${format}\0`), utf8(content)]);
+    if ((await signedBy(signers.keys, signatures, message)) < signers.threshold) continue;
+    const manifest = JSON.parse(content);
+    if (manifest.format !== format) throw new Error("another format of manifests");
+    if ((manifest.expires == null) !== (format === UNDATED_FORMAT)) throw new Error("nothing says until when it is good");
+    return manifest;
+  }
+  const { keys, threshold } = signers;
+  throw new Error(
+    keys.length === 1 ? "the signature is not this key's" : `not signed by ${threshold} of these ${keys.length} keys`,
+  );
+}
+
+/** How many of the keys have signed a message; each counts once. */
+async function signedBy(keys, signatures, message) {
+  let found = 0;
+  for (const key of keys) {
+    const each = await Promise.all(signatures.map((signature) => isSigned(key, signature, message)));
+    if (each.includes(true)) found++;
+  }
+  return found;
+}
+
+/** Whether a manifest may be taken for the newest one now; one without an expiry for ever. */
+export function isCurrent({ signed: since, expires }, now = Date.now()) {
+  if (expires == null) return true;
+  const slack = CLOCK_SECONDS * 1000;
+  return Date.parse(since) <= now + slack && now <= Date.parse(expires) + slack;
 }
 
 /** A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes. */
@@ -25,11 +54,11 @@ export async function keyId(key) {
  * The chain of boards that ends with this manifest: `problem` (null where nothing is wrong) and `continued`, how many
  * signed ones it continues without a gap.
  */
-export async function chainOf(manifest, earlier, key) {
+export async function chainOf(manifest, earlier, signers) {
   let [later, continued] = [manifest, 0];
   const wrong = (problem) => ({ problem, continued });
   for (const signed of earlier) {
-    const found = await openedManifest(signed, key).catch((error) => error);
+    const found = await openedManifest(signed, signers).catch((error) => error);
     if (found instanceof Error) return wrong(`a manifest before version ${later.version}: ${found.message}`);
     if (found.run !== manifest.run) return wrong(`version ${found.version} is of another run`);
     if (found.version >= later.version) return wrong("its manifests are not in their order");

@@ -3,7 +3,7 @@
 import { toHex } from "../board/bytes.js";
 import { boardDigest, readBoard } from "../board/board_file.js";
 import { checkedCertificate } from "./certificate.js";
-import { chainOf, openedManifest } from "./manifests.js";
+import { chainOf, isCurrent, keyId, openedManifest } from "./manifests.js";
 import { isPrivateNoise } from "./releases.js";
 import { sha256 } from "./sha2.js";
 
@@ -20,8 +20,8 @@ export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
  * Check a board.
  *
  * `evidence` has `bytes` (of the board file), `transported` (bytes and description of the file that it came as, or
- * null), `signed` and `earlier` (manifests as they came, newest first; null and empty where nothing was signed) and `key`
- * (32 bytes, or null). `told` is called with (step, state, sentence) as each step is done. Gives the seal: `state`,
+ * null), `signed` and `earlier` (manifests as they came, newest first; null and empty where nothing was signed), `key`
+ * (32 bytes, or null) and, where a root names several, `more` keys and their `threshold`. `told` is called with (step, state, sentence) as each step is done. Gives the seal: `state`,
  * `steps`, and of the certificate `claim` and `numbers` where they hold.
  */
 export async function sealOf(evidence, told = () => {}) {
@@ -33,6 +33,7 @@ export async function sealOf(evidence, told = () => {}) {
     manifest: null,
     board: null,
     simulation: false,
+    outdated: false,
   };
   const step = (name, state, sentence) => {
     seal.steps[name] = { state, sentence };
@@ -62,7 +63,11 @@ function overall(states) {
   return states.length === STEPS.length && states.every((state) => state === PASSED) ? PASSED : OPEN;
 }
 
-async function signatureStep({ signed, key }, seal, step) {
+/** Whose signatures count: the keys and how many of them. */
+const signersOf = ({ key, more = [], threshold = 1 }) => ({ keys: [key, ...more], threshold });
+
+async function signatureStep(evidence, seal, step) {
+  const { signed, key } = evidence;
   if (signed === null || key === null) {
     return step(
       "signature",
@@ -70,13 +75,26 @@ async function signatureStep({ signed, key }, seal, step) {
       "No signature is in this page: it was made from a folder of boards, not from a mirror.",
     );
   }
-  seal.manifest = await openedManifest(signed, key);
+  const signers = signersOf(evidence);
+  seal.manifest = await openedManifest(signed, signers);
+  const { version, run, expires } = seal.manifest;
+  const names = await Promise.all(signers.keys.map(keyId));
+  const by =
+    names.length === 1 ? `the key ${names[0]}` : `${signers.threshold} of the keys ${names.join(", ")}`;
+  const told = `Signed as version ${Number(version)} of “${shortName(run)}” with ${by} (Ed25519). `;
+  if (!isCurrent(seal.manifest)) {
+    seal.outdated = true;
+    return step(
+      "signature",
+      OPEN,
+      `${told}It was good until ${shortName(expires)}: there should be a newer one, which this page does not have, or ` +
+        "this clock is wrong. Get the page anew from its publisher.",
+    );
+  }
   return step(
     "signature",
     PASSED,
-    `Signed as version ${Number(seal.manifest.version)} of “${shortName(seal.manifest.run)}” with the key ` +
-      `${seal.manifest.key_id} (Ed25519). Whose key that is this page cannot know: compare it with what the publisher ` +
-      "says elsewhere.",
+    `${told}Whose key that is this page cannot know: compare it with what the publisher says elsewhere.`,
   );
 }
 
@@ -105,7 +123,7 @@ async function bytesStep({ bytes, transported }, seal, step) {
   );
 }
 
-async function chainStep({ earlier, key }, seal, step) {
+async function chainStep(evidence, seal, step) {
   const { board, manifest } = seal;
   if (board === null) throw new Error("There is no board to look at");
   const digest = await boardDigest(board);
@@ -125,7 +143,7 @@ async function chainStep({ earlier, key }, seal, step) {
     manifest.previous_digest === previous &&
     manifest.certificate_digest === certificate.digest;
   if (!same) throw new Error("The signature is for another board or certificate than this");
-  const { problem, continued } = await chainOf(manifest, earlier, key);
+  const { problem, continued } = await chainOf(manifest, evidence.earlier, signersOf(evidence));
   if (problem !== null) throw new Error(`The chain of boards is broken: ${problem}`);
   const before = continued ? `continues the ${continued} signed before it` : "no earlier one is here to compare";
   return step(

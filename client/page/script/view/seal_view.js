@@ -42,6 +42,7 @@ export function sealView(evidence, checked) {
     if (seal.simulation) return "Not private: a simulation";
     if (seal.state === PASSED) return "Sealed and private";
     if (seal.state === FAILED) return "The seal is broken";
+    if (seal.outdated) return "Signed, but out of date";
     return seal.steps.signature.state === PASSED ? "Signed, not all recomputed" : "Not signed";
   }
 

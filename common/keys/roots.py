@@ -1,0 +1,245 @@
+"""Root documents: which keys sign what, how many of them it takes, and how readers get from one to the next.
+
+A root is a ``root.json`` of The Update Framework (TUF). Root N+1 counts only if a threshold of root N's keys and a
+threshold of its own have signed it, so whoever has one root can follow the chain to the newest, however long she
+was away, and a key that is left out of the next root signs nothing any more. Boards are signed by the keys of the
+role ``targets``; the role ``questions`` is a field of our own beside TUF's four, which its clients leave alone.
+
+Whoever has pinned a single key has pinned the root of version 1 in which that key is all there is.
+
+Reference: the TUF specification 1.0, sections 4.3 (root.json), 5.3 (update the root role) and 6.1.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fedboard.common.errors import FedboardError
+from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.keys.validity import Clock, is_current, is_utc_text
+
+ROOT, BOARDS, QUESTIONS = "root", "targets", "questions"
+"""Roles: who signs the next root, boards, and questions to devices."""
+TUF_ROLES: Final = ("root", "snapshot", "targets", "timestamp")
+OWN_ROLES: Final = "x-fedboard-roles"
+"""The field for roles that TUF does not have."""
+SPEC_VERSION: Final = "1.0.31"
+MAX_ROOT_BYTES: Final = 1 << 16
+"""Most bytes of a root that are read."""
+MOST_ROOTS: Final = 1024
+"""A chain is followed over so many roots at a time."""
+MOST_KEYS: Final = 16
+"""Most keys of a role, and most signatures that are looked at."""
+
+
+class RootError(FedboardError):
+    """A root document that does not count; what was trusted before still is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Who signs one kind of thing. Public."""
+
+    keys: tuple[bytes, ...]
+    """Ed25519 public keys, 32 bytes each, all different."""
+    threshold: int
+    """How many of them must have signed; in [1, len(keys)]."""
+
+    def has_signed(self, signatures: tuple[bytes, ...], message: bytes) -> bool:
+        """Whether enough of the keys have signed a message. A key counts once, whatever is signed how often.
+
+        Args:
+            signatures: 64 bytes each, from anybody.
+            message: what was signed.
+        """
+        found = sum(_one_is_of(key, signatures[:MOST_KEYS], message) for key in self.keys)
+        return found >= self.threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """What is trusted: keys and thresholds by role. Public."""
+
+    version: int
+    expires: str | None
+    """UTC; None for a single pinned key."""
+    roles: Mapping[str, Role]
+    content: bytes | None
+    """As it was signed and came; None for a single pinned key."""
+
+    @classmethod
+    def of_key(cls, key: Ed25519PublicKey) -> "Root":
+        """The root of version 1 of whoever has pinned one key: it signs everything, also the next root."""
+        role = Role((key.public_bytes_raw(),), 1)
+        return cls(version=1, expires=None, roles=dict.fromkeys(TUF_ROLES, role), content=None)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Root":
+        """A root that is known beforehand, such as one that is pinned.
+
+        Raises:
+            RootError: it is none, or its own keys have not signed it.
+        """
+        document = SignedRoot.from_bytes(content)
+        if not document.is_signed_by(document.root.roles[ROOT]):
+            raise RootError(
+                f"version {document.root.version} of the root is not signed by "
+                f"{document.root.roles[ROOT].threshold} of its own root keys; sign it with: fedboard keys sign"
+            )
+        return document.root
+
+    def successor(self, content: bytes) -> "Root":
+        """The next root.
+
+        Args:
+            content: from anybody.
+
+        Raises:
+            RootError: it is not the next version, or too few keys of this root or of itself have signed it.
+        """
+        document = SignedRoot.from_bytes(content)
+        if document.root.version != self.version + 1:
+            raise RootError(
+                f"version {document.root.version} of the root does not follow version {self.version}"
+            )
+        for root in (self, document.root):
+            if not document.is_signed_by(root.roles[ROOT]):
+                raise RootError(
+                    f"version {document.root.version} of the root is not signed by {root.roles[ROOT].threshold} "
+                    f"of the root keys of version {root.version}"
+                )
+        return document.root
+
+    def is_current(self, clock: Clock = time.time) -> bool:
+        """Whether it has not expired, by a clock that may differ by ``CLOCK_SECONDS``."""
+        return self.expires is None or is_current(signed=None, expires=self.expires, clock=clock)
+
+
+class _Key(msgspec.Struct, frozen=True):
+    keytype: str
+    scheme: str
+    keyval: dict[str, str]
+
+
+class _Role(msgspec.Struct, frozen=True):
+    keyids: list[str]
+    threshold: int
+
+
+class _Signed(msgspec.Struct, frozen=True, rename={"type_": "_type", "own_roles": OWN_ROLES}):
+    type_: str
+    spec_version: str
+    version: int
+    expires: str
+    keys: dict[str, _Key]
+    roles: dict[str, _Role]
+    own_roles: dict[str, _Role] = {}
+
+
+class _Signature(msgspec.Struct, frozen=True):
+    keyid: str
+    sig: str
+
+
+class _Document(msgspec.Struct, frozen=True):
+    signed: _Signed
+    signatures: list[_Signature]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedRoot:
+    """A root document as it came, read but not trusted."""
+
+    root: Root
+    message: bytes
+    """The canonical form of what is signed."""
+    signatures: Mapping[str, bytes]
+    """By the id of the key that they claim to be of."""
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "SignedRoot":
+        """Read what anybody may have written.
+
+        Raises:
+            RootError: it is no root document.
+        """
+        if len(content) > MAX_ROOT_BYTES:
+            raise RootError(f"a root of more than {MAX_ROOT_BYTES} bytes is not read")
+        try:
+            plain = msgspec.json.decode(content, type=dict[str, Any])
+            document = msgspec.convert(plain, type=_Document)
+            message = canonical_json(plain["signed"])
+            signatures = {one.keyid: bytes.fromhex(one.sig) for one in document.signatures}
+            if len(signatures) != len(document.signatures):
+                raise ValueError("two signatures under one id")
+            roles = _roles(document.signed)
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError, KeyError, RecursionError) as error:
+            raise RootError("this is no root document that can be read (TUF's root.json, Ed25519)") from error
+        signed = document.signed
+        root = Root(version=signed.version, expires=signed.expires, roles=roles, content=content)
+        return cls(root=root, message=message, signatures=signatures)
+
+    def is_signed_by(self, role: Role) -> bool:
+        """Whether enough keys of a role have signed it; each signature counts for the key that it names alone."""
+        return len(self.signers(role)) >= role.threshold
+
+    def signers(self, role: Role) -> list[bytes]:
+        """The keys of a role that have signed it."""
+        named = {key: self.signatures.get(tuf_key_id(key)) for key in role.keys}
+        return [key for key, one in named.items() if one and _one_is_of(key, (one,), self.message)]
+
+
+def tuf_key(key: bytes) -> dict[str, Any]:
+    """A public key of 32 bytes as TUF writes it."""
+    return {"keytype": "ed25519", "scheme": "ed25519", "keyval": {"public": key.hex()}}
+
+
+def tuf_key_id(key: bytes) -> str:
+    """Its id in TUF documents: SHA-256 of its canonical form, 64 digits."""
+    return hashlib.sha256(canonical_json(tuf_key(key))).hexdigest()
+
+
+def _roles(signed: _Signed) -> dict[str, Role]:
+    sound = (
+        signed.type_ == "root"
+        and signed.spec_version.split(".")[0] == SPEC_VERSION.split(".")[0]
+        and 1 <= signed.version < 1 << 31
+        and is_utc_text(signed.expires)
+        and set(signed.roles) == set(TUF_ROLES)
+        and set(signed.own_roles) <= {QUESTIONS}
+    )
+    if not sound:
+        raise ValueError("not a root of TUF 1")
+    keys = {keyid: _key(keyid, key) for keyid, key in signed.keys.items()}
+    return {name: _role(role, keys) for name, role in {**signed.roles, **signed.own_roles}.items()}
+
+
+def _key(keyid: str, key: _Key) -> bytes:
+    raw = bytes.fromhex(key.keyval.get("public", ""))
+    kind = (key.keytype, key.scheme, set(key.keyval), len(raw))
+    if kind != ("ed25519", "ed25519", {"public"}, 32) or tuf_key_id(raw) != keyid:
+        raise ValueError("a key of another kind, or under another id than its own")
+    return raw
+
+
+def _role(role: _Role, keys: Mapping[str, bytes]) -> Role:
+    raw = tuple(keys[keyid] for keyid in role.keyids)
+    if len(set(raw)) != len(raw) or not 1 <= role.threshold <= len(raw) <= MOST_KEYS:
+        raise ValueError("a role with no keys, a key twice, or a threshold that it cannot reach")
+    return Role(raw, role.threshold)
+
+
+def _one_is_of(key: bytes, signatures: tuple[bytes, ...], message: bytes) -> bool:
+    for signature in signatures:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+        except (InvalidSignature, ValueError):
+            continue
+        return True
+    return False

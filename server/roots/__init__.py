@@ -1,0 +1,1 @@
+"""Root documents as their holders make, sign and publish them."""

@@ -1,0 +1,200 @@
+"""A frozen board is noticed: what is offered as the newest expires, and its publisher signs it again in time."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.feed import BoardFeed
+from fedboard.client.boards.fetching_cache import FetchingCache
+from fedboard.client.boards.mirror_check import check_source
+from fedboard.client.boards.sources import FolderSource
+from fedboard.client.page.boards import held_board
+from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.board_service.manifest import Encoding, Manifest
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.keys.validity import CLOCK_SECONDS, utc_seconds
+from fedboard.server.board_service.mirror import Mirror, publish_into
+from fedboard.server.board_service.signing import SigningKey
+from tests.common.board_service.boards import (
+    RUN,
+    chain,
+    keys,
+    signed_by_hand,
+    signed_mirror,
+    write_boards,
+    write_manifest,
+)
+
+DAY = 86_400
+NO_LIMIT = 1 << 30
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> SigningKey:
+    return SigningKey.read(keys(tmp_path / "keys")[0])
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, key: SigningKey) -> Mirror:
+    return signed_mirror(tmp_path, chain(2), key=key)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> BoardCache:
+    return BoardCache(tmp_path / "cache")
+
+
+def feed(mirror: Mirror, key: SigningKey, cache: BoardCache, *, at: float | None = None) -> BoardFeed:
+    clock = time.time if at is None else lambda: at
+    return BoardFeed(FolderSource(mirror.folder), key.public, cache, clock=clock)
+
+
+def newest(mirror: Mirror, key: SigningKey) -> Manifest:
+    return key.public.open(mirror.signed(mirror.versions()[-1]))
+
+
+def publish_at(mirror: Mirror, key: SigningKey, at: float) -> list[int]:
+    boards = mirror.folder.parent / "boards"
+    return publish_into(mirror, boards, key=key, run=RUN, clock=lambda: at)
+
+
+def refusal(action: object) -> FeedCode:
+    assert callable(action)
+    with pytest.raises(FeedRefusedError) as refused:
+        action()
+    return refused.value.code
+
+
+def test_a_manifest_is_taken_from_when_it_is_signed_until_it_expires(mirror, key, cache) -> None:
+    manifest = newest(mirror, key)
+    since, until = utc_seconds(manifest.signed), utc_seconds(manifest.expires)
+
+    assert until - since == 30 * DAY
+    for at in (since - CLOCK_SECONDS, since, until, until + CLOCK_SECONDS):
+        assert feed(mirror, key, cache, at=at).fetch().manifest == manifest
+    for at in (0.0, since - CLOCK_SECONDS - 1, until + CLOCK_SECONDS + 1, until + 3650 * DAY):
+        assert refusal(feed(mirror, key, cache, at=at).fetch) is FeedCode.OUT_OF_DATE
+        assert refusal(lambda at=at: next(feed(mirror, key, cache, at=at).follow())) is FeedCode.OUT_OF_DATE
+
+
+def test_a_board_that_is_asked_for_by_its_number_may_have_expired(mirror, key, cache) -> None:
+    late = utc_seconds(newest(mirror, key).expires) + DAY
+
+    assert feed(mirror, key, cache, at=late).fetch(2).manifest.version == 2
+
+
+def test_the_publisher_signs_again_when_half_of_the_time_is_over_and_not_before(mirror, key, cache) -> None:
+    before = newest(mirror, key)
+    since, files = utc_seconds(before.signed), sorted((mirror.folder / "files").iterdir())
+    old = mirror.manifest(2).read_bytes()
+
+    assert publish_at(mirror, key, since + 14 * DAY) == []
+    assert newest(mirror, key) == before
+    assert publish_at(mirror, key, since + 16 * DAY) == []
+
+    after = newest(mirror, key)
+    assert (after.renewal, after.board_digest, after.files) == (1, before.board_digest, before.files)
+    assert utc_seconds(after.expires) == since + 46 * DAY
+    assert mirror.manifest(3).read_bytes() == (mirror.folder / "latest.json").read_bytes()
+    assert mirror.manifest(2).read_bytes() == old, "only the newest is renewed"
+    assert sorted((mirror.folder / "files").iterdir()) == files, "nothing is trained or written anew"
+    assert feed(mirror, key, cache, at=since + 45 * DAY).fetch().manifest == after
+
+
+def test_an_older_signature_of_the_same_board_is_a_rollback_that_is_remembered(mirror, key, cache) -> None:
+    since, first = utc_seconds(newest(mirror, key).signed), mirror.manifest(3).read_bytes()
+    publish_at(mirror, key, since + 16 * DAY)
+    feed(mirror, key, cache, at=since + 16 * DAY).fetch()
+
+    (mirror.folder / "latest.json").write_bytes(first)
+
+    assert refusal(feed(mirror, key, cache, at=since + 17 * DAY).fetch) is FeedCode.ROLLBACK
+
+
+def test_a_renewal_vouches_for_the_board_that_is_there(mirror, key) -> None:
+    """A board file that was swapped on the publisher's disk is not signed again."""
+    since, files = utc_seconds(newest(mirror, key).signed), newest(mirror, key)
+    other = key.public.open(mirror.signed(2)).file(Encoding.EXACT).sha256
+    shutil.copy(mirror.file(other), mirror.file(files.file(Encoding.EXACT).sha256))
+
+    with pytest.raises(Exception, match="not the board of version 3"):
+        publish_at(mirror, key, since + 20 * DAY)
+
+
+def test_a_manifest_that_never_expires_is_no_manifest(mirror, key, cache) -> None:
+    for missing in ("expires", "signed"):
+        content = json.dumps(msgspec.to_builtins(newest(mirror, key)) | {missing: None}).encode()
+        (mirror.folder / "latest.json").write_bytes(signed_by_hand(content, key=key).to_bytes())
+        assert refusal(feed(mirror, key, cache).fetch) is FeedCode.MALFORMED
+
+
+def test_verify_and_the_page_writer_say_that_it_has_expired(mirror, key) -> None:
+    manifest = msgspec.structs.replace(newest(mirror, key), expires="2026-01-01T00:00:00Z")
+    write_manifest(mirror, manifest, key=key)
+
+    found = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=NO_LIMIT))
+    assert [(one.check, one.detail.partition(":")[0]) for one in found if one.passed is False] == [
+        ("version 3", "out-of-date")
+    ]
+    assert refusal(lambda: held_board(str(mirror.folder), key=key.public)) is FeedCode.OUT_OF_DATE
+
+
+def test_a_device_answers_nothing_while_its_source_is_frozen(tmp_path, mirror, key, caplog) -> None:
+    digest = newest(mirror, key).board_digest
+    cache = FetchingCache(
+        tmp_path / "device",
+        max_bytes=NO_LIMIT,
+        source=str(mirror.folder),
+        public_key=tmp_path / "keys/board-signing.pub",
+        wait_seconds=0.0,
+    )
+    assert cache.holds(digest)
+    frozen = msgspec.structs.replace(newest(mirror, key), expires="2026-01-01T00:00:00Z", renewal=1)
+    write_manifest(mirror, frozen, key=key)
+    (cache.folder / "seen.json").write_bytes(mirror.manifest(3).read_bytes())
+
+    assert not cache.holds(digest)
+    assert "out-of-date" in caplog.text
+
+    publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
+    assert cache.holds(digest), "renewed, and nothing was trained for it"
+
+
+def undated(mirror: Mirror, key: SigningKey, version: int) -> None:
+    """A manifest as it was signed before manifests expired."""
+    plain = msgspec.to_builtins(key.public.open(mirror.signed(version))) | {"format": "fedboard-manifest-2"}
+    for later in ("signed", "expires", "renewal"):
+        del plain[later]
+    signed = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-2\0")
+    mirror.manifest(version).write_bytes(signed.to_bytes())
+    (mirror.folder / "latest.json").write_bytes(signed.to_bytes())
+
+
+def test_boards_of_the_format_before_are_taken_from_a_pinned_key_until_a_dated_one_was_seen(
+    tmp_path, mirror, key, cache
+) -> None:
+    for version in (2, 3):
+        undated(mirror, key, version)
+    old = mirror.manifest(3).read_bytes()
+    assert feed(mirror, key, cache, at=4e9).fetch().manifest.expires is None
+    found = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=NO_LIMIT))
+    assert all(one.passed for one in found)
+    assert "never expires" in found[0].detail
+
+    publish_into(mirror, write_boards(tmp_path / "boards", chain(2)), key=key, run=RUN)
+    assert feed(mirror, key, cache).fetch().manifest.expires is not None
+
+    (mirror.folder / "latest.json").write_bytes(old)
+    assert refusal(feed(mirror, key, cache).fetch) is FeedCode.ROLLBACK
+
+
+def test_a_manifest_of_the_format_before_does_not_pass_with_the_words_of_this_one(mirror, key) -> None:
+    dated = newest(mirror, key).to_bytes()
+    crossed = signed_by_hand(dated, key=key, domain=b"fedboard-manifest-2\0")
+
+    assert refusal(lambda: PinnedKey(key.public.root).open(crossed)) is FeedCode.MALFORMED
