@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fedboard.common.board_service.board_signature import SignedManifest
 from fedboard.common.board_service.layout import MANIFESTS, ROOTS, file_name, manifest_name
-from fedboard.server.roots.folder import RootFolder
+from fedboard.common.keys.root_folder import RootFolder
 
 
 class Mirror:

@@ -10,11 +10,11 @@ from fedboard.common.board_service.layout import ROOTS
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
+from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import Root
 from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_seconds, utc_text
 from fedboard.common.protection import Protection
 from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.roots.folder import RootFolder
 
 USUAL_DAYS: Final = 30.0
 """How long a manifest is good unless it is said otherwise."""

@@ -1,1 +1,0 @@
-"""Root documents as their holders make, sign and publish them."""
