@@ -22,6 +22,7 @@ from fedboard.cli.fleet.helper import helper
 from fedboard.cli.fleet.keys import keys
 from fedboard.cli.fleet.server import server
 from fedboard.cli.fleet.size import size
+from fedboard.cli.fleet.witness import witness
 from fedboard.cli.guarantee.account import account
 from fedboard.cli.guarantee.ask import ask
 from fedboard.cli.guarantee.certificate import certificate
@@ -114,6 +115,7 @@ for _command in (
     keys,
     server,
     helper,
+    witness,
     client,
     size,
     protocols,
