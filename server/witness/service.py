@@ -18,7 +18,7 @@ from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair
 from fedboard.server.witness.http import MAX_HEAD_BYTES, Answer, converse
-from fedboard.server.witness.requests import MAX_REQUEST_BYTES
+from fedboard.common.board_log.requests import MAX_REQUEST_BYTES
 from fedboard.server.witness.witness import Witness
 
 _ADD, _CHECKPOINT = "/add-checkpoint", "/checkpoint"

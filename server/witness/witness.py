@@ -16,7 +16,7 @@ from fedboard.common.board_log.note_keys import NoteKey
 from fedboard.common.board_log.notes import Note, NoteError, Signature, VerifierKey
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import held_alone, write_atomically
-from fedboard.server.witness.requests import AddCheckpoint
+from fedboard.common.board_log.requests import AddCheckpoint
 
 _TEXT, _SIZE = "text/plain; charset=utf-8", "text/x.tlog.size"
 

@@ -20,7 +20,7 @@ from fedboard.common.board_log.notes import Kind, Note, signatures_of
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.server.witness import http as reading
 from fedboard.server.witness import witness as rules
-from fedboard.server.witness.requests import MAX_REQUEST_BYTES, AddCheckpoint
+from fedboard.common.board_log.requests import MAX_REQUEST_BYTES, AddCheckpoint
 from fedboard.server.witness.service import RunningWitness, WitnessSettings
 from fedboard.server.witness.witness import Witness
 from tests.server.witness.logs import ORIGIN, Log
