@@ -1,12 +1,7 @@
 """Writing files so that what is there is always whole."""
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from fedboard.common.errors import InputError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -31,22 +26,3 @@ def stamp_of(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-@contextmanager
-def held_alone(lock: Path, *, refusal: str) -> Iterator[None]:
-    """Hold a lock that the kernel lets go however its holder ends.
-
-    Args:
-        lock: a file; made if need be.
-        refusal: what is said where another process holds it.
-
-    Raises:
-        InputError: it is held.
-    """
-    with lock.open("ab") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(refusal) from None
-        yield

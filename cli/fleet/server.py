@@ -136,6 +136,7 @@ def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     """From the files alone, whether the server is running or not."""
+    from fedboard.server.board_service.log.telling import sentence, told
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
@@ -145,14 +146,18 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())
     running, epsilon = state.lock.exists() and is_locked(state.lock), settings.privacy.epsilon
     rounds = {"planned": fares.planned, "made": fares.made, "lost": fares.lost}
+    log = told(settings.board.log)
     budget = {"spent": fares.spent, "limit": epsilon, "left": max(epsilon - fares.spent, 0.0)}
     if as_json:
         record = {"name": settings.name, "running": running, "rounds": rounds, "epsilon": budget}
+        if log is not None:
+            record["log"] = log
         document(record)
     else:
         click.echo(
             f"{settings.name}: {fares.sentence} of {epsilon:g}; a server is {'' if running else 'not '}running here"
         )
+        click.echo(sentence(log))
     require_few_lost(fares, most_lost=settings.rounds.most_lost)
 
 

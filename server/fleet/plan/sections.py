@@ -97,6 +97,10 @@ class BoardSection(Section, frozen=True, kw_only=True):
     manifest_days: float = USUAL_DAYS
     """How long a signature on the newest board is good; the server renews it when half of that is over; in
     [0.01, 3660]."""
+    log: Path | None = None
+    """Folder of the log of boards, as ``fedboard keys log`` makes it; None: boards are not logged."""
+    witnesses: Path | None = None
+    """Policy file of the witnesses that are asked to cosign the log."""
     simulation: bool = False
     """Whether to hand out boards whose noise can be reproduced from its seed, marked as simulations."""
     metrics_port: int | None = None

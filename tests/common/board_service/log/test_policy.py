@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedboard.common.board_log.checkpoints import Checkpoint
-from fedboard.common.board_log.note_keys import NoteKey
-from fedboard.common.board_log.notes import Kind, Note, NoteError
-from fedboard.common.board_log.policy import Group, Witness, WitnessPolicy, most_of
+from fedboard.common.board_service.log.checkpoints import Checkpoint
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind, Note, NoteError
+from fedboard.common.board_service.log.policy import Group, Witness, WitnessPolicy, most_of
 
 LOG = NoteKey.generate("boards.example/films", Kind.NOTE)
 KEYS = [NoteKey.generate(f"w.example/{number}", Kind.COSIGNATURE) for number in range(4)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.common.board_log.checkpoints import cosigned_message, timestamped
-from fedboard.common.board_log.notes import (
+from fedboard.common.board_service.log.checkpoints import cosigned_message, timestamped
+from fedboard.common.board_service.log.notes import (
     Kind,
     NoteError,
     Signature,

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from fedboard.common import files
-from fedboard.common.board_log.checkpoints import Checkpoint, cosigned_at
-from fedboard.common.board_log.merkle import EMPTY_ROOT
-from fedboard.common.board_log.note_keys import NoteKey
-from fedboard.common.board_log.notes import Kind, Note, signatures_of
+from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at
+from fedboard.common.board_service.log.merkle import EMPTY_ROOT
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind, Note, signatures_of
+from fedboard.common.board_service.log.requests import MAX_REQUEST_BYTES, AddCheckpoint
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.server.witness import http as reading
-from fedboard.server.witness import witness as rules
-from fedboard.common.board_log.requests import MAX_REQUEST_BYTES, AddCheckpoint
-from fedboard.server.witness.service import RunningWitness, WitnessSettings
-from fedboard.server.witness.witness import Witness
-from tests.server.witness.logs import ORIGIN, Log
+from fedboard.server.board_service.log.witness import http as reading
+from fedboard.server.board_service.log.witness import witness as rules
+from fedboard.server.board_service.log.witness.service import RunningWitness, WitnessSettings
+from fedboard.server.board_service.log.witness.witness import Witness
+from tests.server.board_service.log.witness.logs import ORIGIN, Log
 
 KEY = NoteKey.generate("w.example/1", Kind.COSIGNATURE)
 LOG = Log(words=[str(number) for number in range(5)])

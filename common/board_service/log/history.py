@@ -11,8 +11,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from fedboard.common.board_log.entries import BoardEntry, entries_of, ledger_of, prefix_digests, written
-from fedboard.common.board_log.merkle import root_of
+from fedboard.common.board_service.log.entries import (
+    BoardEntry,
+    entries_of,
+    ledger_of,
+    prefix_digests,
+    written,
+)
+from fedboard.common.board_service.log.merkle import root_of
 
 
 class HistoryError(ValueError):

@@ -4,8 +4,16 @@ import re
 import struct
 from dataclasses import dataclass
 
-from fedboard.common.board_log.merkle import EMPTY_ROOT, HASH_BYTES
-from fedboard.common.board_log.notes import Kind, Note, NoteError, Signature, VerifierKey, bytes_of, text_of
+from fedboard.common.board_service.log.merkle import EMPTY_ROOT, HASH_BYTES
+from fedboard.common.board_service.log.notes import (
+    Kind,
+    Note,
+    NoteError,
+    Signature,
+    VerifierKey,
+    bytes_of,
+    text_of,
+)
 
 MAX_PROOF_HASHES = 63
 _MOST_LEAVES = 1 << 62

@@ -1,29 +1,30 @@
 """The log of the boards of one run: a folder with its key, its entries, and the last checkpoint that was signed.
 
-An entry is on disk before a checkpoint covers it, a checkpoint before a witness sees it, and all of it before a reader
-sees the board. Killed at any step, the next process goes on from there: the bytes that were signed about a board are
-kept until they are shown, so that its entry is never made twice with another hash.
+An entry is on disk before a checkpoint covers it, a checkpoint before a witness sees it, and all of it before a
+reader sees the board. Killed at any step, the next process goes on from there: the bytes that were signed about a
+board are kept until they are shown, so that its entry is never made twice with another hash.
 """
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.board_log.checkpoints import Checkpoint
-from fedboard.common.board_log.entries import BoardEntry, written
-from fedboard.common.board_log.history import History, HistoryError
-from fedboard.common.board_log.note_keys import NoteKey
-from fedboard.common.board_log.notes import Kind, Note, NoteError
-from fedboard.common.board_log.policy import WitnessPolicy
-from fedboard.common.board_log.proofs import LogProof
+from fedboard.common.board_service.log.checkpoints import Checkpoint
+from fedboard.common.board_service.log.entries import BoardEntry, written
+from fedboard.common.board_service.log.history import History, HistoryError
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind, Note, NoteError
+from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.board_service.log.proofs import LogProof
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.files import held_alone, write_atomically
-from fedboard.server.board_log.link import Found, WitnessLink
+from fedboard.common.files import write_atomically
+from fedboard.server.board_service.log.alone import held_alone
+from fedboard.server.board_service.log.link import Found, WitnessLink
 
 KEY, ENTRIES, CHECKPOINT, STATE = "board-log.key", "entries", "checkpoint", "witnesses.json"
 _SIGNED = "signed"
@@ -34,25 +35,31 @@ _END = "\n\n"
 class BoardLog:
     """A log that is open for writing; one process at a time.
 
-    Guarantee: all checkpoints that it signs are of one tree that only grows, across crashes, as long as its folder is
-    not put back to an older copy; what witnesses have seen shows if it was.
+    Guarantee: all checkpoints that it signs are of one tree that only grows, across crashes, as long as its folder
+    is not put back to an older copy; what witnesses have seen shows if it was.
     """
 
-    def __init__(self, folder: Path, *, policy: WitnessPolicy | None, seconds: float = _ANSWER_SECONDS) -> None:
+    def __init__(
+        self, folder: Path, *, policy: WitnessPolicy | None, seconds: float = _ANSWER_SECONDS
+    ) -> None:
         """Use ``BoardLog.open``."""
         self.folder = folder
         self._key = NoteKey.read(folder / KEY, kind=Kind.NOTE)
         if policy is not None and policy.log != self._key.public:
             raise InputError(
-                f"{folder / KEY}: this is the key of {self._key.public}, and the policy of witnesses is for {policy.log}"
+                f"{folder / KEY}: this is the key of {self._key.public}, and the policy of witnesses is for "
+                f"{policy.log}"
             )
         self.policy, self._seconds = policy, seconds
         named = () if policy is None else policy.witnesses
         self._links = [WitnessLink(one, seconds=seconds) for one in named if one.url is not None]
         (folder / _SIGNED).mkdir(exist_ok=True)
-        self.history, self._whole_bytes = _history(folder / ENTRIES)
+        self.history, self._n_bytes = _history(folder / ENTRIES)
         self._note = self._signed_note()
         self._told: bytes | None = None
+        self._shown: Note | None = None
+        self.looked_at: dict[int, object] = {}
+        """Version to the state of the file of its manifest that was last held against the log."""
 
     @classmethod
     @contextmanager
@@ -69,7 +76,7 @@ class BoardLog:
         """
         policy = None if witnesses is None else WitnessPolicy.read(witnesses)
         if not (folder / KEY).is_file():
-            raise InputError(f"{folder}: there is no log of boards; make one with: fedboard keys log --out {folder}")
+            raise InputError(f"{folder}: no log of boards; make one with: fedboard keys log --out {folder}")
         with ExitStack() as stack:
             refusal = f"{folder}: another process writes to this log of boards; stop it first"
             stack.enter_context(held_alone(folder / "log.lock", refusal=refusal))
@@ -90,12 +97,16 @@ class BoardLog:
         """Keep what was signed about a board until it is shown; durable on return."""
         write_atomically(self._kept(version), signed)
 
-    def shown(self, version: int) -> None:
+    def forget(self, version: int) -> None:
         """It is with readers now."""
         self._kept(version).unlink(missing_ok=True)
 
-    def add(self, entry: BoardEntry) -> None:
+    def add(self, entry: BoardEntry, certificate: Mapping[str, Any] | None) -> None:
         """Write an entry, unless it is there; durable on return.
+
+        Args:
+            entry: of a board.
+            certificate: of the same board.
 
         Raises:
             PrivacyError: it is of another run, a second board for its version, or one whose ledger was rolled back.
@@ -104,13 +115,14 @@ class BoardLog:
             return
         try:
             grown = self.history.with_entry(entry)
+            grown.require_ledger(entry.version, certificate)
         except HistoryError as error:
             raise PrivacyError(
                 f"{self.folder}: version {entry.version} of the board is not logged and not shown, since the log "
                 f"would say that {error}"
             ) from error
-        _append(self.folder / ENTRIES, written([entry]), at=self._whole_bytes)
-        self._whole_bytes += len(written([entry]).encode())
+        _append(self.folder / ENTRIES, written([entry]), at=self._n_bytes)
+        self._n_bytes += len(written([entry]).encode())
         self.history = grown
 
     def settle(self) -> None:
@@ -130,10 +142,13 @@ class BoardLog:
                 self._take(Note(self._note.text, (found,)), one)
         self._tell()
 
-    def proof(self) -> LogProof | None:
-        """The last entry's place, all that was said, and the checkpoint with its cosignatures so far."""
+    def show(self, place: Path) -> None:
+        """Write what readers check: the last entry's place, all that was said, the cosigned checkpoint."""
         size = len(self.history.entries)
-        return LogProof.of(self.history, size - 1, self._note) if size and self._size() == size else None
+        if self._size() != size or not size or (self._shown == self._note and place.exists()):
+            return
+        write_atomically(place, LogProof.of(self.history, size - 1, self._note).to_bytes())
+        self._shown = self._note
 
     def _take(self, cosigned: Note, link: WitnessLink) -> None:
         """Put a cosignature on the checkpoint, where it is of this one and not of the one before."""
@@ -175,7 +190,7 @@ class BoardLog:
         if not holds:
             raise PrivacyError(
                 f"{self.folder}: the entries of this log are not those of the checkpoint that it signed last; they "
-                "were lost or changed, and to go on would show readers two logs. Restore the newest copy of the folder"
+                "were lost or changed, and to go on would show readers two logs. Restore the folder's newest copy"
             )
         return note
 
@@ -184,7 +199,8 @@ class BoardLog:
         told: dict[str, Any] = {
             "entries": len(self.history.entries),
             "witnesses": {
-                one.name: str(Found.COSIGNED if one.has_cosigned(self._note) else one.found) for one in self._links
+                one.name: str(Found.COSIGNED if one.has_cosigned(self._note) else one.found)
+                for one in self._links
             },
         }
         content = json.dumps(told, indent=1).encode()

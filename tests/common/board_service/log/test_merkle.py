@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedboard.common.board_log.merkle import (
+from fedboard.common.board_service.log.merkle import (
     EMPTY_ROOT,
     consistency_proof,
     inclusion_proof,

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from fedboard.common.board_log.checkpoints import Checkpoint, cosigned_at
-from fedboard.common.board_log.merkle import EMPTY_ROOT, is_consistent
-from fedboard.common.board_log.note_keys import NoteKey
-from fedboard.common.board_log.notes import Note, NoteError, Signature, VerifierKey
+from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at
+from fedboard.common.board_service.log.merkle import EMPTY_ROOT, is_consistent
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Note, NoteError, Signature, VerifierKey
+from fedboard.common.board_service.log.requests import AddCheckpoint
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.files import held_alone, write_atomically
-from fedboard.common.board_log.requests import AddCheckpoint
+from fedboard.common.files import write_atomically
+from fedboard.server.board_service.log.alone import held_alone
 
 _TEXT, _SIZE = "text/plain; charset=utf-8", "text/x.tlog.size"
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from fedboard.common.board_log.checkpoints import Checkpoint
-from fedboard.common.board_log.merkle import consistency_proof, leaf_hash, root_of
-from fedboard.common.board_log.note_keys import NoteKey
-from fedboard.common.board_log.notes import Kind, Note
-from fedboard.common.board_log.requests import AddCheckpoint
+from fedboard.common.board_service.log.checkpoints import Checkpoint
+from fedboard.common.board_service.log.merkle import consistency_proof, leaf_hash, root_of
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind, Note
+from fedboard.common.board_service.log.requests import AddCheckpoint
 
 ORIGIN = "boards.example/films"
 

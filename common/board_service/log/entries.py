@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedboard.common.board_log.merkle import leaf_hash
-from fedboard.common.board_log.notes import NoteError
+from fedboard.common.board_service.log.merkle import leaf_hash
+from fedboard.common.board_service.log.notes import NoteError
 from fedboard.common.privacy.events import canonical_json, digest
 
 ENTRY_FORMAT = "fedboard-board-log-1"

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedboard.common.board_log.checkpoints import Checkpoint, cosigned_at
-from fedboard.common.board_log.notes import Kind, Note, NoteError, VerifierKey
+from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at
+from fedboard.common.board_service.log.notes import Kind, Note, NoteError, VerifierKey
 from fedboard.common.errors import InputError
 
 _MOST = 64

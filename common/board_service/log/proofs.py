@@ -6,10 +6,10 @@ root has to be the one that was cosigned.
 
 from dataclasses import dataclass
 
-from fedboard.common.board_log.checkpoints import Checkpoint, hashes_of, size_of
-from fedboard.common.board_log.history import History
-from fedboard.common.board_log.merkle import inclusion_proof, is_included
-from fedboard.common.board_log.notes import Note, NoteError, bytes_of, plain_text, text_of
+from fedboard.common.board_service.log.checkpoints import Checkpoint, hashes_of, size_of
+from fedboard.common.board_service.log.history import History
+from fedboard.common.board_service.log.merkle import inclusion_proof, is_included
+from fedboard.common.board_service.log.notes import Note, NoteError, bytes_of, plain_text, text_of
 
 MAX_PROOF_BYTES = 8 << 20
 """Some 15 000 boards."""

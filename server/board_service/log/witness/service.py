@@ -11,15 +11,15 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
+from fedboard.common.board_service.log.requests import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.wire.addresses import parse_address
+from fedboard.server.board_service.log.witness.http import MAX_HEAD_BYTES, Answer, converse
+from fedboard.server.board_service.log.witness.witness import Witness
 from fedboard.server.front.descriptors import room_for
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair
-from fedboard.server.witness.http import MAX_HEAD_BYTES, Answer, converse
-from fedboard.common.board_log.requests import MAX_REQUEST_BYTES
-from fedboard.server.witness.witness import Witness
 
 _ADD, _CHECKPOINT = "/add-checkpoint", "/checkpoint"
 _START_SECONDS = 10.0

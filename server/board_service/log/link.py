@@ -5,16 +5,16 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 
-from fedboard.common.board_log.checkpoints import cosigned_at, size_of
-from fedboard.common.board_log.merkle import consistency_proof
-from fedboard.common.board_log.notes import Note, NoteError, Signature, signatures_of
-from fedboard.common.board_log.policy import Witness
-from fedboard.common.board_log.requests import AddCheckpoint
+from fedboard.common.board_service.log.checkpoints import cosigned_at, size_of
+from fedboard.common.board_service.log.merkle import consistency_proof
+from fedboard.common.board_service.log.notes import Note, NoteError, Signature, signatures_of
+from fedboard.common.board_service.log.policy import Witness
+from fedboard.common.board_service.log.requests import AddCheckpoint
 from fedboard.common.errors import InputError
 
 ADD = "add-checkpoint"
@@ -130,8 +130,11 @@ class WitnessLink:
     def _post(self, note: Note, leaves: Sequence[bytes], old: int) -> tuple[int, bytes]:
         body = AddCheckpoint(old, tuple(consistency_proof(leaves, old)), note).to_bytes()
         host, path, is_tls = self._place
-        kind = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
-        connection = kind(host, timeout=self._seconds, **({"context": ssl.create_default_context()} if is_tls else {}))
+        connection = (
+            http.client.HTTPSConnection(host, timeout=self._seconds, context=ssl.create_default_context())
+            if is_tls
+            else http.client.HTTPConnection(host, timeout=self._seconds)
+        )
         try:
             connection.request("POST", path, body)
             answer = connection.getresponse()
@@ -140,7 +143,7 @@ class WitnessLink:
             connection.close()
 
 
-_MEANING = {
+_MEANING: Mapping[int, Found] = {
     HTTPStatus.NOT_FOUND: Found.UNKNOWN_LOG,
     HTTPStatus.FORBIDDEN: Found.UNKNOWN_LOG,
     HTTPStatus.UNPROCESSABLE_ENTITY: Found.REFUSED,
@@ -158,7 +161,7 @@ def _place(witness: Witness) -> tuple[str, str, bool]:
         sound = False
     if not sound:
         raise InputError(
-            f"the witness {witness.name} has the address {witness.url!r}; give https://HOST, or http://HOST:PORT on "
-            "this machine or for a trial"
+            f"the witness {witness.name} has the address {witness.url!r}; give https://HOST, or "
+            "http://HOST:PORT on this machine or for a trial"
         )
     return parts.netloc, f"{parts.path.rstrip('/')}/{ADD}", parts.scheme == "https"

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from fedboard.common.board_log.checkpoints import hashes_of, size_of
-from fedboard.common.board_log.notes import Note, NoteError, plain_text, text_of
+from fedboard.common.board_service.log.checkpoints import hashes_of, size_of
+from fedboard.common.board_service.log.notes import Note, NoteError, plain_text, text_of
 
 MAX_REQUEST_BYTES = 1 << 17
 """A note, and a proof of 63 hashes."""

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fedboard.common.board_log.checkpoints import Checkpoint
-from fedboard.common.board_log.entries import BoardEntry, prefix_digests, releases_digest
-from fedboard.common.board_log.history import History, HistoryError
-from fedboard.common.board_log.note_keys import NoteKey
-from fedboard.common.board_log.notes import Kind, Note, NoteError, bytes_of, text_of
-from fedboard.common.board_log.proofs import LogProof
+from fedboard.common.board_service.log.checkpoints import Checkpoint
+from fedboard.common.board_service.log.entries import BoardEntry, prefix_digests, releases_digest
+from fedboard.common.board_service.log.history import History, HistoryError
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind, Note, NoteError, bytes_of, text_of
+from fedboard.common.board_service.log.proofs import LogProof
 
 RELEASES = [{"name": f"round-{number}", "noise": "é"} for number in range(4)]
 LOG = NoteKey.generate("boards.example/films", Kind.NOTE)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedboard.common.board_log.checkpoints import Checkpoint, cosigned_at, cosigned_message
-from fedboard.common.board_log.merkle import EMPTY_ROOT
-from fedboard.common.board_log.note_keys import NoteKey, read_verifier
-from fedboard.common.board_log.notes import MAX_NOTE_BYTES, Kind, Note, NoteError, VerifierKey
+from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at, cosigned_message
+from fedboard.common.board_service.log.merkle import EMPTY_ROOT
+from fedboard.common.board_service.log.note_keys import NoteKey, read_verifier
+from fedboard.common.board_service.log.notes import MAX_NOTE_BYTES, Kind, Note, NoteError, VerifierKey
 from fedboard.common.errors import InputError
 
 SPEC_KEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"

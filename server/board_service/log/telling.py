@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedboard.server.board_log.link import Found
-from fedboard.server.board_log.log import STATE
+from fedboard.server.board_service.log.link import Found
+from fedboard.server.board_service.log.log import STATE
 
 NO_LOG = "no log of boards, so nothing shows whether everybody gets the same ones ([board] log in fleet.toml)"
 
