@@ -18,6 +18,7 @@ from fedboard.cli.device.recommend import recommend
 from fedboard.cli.device.status import status
 from fedboard.cli.exit_codes import table
 from fedboard.cli.failures import guarded
+from fedboard.cli.fleet.fleet import fleet
 from fedboard.cli.fleet.helper import helper
 from fedboard.cli.fleet.keys import keys
 from fedboard.cli.fleet.server import server
@@ -114,6 +115,7 @@ for _command in (
     audit,
     keys,
     server,
+    fleet,
     helper,
     witness,
     client,
