@@ -1,4 +1,4 @@
-"""The register: an invitation admits one key, once, whatever is asked at the same time or again; no key comes back."""
+"""An invitation admits one key, once, whatever is asked at the same time or again; no removed key comes back."""
 
 import sqlite3
 import stat

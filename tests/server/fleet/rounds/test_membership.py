@@ -132,6 +132,7 @@ def test_whoever_is_removed_and_comes_back_with_another_key_is_in_no_round_twice
     assert answers(outcome)[0] == 3
     assert digests(fleet.folder)[1] == digests(alone.folder)[1], "the first sum is that of the first three"
     assert undisturbed.asked[3] == 0
+    assert outcome.asked[3] == len(outcome.rounds) - 1, "nobody is asked to give what is not taken"
 
 
 def test_a_fleet_begins_without_devices_and_waits_for_those_who_join(tmp_path: Path) -> None:
