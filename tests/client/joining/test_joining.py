@@ -166,7 +166,7 @@ def test_a_limit_that_protects_little_is_not_proposed(
 def test_a_server_with_other_keys_is_told_nothing(
     fleet: FleetSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody in between has a certificate of his own, or of a fleet of his own: he sees neither secret nor key."""
+    """Somebody in between has a certificate or a fleet of his own: he sees neither secret nor key."""
     told: list[object] = []
     monkeypatch.setattr(joining, "ask_to_join", lambda *asked: told.append(asked))
     invitation = replace(an_invitation(fleet, "ann"), introduction=bytes(32))
