@@ -108,9 +108,7 @@ def simulate(
     with ExitStack() as stack:
         try:
             pool = pool or stack.enter_context(
-                WorkerPool(
-                    config.run.workers, prepare=loading_of(config.algorithm), compiled=backend != "numpy"
-                )
+                WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
             )
             session = _Session(config, run, problem, calibrated, backend, listener, pool, stack, part)
         except FedboardError:

@@ -22,6 +22,7 @@ settings.load_profile("fedboard")
 
 LONGEST = (
     "server/fleet/test_deployment.py",
+    "docs/test_site.py",
     "cli/research/test_audit_controls.py",
     "cli/research/test_audit.py",
     "examples/test_fleet.py",

@@ -1,8 +1,7 @@
 """``fedboard board``: hand boards to readers, and fetch them as one."""
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,6 @@ from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.server.board_service.log.log import BoardLog
     from fedboard.server.board_service.service import Signing
 
 _PATH = click.Path(path_type=Path)
@@ -42,16 +40,6 @@ _DAYS = click.option(
     default=30.0,  # server.board_service.signers.USUAL_DAYS
     show_default=True,
     help="How long what is signed is good; renewed when half of that is over.",
-)
-_LOG = click.option(
-    "--log",
-    type=_PATH,
-    help="Folder of the run's log of boards (see keys log), where they are written down first.",
-)
-_ASKED = click.option(
-    "--witnesses",
-    type=_PATH,
-    help="Policy file of the witnesses that are asked to cosign the log, with --log.",
 )
 _AUTHORITY = click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
@@ -92,8 +80,6 @@ board.add_command(page)
 @click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
 @_ROOTS
 @_DAYS
-@_LOG
-@_ASKED
 @_SIGN_SIMULATION
 def export(
     run_place: Path,
@@ -102,8 +88,6 @@ def export(
     run: str | None,
     roots: Path | None,
     days: float,
-    log: Path | None,
-    witnesses: Path | None,
     simulation: bool,
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
@@ -112,24 +96,19 @@ def export(
     rounds, and before the newest signature expires, which it then renews. Each board's certificate is recomputed
     first; one that does not hold, or whose noise can be reproduced from its seed, is not signed.
     """
-    from fedboard.server.board_service.log.telling import sentence, told
     from fedboard.server.board_service.mirror import Mirror, publish_into
     from fedboard.server.board_service.signing import SigningKey
 
-    with _opened_log(log, witnesses) as opened:
-        new = publish_into(
-            Mirror(mirror),
-            _boards_of(run_place),
-            key=SigningKey.read(*keys),
-            run=_run_name(run_place, run),
-            simulation=simulation,
-            days=days,
-            roots=roots,
-            log=opened,
-        )
+    new = publish_into(
+        Mirror(mirror),
+        _boards_of(run_place),
+        key=SigningKey.read(*keys),
+        run=_run_name(run_place, run),
+        simulation=simulation,
+        days=days,
+        roots=roots,
+    )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
-    if log is not None:
-        click.echo(sentence(told(log)))
 
 
 @board.command(epilog="Example: fedboard board serve mirror --boards runs/films --key board-signing.key")
@@ -145,8 +124,6 @@ def export(
 @click.option("--run", help="Public name of the run, with --boards.  [default: the name of its folder]")
 @_ROOTS
 @_DAYS
-@_LOG
-@_ASKED
 @click.option(
     "--simulation",
     is_flag=True,
@@ -167,8 +144,6 @@ def serve(
     run: str | None,
     roots: Path | None,
     days: float,
-    log: Path | None,
-    witnesses: Path | None,
     simulation: bool,
     address: str,
     certificate: Path | None,
@@ -193,9 +168,7 @@ def serve(
         )
     settings = ServiceSettings(
         mirror=mirror,
-        signing=_signing(
-            boards, keys, run, roots=roots, days=days, logged=_Logged(folder=log, witnesses=witnesses)
-        ),
+        signing=_signing(boards, keys, run, roots=roots, days=days),
         simulation=simulation,
         address=address,
         certificate=certificate,
@@ -371,26 +344,11 @@ def _run_name(place: Path, given: str | None) -> str:
     return given or place.resolve().name
 
 
-class _Logged(NamedTuple):
-    """Where boards are logged, and who is asked to cosign."""
-
-    folder: Path | None
-    witnesses: Path | None
-
-
 def _signing(
-    boards: Path | None,
-    keys: tuple[Path, ...],
-    run: str | None,
-    *,
-    roots: Path | None,
-    days: float,
-    logged: _Logged,
+    boards: Path | None, keys: tuple[Path, ...], run: str | None, *, roots: Path | None, days: float
 ) -> "Signing | None":
     from fedboard.server.board_service.service import Signing
 
-    if (logged.folder and not boards) or (logged.witnesses and not logged.folder):
-        raise InputError("--log goes with --boards, and --witnesses with --log")
     if boards is None and not keys:
         return None
     if boards is None or not keys:
@@ -403,20 +361,4 @@ def _signing(
         more_keys=tuple(more),
         roots=roots,
         days=days,
-        log=logged.folder,
-        witnesses=logged.witnesses,
     )
-
-
-@contextmanager
-def _opened_log(log: Path | None, witnesses: Path | None) -> "Iterator[BoardLog | None]":
-    """The log of boards, if there is one."""
-    from fedboard.server.board_service.log.log import BoardLog
-
-    if log is None:
-        if witnesses is not None:
-            raise InputError("--witnesses goes with --log: witnesses cosign the log, not the boards")
-        yield None
-        return
-    with BoardLog.open(log, witnesses=witnesses) as opened:
-        yield opened

@@ -121,8 +121,7 @@ def _workers(config: "SimulationConfig") -> "WorkerPool":
     from fedboard.simulations.engine import WorkerPool
     from fedboard.simulations.runs.algorithm_choice import loading_of
 
-    compiled = config.run.kernels != "numpy"
-    return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm), compiled=compiled)
+    return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
 
 
 def _subject(config: "SimulationConfig", entrance: "Entrance", noise: str) -> "Subject":

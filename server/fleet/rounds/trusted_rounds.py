@@ -161,8 +161,9 @@ class FleetRuntime:
 
     def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
         """Whether the quorum is missing and can still come; no look at what is in the answers."""
-        most = self._roster.can_answer(admission.users.keys(), declined.keys())
-        return len(admission.users) < self.job.rounds.quorum <= most
+        quorum, lost = self.job.rounds.quorum, len(declined.keys() - admission.users.keys())
+        admitted = self.job.rounds.expected_nodes if self.job.nodes is None else len(self.job.nodes)
+        return len(admission.users) < quorum <= admitted - lost
 
     def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
         """As many as are expected have answered; or nobody who is there will still answer, and either as many are

@@ -1,0 +1,174 @@
+"""Draw the two pictures of the first page: ``docs/way.svg`` and ``docs/accuracy-curve.svg``.
+
+usage: python docs/draw_first_page.py           # writes both
+       python docs/draw_first_page.py --check   # exit code 1 if one is not what would be written
+
+The curve shows rows of the table in ``docs/guide/accuracy.md``, so it says what the table says. Both follow the
+scheme of the page they stand on, light or dark, and without one that of the reader's system.
+"""
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+TABLE = DOCS / "guide" / "accuracy.md"
+LIGHT = "--ink:#1c2430;--soft:#5b6675;--box:#f4f6f9;--line:#b9c3d0;--own:#1d6fb8;--all:#b4501f;--flat:#fff"
+DARK = "--ink:#e6eaf0;--soft:#a3adba;--box:#1b2230;--line:#4a5566;--own:#6db3f2;--all:#f09a6a;--flat:#0f131a"
+STYLE = (
+    f".drawn{{{LIGHT};font:15px system-ui,sans-serif;max-width:100%;height:auto}}"
+    f"@media(prefers-color-scheme:dark){{.drawn{{{DARK}}}}}"
+    f"[data-md-color-scheme=default] .drawn{{{LIGHT}}}[data-md-color-scheme=slate] .drawn{{{DARK}}}"
+    ".drawn text{fill:var(--ink)}.drawn .name{font-weight:600;font-size:16px}"
+    ".drawn .soft{fill:var(--soft);font-size:13px}"
+    ".drawn .own{stroke:var(--own)}.drawn .all{stroke:var(--all)}.drawn .room{fill:var(--box);stroke-width:1.5}"
+    ".drawn .arrow{stroke:var(--soft);stroke-width:2;fill:none;marker-end:url(#tip)}.drawn .tip{fill:var(--soft)}"
+    ".drawn .grid{stroke:var(--line);stroke-width:1}.drawn .curve{fill:none;stroke-width:2.5}"
+    ".drawn .of-own{fill:var(--own)}.drawn .of-all{fill:var(--all)}"
+    ".drawn .plain{stroke:var(--soft);stroke-dasharray:5 4}"
+)
+TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
+)
+
+
+def text(x: float, y: float, told: str, kind: str = "", anchor: str = "middle") -> str:
+    """A line of words."""
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{kind}">{escape(told)}</text>'
+
+
+def picture(width: int, height: int, label: str, drawn: Iterable[str]) -> str:
+    """A whole file."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="drawn" viewBox="0 0 {width} {height}" role="img"'
+    return "\n".join(
+        [f'{head} aria-label="{escape(label)}">', f"<style>{STYLE}</style>", *drawn, "</svg>", ""]
+    )
+
+
+def room(x: float, y: float, kind: str, name: str, *lines: str) -> list[str]:
+    """A box with a name and what it holds."""
+    box = f'<rect x="{x:g}" y="{y:g}" width="172" height="86" rx="8" class="room {kind}"/>'
+    told = [text(x + 86, y + 46 + 18 * number, line, "soft") for number, line in enumerate(lines)]
+    return [box, text(x + 86, y + 25, name, "name"), *told]
+
+
+def way() -> str:
+    """What happens to a rating, in six boxes: the upper three hold what is private."""
+    left, middle, right, upper, lower = 4, 214, 424, 30, 184
+    drawn = [
+        TIP,
+        text(left, 18, "private", "of-own", "start"),
+        *room(left, upper, "own", "Her device", "her ratings stay here;", "it has a limit of its own"),
+        *room(middle, upper, "own", "A contribution", "clipped and weighted,", "in whole numbers"),
+        *room(right, upper, "own", "One exact sum", "over all people;", "who adds is a choice"),
+        *room(right, lower, "all", "Noise", "booked in a ledger first,", "or nothing goes further"),
+        *room(middle, lower, "all", "The board", "item statistics alone,", "with a certificate"),
+        *room(left, lower, "own", "Her list", "board + own ratings,", "on her own device"),
+        text(right + 172, lower + 106, "public from the noise on", "of-all", "end"),
+    ]
+    arrows = [
+        f"M{left + 172} {upper + 43}H{middle - 3}",
+        f"M{middle + 172} {upper + 43}H{right - 3}",
+        f"M{right + 86} {upper + 86}V{lower - 3}",
+        f"M{right} {lower + 43}H{middle + 175}",
+        f"M{middle} {lower + 43}H{left + 175}",
+        f"M{middle + 86} {lower}V{(upper + lower + 86) / 2:g}H{left + 86}V{upper + 89}",
+    ]
+    drawn += [f'<path class="arrow" d="{path}"/>' for path in arrows]
+    drawn.append(text(middle + 96, (upper + lower + 86) / 2 + 5, "next round", "soft", "start"))
+    return picture(600, 300, "The way of a rating: device, contribution, sum, noise, board, list", drawn)
+
+
+def measured(name: str) -> tuple[list[float], dict[str, list[float]]]:
+    """The epsilons of the first table in the page, and its rows about one data set.
+
+    Args:
+        name: of the set, as the table calls it.
+    """
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("| test RMSE | epsilon"))
+    epsilons = [float(cell) for cell in re.findall(r"[\d.]+", lines[head].replace("no privacy", ""))]
+    rows = {}
+    first = next(number for number in range(head, len(lines)) if lines[number].startswith(f"| {name}:"))
+    for line in lines[first : first + 3]:
+        cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
+        rows[cells[0].split(":")[-1].strip(" `")] = [float(cell) for cell in cells[1:] if cell]
+    return epsilons, rows
+
+
+def curve() -> str:
+    """Test error against epsilon on MovieLens 1M: ours, AdaDPALS, the floor, and without privacy."""
+    epsilons, rows = measured("ml-1m")
+    *ours, without = rows["residual"]
+    low, high, left, right, top, bottom = 0.82, 1.04, 62, 470, 24, 236
+
+    def place(epsilon: float, error: float) -> tuple[float, float]:
+        across = (math.log(epsilon) - math.log(epsilons[0])) / (
+            math.log(epsilons[-1]) - math.log(epsilons[0])
+        )
+        return left + across * (right - left), bottom - (error - low) / (high - low) * (bottom - top)
+
+    def line(errors: Sequence[float], kind: str) -> str:
+        points = " ".join(
+            "{:.1f},{:.1f}".format(*place(*pair)) for pair in zip(epsilons, errors, strict=True)
+        )
+        return f'<polyline class="curve {kind}" points="{points}"/>'
+
+    drawn = [text(left - 50, 14, "test RMSE, stars (lower is better)", "soft", "start")]
+    for tick in (0.85, 0.90, 0.95, 1.00):
+        _, y = place(1.0, tick)
+        drawn.append(f'<path class="grid" d="M{left} {y:.1f}H{right}"/>')
+        drawn.append(text(left - 8, y + 5, f"{tick:.2f}", "soft", "end"))
+    for epsilon in epsilons:
+        drawn.append(text(place(epsilon, low)[0], bottom + 18, f"{epsilon:g}", "soft"))
+    drawn.append(
+        text(
+            (left + right) / 2,
+            bottom + 38,
+            "epsilon of the whole run, for each user with all her ratings",
+            "soft",
+        )
+    )
+    series = (
+        (ours, "own", "of-own", "residual"),
+        (rows["best AdaDPALS"], "all", "of-all", "best AdaDPALS"),
+        (rows["best floor"], "plain", "soft", "best floor"),
+        ([without] * len(epsilons), "plain", "soft", "no privacy"),
+    )
+    for errors, kind, of_label, label in series:
+        shift = {"no privacy": 16, "best floor": 13, "best AdaDPALS": 0, "residual": -2}[label]
+        drawn += [
+            line(errors, kind),
+            text(right + 8, place(epsilons[-1], errors[-1])[1] + shift, label, of_label, "start"),
+        ]
+    told = "Test error against epsilon on MovieLens 1M: residual below the best AdaDPALS and the best floor"
+    return picture(600, 284, told, drawn)
+
+
+PICTURES = {"way.svg": way, "accuracy-curve.svg": curve}
+
+
+def main() -> int:
+    """Write the pictures, or compare them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="compare, do not write")
+    check, status = parser.parse_args().check, 0
+    for name, draw in PICTURES.items():
+        file, drawn = DOCS / name, draw()
+        if not check:
+            file.write_text(drawn, encoding="utf-8")
+        elif not file.exists() or file.read_text(encoding="utf-8") != drawn:
+            print(f"{name} is not what would be drawn now: python docs/draw_first_page.py", file=sys.stderr)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+// What scrolls sideways can be reached, and so scrolled, with the keyboard alone.
+function reachable() {
+  for (const part of document.querySelectorAll("pre > code, .output, .md-typeset__scrollwrap, .highlight")) {
+    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+  }
+}
+addEventListener("load", reachable);
+addEventListener("resize", reachable);

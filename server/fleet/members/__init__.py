@@ -1,1 +1,0 @@
-"""Who may take part: the devices of the settings, and those that joined with an invitation."""

@@ -1,0 +1,190 @@
+"""The site: built once, as anybody builds it, notebooks run and all; then looked at, as files and in a browser."""
+
+import functools
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.page.browser import NEEDS_AXE, Page, opened
+from tests.docs.website import DOCS, ROOT, module, require_generator, script
+
+pytestmark = pytest.mark.slow
+
+LOOKED_AT = ("index.html", "guide/privacy.html", "api/runs.html", "notebooks/first-run.html")
+NARROW, WIDE = 375, 1280
+RESULTS = "return [...document.querySelectorAll('*')].filter((one) => one.shadowRoot)"
+RESULTS += ".flatMap((one) => [...one.shadowRoot.querySelectorAll('a')]).map((link) => link.href)"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    require_generator()
+    out = tmp_path_factory.mktemp("site") / "built"
+    command = [sys.executable, str(DOCS / "build.py"), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with opened(tmp_path_factory.mktemp("profile")) as page:
+        page.requests()
+        yield page
+
+
+def test_every_page_is_on_the_site(site: Path) -> None:
+    pages = [page for page in DOCS.rglob("*.md") if "website" not in page.parts]
+
+    assert len(pages) > 70
+    for page in pages:
+        assert (site / page.relative_to(DOCS).with_suffix(".html")).is_file(), page
+    for name in ("changelog.html", "contributing.html", "decisions/index.html", "board.html"):
+        assert (site / name).is_file()
+
+
+def test_nothing_leads_nowhere_and_no_other_host_is_asked(site: Path) -> None:
+    assert module("checks").faults(site) == []
+    for page in site.rglob("*.html"):
+        if page.name != "board.html":  # which has a stricter one of its own
+            assert "Content-Security-Policy" in page.read_text(encoding="utf-8"), page
+
+
+def test_the_footer_names_the_version(site: Path) -> None:
+    import fedboard
+
+    assert f"fedboard {fedboard.__version__}" in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_notebooks_have_run_and_can_be_downloaded(site: Path) -> None:
+    from nbformat import read, validate
+
+    names = {source.stem for source in (DOCS / "notebooks").glob("*.py")}
+    assert {found.stem for found in (site / "notebooks").glob("*.ipynb")} == names
+    assert len(names) == 8
+    for name in names:
+        notebook = read(site / "notebooks" / f"{name}.ipynb", as_version=4)
+        validate(notebook)
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert all(cell.execution_count for cell in code)
+        assert sum(bool(cell.outputs) for cell in code) >= 3
+        shown = (site / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
+        assert f'href="{name}.ipynb"' in shown
+        assert 'class="output' in shown
+
+
+def test_lists_tables_and_code_are_those_of_a_code_host(site: Path) -> None:
+    """The generator's Markdown is not quite a code host's: what is a list on one must be one on the other."""
+    from markdown_it import MarkdownIt
+
+    commonmark = MarkdownIt("commonmark").enable("table")
+    written = (DOCS, *(DOCS / name for name in ("decisions", "guide", "paths")))
+    for page in (page for folder in written for page in folder.glob("*.md")):
+        expected = commonmark.render(page.read_text(encoding="utf-8"))
+        built = (site / page.relative_to(DOCS).with_suffix(".html")).read_text(encoding="utf-8")
+        article = built.partition("<article")[2].partition("</article>")[0]
+        for tag in ("<li>", "<ol", "<table>", "<pre>"):
+            assert article.count(tag) == expected.count(tag), f"{page}: {tag}"
+
+
+def test_the_reference_has_the_whole_face(site: Path) -> None:
+    import fedboard
+
+    told = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    for name in set(fedboard.__all__) - {"errors"}:
+        assert f'id="fedboard.{name}"' in told, name
+    for name in ("common.task.Task", "common.protocol.AggregationProtocol", "common.errors.InputError"):
+        assert f'id="fedboard.{name}"' in told, name
+
+
+def test_a_missing_reference_is_an_error(tmp_path: Path) -> None:
+    require_generator()
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "index.md").write_text(
+        "# A\n\nSee [nothing][fedboard.nothing].\n", encoding="utf-8"
+    )
+    (tmp_path / "zensical.toml").write_text(
+        '[project]\nsite_name = "x"\ndocs_dir = "pages"\n[project.theme]\nfont = false\n'
+        "[project.plugins.mkdocstrings.handlers.python]\npaths = []\n",
+        encoding="utf-8",
+    )
+
+    build = script("build.py")
+    with pytest.raises(build["BuildError"], match="unresolved autoref"):
+        build["_generate"](tmp_path)
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["from-disk", "from-a-server"])
+def test_a_reader_finds_things_and_no_other_host_hears_of_it(site: Path, browser: Page, served: bool) -> None:
+    handler = functools.partial(QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            here = f"http://127.0.0.1:{server.server_port}" if served else site.as_uri()
+            browser.requests()
+            browser.look(WIDE, "light")
+            browser.driver.get(f"{here}/guide/index.html")
+            browser.until("return document.querySelector('.md-search__button')")
+            browser.js("document.querySelector('.md-search__button').click()")
+            browser.until("return document.activeElement.shadowRoot?.activeElement?.tagName === 'INPUT'")
+            browser.driver.switch_to.active_element.send_keys("secure-sum")
+            found = browser.until(f"{RESULTS}.filter((link) => link.includes('protocols.html'))")
+            assert found
+            assert all(link.startswith(here) for link in found)
+            assert [asked for asked in browser.requests() if not asked.startswith((here, "chrome"))] == []
+            assert browser.console() == []
+        finally:
+            server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_pages_fit_a_phone(site: Path, browser: Page, name: str) -> None:
+    browser.look(NARROW, "light")
+    browser.driver.get((site / name).as_uri())
+
+    assert browser.js("return document.documentElement.scrollWidth") <= NARROW
+
+
+def test_the_board_on_the_first_page_works(site: Path, browser: Page) -> None:
+    browser.look(WIDE, "light")
+    browser.driver.get((site / "index.html").as_uri())
+    browser.js("document.querySelector('iframe.board').scrollIntoView()")
+    browser.driver.switch_to.frame(browser.driver.find_element("css selector", "iframe.board"))
+    try:
+        browser.until("return 'ready' in document.documentElement.dataset")
+        _, steps = browser.seal()
+    finally:
+        browser.driver.switch_to.default_content()
+
+    assert steps["promise"] == "passed"
+
+
+@NEEDS_AXE
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_pages_have_no_barriers(site: Path, browser: Page, name: str, scheme: str) -> None:
+    browser.look(WIDE, scheme)
+    browser.driver.get((site / name).as_uri())
+    browser.js("document.body.dataset.mdColorScheme = arguments[0] === 'dark' ? 'slate' : 'default'", scheme)
+
+    found, passed = browser.barriers()
+
+    assert "color-contrast" in passed
+    assert [barrier for barrier in found if barrier[1] in ("serious", "critical")] == []
+
+
+def test_the_results_of_the_site_are_not_kept(site: Path) -> None:
+    assert json.loads((site / "search.json").read_text(encoding="utf-8"))
+    assert not (ROOT / "docs" / "notebooks" / "runs").exists()
