@@ -2,6 +2,7 @@
 
 import { fromHex, joined, toHex, utf8 } from "../board/bytes.js";
 import { isSigned } from "./ed25519.js";
+import { isManifest } from "./manifest_form.js";
 import { sha256 } from "./sha2.js";
 
 const MANIFEST_FORMAT = "fedboard-manifest-3";
@@ -17,9 +18,9 @@ export async function openedManifest({ content, signature, more = [] }, signers)
   for (const format of [MANIFEST_FORMAT, UNDATED_FORMAT]) {
     const message = joined([utf8(`${format}\0`), utf8(content)]);
     if ((await signedBy(signers.keys, signatures, message)) < signers.threshold) continue;
-    const manifest = JSON.parse(content);
+    const manifest = { format: MANIFEST_FORMAT, ...JSON.parse(content) };
     if (manifest.format !== format) throw new Error("another format of manifests");
-    if ((manifest.expires == null) !== (format === UNDATED_FORMAT)) throw new Error("nothing says until when it is good");
+    if (!isManifest(manifest, { expires: format === MANIFEST_FORMAT })) throw new Error("what is signed is no manifest");
     return manifest;
   }
   const { keys, threshold } = signers;

@@ -1,0 +1,53 @@
+"""The page's own modules, another implementation, held to the test vectors of the reader specification."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+VECTORS = ROOT / "docs" / "vectors"
+NODE = shutil.which("node")
+BY_WHAT_SHE_KNOWS = ("unreachable", "too-large", "wrong-run", "rollback", "broken-chain", "out-of-date")
+"""Refusals for what the reader saw before, wants, or what time it is; the page has no memory."""
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="JavaScript without a browser needs Node.js")
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    command = [str(NODE), str(Path(__file__).with_name("vectors.mjs")), str(ROOT)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def kept(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_it_reads_every_board_and_recommends_what_the_vectors_say(told: dict[str, Any]) -> None:
+    for vector in kept("models")["boards"]:
+        found, wanted = told["boards"][vector["name"]], vector["expected"]
+        assert found["unpacked"]
+        assert (found["digest"], found["seal"]) == (wanted["digest"], wanted["seal"])
+        for who, person in vector["people"].items():
+            assert [item for item, _ in found["lists"][who]] == [item for item, _ in person["top"]]
+            scores = [score for _, score in person["top"]]
+            assert [score for _, score in found["lists"][who]] == pytest.approx(scores, abs=1e-4)
+
+
+def test_it_is_green_for_nothing_that_must_not_be_taken(told: dict[str, Any]) -> None:
+    cases = kept("refusals")["cases"]
+
+    green = {name for name, state in told["cases"].items() if state == "passed"}
+    refused = {case["name"] for case in cases if case["refused"] not in (None, *BY_WHAT_SHE_KNOWS)}
+
+    assert len(refused) > 25
+    assert sorted(green & refused) == []
+    assert "sound, exact" in green

@@ -1,0 +1,57 @@
+// What the page's modules make of the test vectors of the reader specification, as JSON; argument: the checkout.
+
+import { readFileSync } from "node:fs";
+
+const root = process.argv[2];
+const module = (name) => import(`file://${root}/client/page/script/${name}.js`);
+const [{ boardDigest, readBoard }, { unpacked }, { fromHex }, { modelOf }, { best }, { sealOf }] = await Promise.all(
+  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal"].map(module),
+);
+const read = (name) => JSON.parse(readFileSync(`${root}/docs/vectors/${name}.json`, "utf8"));
+const bytesOf = (text) => new Uint8Array(Buffer.from(text, "base64"));
+const [{ key, boards }, { cases, files }] = ["models", "refusals"].map(read);
+
+async function sealed(bytes, transported, signed, earlier) {
+  const evidence = { bytes, transported, signed, earlier, key: fromHex(key), keys: [fromHex(key)], threshold: 1 };
+  const { state, steps } = await sealOf(evidence);
+  return { state, steps: Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, step.state])) };
+}
+
+function listOf(board, ratings) {
+  const explicit = board.description.config.feedback === "explicit";
+  const rated = Object.entries(ratings).map(([id, rating]) => [board.ids.indexOf(id), explicit ? rating : 1]);
+  rated.sort(([one], [other]) => one - other);
+  const model = modelOf(board);
+  const scores = model.scores(model.fit(Int32Array.from(rated, ([item]) => item), Float64Array.from(rated, ([, own]) => own)));
+  const own = new Set(rated.map(([item]) => item));
+  const { rating_low: low, rating_high: high } = board.description.config;
+  return best(scores, 20, (item) => board.arrays.learnt.values[item] && !own.has(item)).map((item) => [
+    board.ids[item],
+    explicit ? Math.min(Math.max(scores[item], low), high) : scores[item],
+  ]);
+}
+
+const told = { boards: {}, cases: {} };
+for (const { name, signed, earlier, exact, packed, people } of boards) {
+  const bytes = bytesOf(exact);
+  const board = readBoard(bytes);
+  told.boards[name] = {
+    unpacked: Buffer.compare(Buffer.from(bytes), Buffer.from(await unpacked(bytesOf(packed), bytes.length))) === 0,
+    digest: await boardDigest(board),
+    seal: (await sealed(bytes, bytesOf(packed), signed, earlier)).steps,
+    lists: Object.fromEntries(Object.entries(people).map(([who, { ratings }]) => [who, listOf(board, ratings)])),
+  };
+}
+for (const { name, signed, form, file } of cases) {
+  const content = bytesOf(files[file]);
+  let bytes = content;
+  try {
+    const { files: listed } = JSON.parse(signed.content);
+    const { board_size: size } = listed.find(({ encoding }) => encoding === form) ?? {};
+    if (form === "packed") bytes = await unpacked(content, size);
+    told.cases[name] = (await sealed(bytes, content, signed, [])).state;
+  } catch (error) {
+    told.cases[name] = "failed";
+  }
+}
+console.log(JSON.stringify(told));
