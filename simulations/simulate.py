@@ -108,7 +108,9 @@ def simulate(
     with ExitStack() as stack:
         try:
             pool = pool or stack.enter_context(
-                WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
+                WorkerPool(
+                    config.run.workers, prepare=loading_of(config.algorithm), compiled=backend != "numpy"
+                )
             )
             session = _Session(config, run, problem, calibrated, backend, listener, pool, stack, part)
         except FedboardError:

@@ -1,7 +1,8 @@
 """``fedboard board``: hand boards to readers, and fetch them as one."""
 
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
+    from fedboard.server.board_service.log.log import BoardLog
     from fedboard.server.board_service.service import Signing
 
 _PATH = click.Path(path_type=Path)
@@ -40,6 +42,16 @@ _DAYS = click.option(
     default=30.0,  # server.board_service.signers.USUAL_DAYS
     show_default=True,
     help="How long what is signed is good; renewed when half of that is over.",
+)
+_LOG = click.option(
+    "--log",
+    type=_PATH,
+    help="Folder of the run's log of boards (see keys log), where they are written down first.",
+)
+_ASKED = click.option(
+    "--witnesses",
+    type=_PATH,
+    help="Policy file of the witnesses that are asked to cosign the log, with --log.",
 )
 _AUTHORITY = click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
@@ -80,6 +92,8 @@ board.add_command(page)
 @click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
 @_ROOTS
 @_DAYS
+@_LOG
+@_ASKED
 @_SIGN_SIMULATION
 def export(
     run_place: Path,
@@ -88,6 +102,8 @@ def export(
     run: str | None,
     roots: Path | None,
     days: float,
+    log: Path | None,
+    witnesses: Path | None,
     simulation: bool,
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
@@ -96,19 +112,24 @@ def export(
     rounds, and before the newest signature expires, which it then renews. Each board's certificate is recomputed
     first; one that does not hold, or whose noise can be reproduced from its seed, is not signed.
     """
+    from fedboard.server.board_service.log.telling import sentence, told
     from fedboard.server.board_service.mirror import Mirror, publish_into
     from fedboard.server.board_service.signing import SigningKey
 
-    new = publish_into(
-        Mirror(mirror),
-        _boards_of(run_place),
-        key=SigningKey.read(*keys),
-        run=_run_name(run_place, run),
-        simulation=simulation,
-        days=days,
-        roots=roots,
-    )
+    with _opened_log(log, witnesses) as opened:
+        new = publish_into(
+            Mirror(mirror),
+            _boards_of(run_place),
+            key=SigningKey.read(*keys),
+            run=_run_name(run_place, run),
+            simulation=simulation,
+            days=days,
+            roots=roots,
+            log=opened,
+        )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
+    if log is not None:
+        click.echo(sentence(told(log)))
 
 
 @board.command(epilog="Example: fedboard board serve mirror --boards runs/films --key board-signing.key")
@@ -124,6 +145,8 @@ def export(
 @click.option("--run", help="Public name of the run, with --boards.  [default: the name of its folder]")
 @_ROOTS
 @_DAYS
+@_LOG
+@_ASKED
 @click.option(
     "--simulation",
     is_flag=True,
@@ -144,6 +167,8 @@ def serve(
     run: str | None,
     roots: Path | None,
     days: float,
+    log: Path | None,
+    witnesses: Path | None,
     simulation: bool,
     address: str,
     certificate: Path | None,
@@ -168,7 +193,9 @@ def serve(
         )
     settings = ServiceSettings(
         mirror=mirror,
-        signing=_signing(boards, keys, run, roots=roots, days=days),
+        signing=_signing(
+            boards, keys, run, roots=roots, days=days, logged=_Logged(folder=log, witnesses=witnesses)
+        ),
         simulation=simulation,
         address=address,
         certificate=certificate,
@@ -344,11 +371,26 @@ def _run_name(place: Path, given: str | None) -> str:
     return given or place.resolve().name
 
 
+class _Logged(NamedTuple):
+    """Where boards are logged, and who is asked to cosign."""
+
+    folder: Path | None
+    witnesses: Path | None
+
+
 def _signing(
-    boards: Path | None, keys: tuple[Path, ...], run: str | None, *, roots: Path | None, days: float
+    boards: Path | None,
+    keys: tuple[Path, ...],
+    run: str | None,
+    *,
+    roots: Path | None,
+    days: float,
+    logged: _Logged,
 ) -> "Signing | None":
     from fedboard.server.board_service.service import Signing
 
+    if (logged.folder and not boards) or (logged.witnesses and not logged.folder):
+        raise InputError("--log goes with --boards, and --witnesses with --log")
     if boards is None and not keys:
         return None
     if boards is None or not keys:
@@ -361,4 +403,20 @@ def _signing(
         more_keys=tuple(more),
         roots=roots,
         days=days,
+        log=logged.folder,
+        witnesses=logged.witnesses,
     )
+
+
+@contextmanager
+def _opened_log(log: Path | None, witnesses: Path | None) -> "Iterator[BoardLog | None]":
+    """The log of boards, if there is one."""
+    from fedboard.server.board_service.log.log import BoardLog
+
+    if log is None:
+        if witnesses is not None:
+            raise InputError("--witnesses goes with --log: witnesses cosign the log, not the boards")
+        yield None
+        return
+    with BoardLog.open(log, witnesses=witnesses) as opened:
+        yield opened

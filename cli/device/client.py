@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.device.join import join
 from fedboard.cli.live_page import serving
+from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
     from fedboard.client.fleet.node import Tally
 
 
-@click.command(epilog="Example: fedboard client --config my-device/device.toml")
+_EXAMPLES = """\b
+Examples:
+  fedboard client join --invitation ann.invite --out my-device
+  fedboard client --config my-device/device.toml
+"""
+
+
+@click.group(cls=Commands, invoke_without_command=True, epilog=_EXAMPLES)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -36,12 +45,22 @@ if TYPE_CHECKING:
     help="Serve a page with what was asked and given, refused and why, and what is left. It is yours: only on "
     "this machine, and only for whoever has its whole address.",
 )
-def client(config: Path, once: bool, live: str | None) -> None:
+@click.pass_context
+def client(context: click.Context, config: Path, once: bool, live: str | None) -> None:
     """Take part in training: answer what the server asks, as far as this device's policy allows.
 
-    It stays until Ctrl-C or SIGTERM and waits for a server that is away. Nothing that a server sends is executed;
-    what a server gets is listed by `fedboard status`.
+    A device becomes a member of a fleet by `fedboard client join`. It stays until Ctrl-C or SIGTERM and waits for
+    a server that is away. Nothing that a server sends is executed; what a server gets is listed by `fedboard
+    status`.
     """
+    if context.invoked_subcommand is None:
+        _take_part(config, once=once, live=live)
+
+
+client.add_command(join)
+
+
+def _take_part(config: Path, *, once: bool, live: str | None) -> None:
     from fedboard.client.device.config import load_device, open_device
 
     device = load_device(config)

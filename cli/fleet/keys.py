@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from fedboard.cli.fleet import note_keys
 from fedboard.cli.style.groups import Commands
 
 _FOLDER = click.option(
@@ -95,3 +96,7 @@ def questions(folder: Path) -> None:
 
     private, public = QuestionKey().write(folder)
     click.echo(f"{private}: for [network] in fleet.toml; {public}: give it to every device, for its [server]")
+
+
+keys.add_command(note_keys.log)
+keys.add_command(note_keys.witness)

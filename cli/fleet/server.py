@@ -1,5 +1,6 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -60,9 +61,11 @@ def server(
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
 
     It stays until Ctrl-C or SIGTERM, starts again whatever ends, and goes on from its state folder after a crash.
-    A training that is over and lost more of its rounds than rounds.most_lost ends with exit code 6.
+    SIGHUP makes it read [[nodes]] again, and say which other changes wait for its next start. A training that is
+    over and lost more of its rounds than rounds.most_lost ends with exit code 6.
     """
     from fedboard.server.fleet.plan.credentials import require_credentials
+    from fedboard.server.fleet.plan.introducing import require_named
     from fedboard.server.fleet.plan.preparing import prepare
     from fedboard.server.fleet.plan.settings import read_settings
 
@@ -77,12 +80,13 @@ def server(
     if as_json:
         raise InputError("--json goes with --status")
     require_credentials(settings)
+    require_named(settings)
     board = prepare(settings)
     privacy = settings.privacy
     _say(
         f"{settings.name}: {board.task} over {board.catalogue.n_items} items, epsilon {privacy.epsilon:g} at delta "
         f"{privacy.delta:g} for every user ({privacy.adjacency}), {privacy.noise} noise, "
-        f"{len(settings.nodes)} nodes admitted, protocol {settings.protocol.name}"
+        f"{len(settings.nodes)} nodes admitted{_and_invited(settings)}, protocol {settings.protocol.name}"
     )
     if check:
         _require_ports(settings)
@@ -93,10 +97,16 @@ def server(
     supervisor = Supervisor(settings, config.absolute(), say=_say)
     try:
         with _watched(settings, live, trackers):
+            signal.signal(signal.SIGHUP, supervisor.reload)
             supervisor.run(Event(), until_trained=until_trained)
     except KeyboardInterrupt:
         _say("stopped; start it again to go on")
     supervisor.require_few_lost()
+
+
+def _and_invited(settings: "FleetSettings") -> str:
+    enrolment = settings.enrolment
+    return "" if enrolment is None else f" and up to {enrolment.max_devices} by invitation"
 
 
 @contextmanager
@@ -136,6 +146,7 @@ def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     """From the files alone, whether the server is running or not."""
+    from fedboard.server.board_service.log.telling import sentence, told
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
@@ -145,14 +156,18 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())
     running, epsilon = state.lock.exists() and is_locked(state.lock), settings.privacy.epsilon
     rounds = {"planned": fares.planned, "made": fares.made, "lost": fares.lost}
+    log = told(settings.board.log)
     budget = {"spent": fares.spent, "limit": epsilon, "left": max(epsilon - fares.spent, 0.0)}
     if as_json:
         record = {"name": settings.name, "running": running, "rounds": rounds, "epsilon": budget}
+        if log is not None:
+            record["log"] = log
         document(record)
     else:
         click.echo(
             f"{settings.name}: {fares.sentence} of {epsilon:g}; a server is {'' if running else 'not '}running here"
         )
+        click.echo(sentence(log))
     require_few_lost(fares, most_lost=settings.rounds.most_lost)
 
 

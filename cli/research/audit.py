@@ -121,7 +121,8 @@ def _workers(config: "SimulationConfig") -> "WorkerPool":
     from fedboard.simulations.engine import WorkerPool
     from fedboard.simulations.runs.algorithm_choice import loading_of
 
-    return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm))
+    compiled = config.run.kernels != "numpy"
+    return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm), compiled=compiled)
 
 
 def _subject(config: "SimulationConfig", entrance: "Entrance", noise: str) -> "Subject":

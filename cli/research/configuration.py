@@ -73,7 +73,7 @@ def model_options(command: Command) -> Command:
                 "--adjacency", type=click.Choice(["add-remove", "replace"]), help="What neighbouring means."
             ),
             click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
-            click.option("--rank", type=int, help="Length of the embeddings."),
+            click.option("--rank", type=int, help="Length of the vectors."),
             click.option(
                 "--rounds",
                 type=int,

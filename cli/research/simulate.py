@@ -213,7 +213,7 @@ def _run_beside(
     from fedboard.simulations.simulate import write_report
     from fedboard.simulations.sweeps.beside import run_beside
 
-    with WorkerPool(config.run.workers) as pool:
+    with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
         result = run_private(config, place, listener=listener, problem=problem, report=False, pool=pool)
         others = run_beside(beside, config, place, problem=problem, pool=pool, on_progress=listener.progress)
     if page is not None:

@@ -10,6 +10,7 @@ import base64
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from typing import Final
 
 import httpx
@@ -57,6 +58,8 @@ HEARTBEAT_SECONDS: Final = 10.0
 _PULL_SECONDS: Final = 600.0
 _RESPONSE_BYTES: Final = 6 << 20
 """Most of one response: Flower cuts a message into parts of 5 MiB, and names 50 000 of them in so much."""
+_VERSION: Final = "fedboard-version"
+_INSTALLED: Final = version("fedboard")
 _AT_ONCE: Final = 2
 """Parts that are fetched at the same time, each of which is in memory a few times meanwhile."""
 
@@ -201,7 +204,7 @@ def _patient(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
 
 
 class _Signature:
-    """Names the node in each request and signs the time, as ``/v1/fleet`` wants it."""
+    """Names the node and its version in each request, and signs the time, as ``/v1/fleet`` wants it."""
 
     def __init__(self, private_key: ec.EllipticCurvePrivateKey) -> None:
         self._private_key = private_key
@@ -217,6 +220,7 @@ class _Signature:
             {
                 FLEET_HTTP_PUBLIC_KEY_HEADER: self._public_key,
                 TIMESTAMP_HEADER: time,
+                _VERSION: _INSTALLED,
                 FLEET_HTTP_SIGNATURE_HEADER: base64.b64encode(signature).decode("ascii"),
             }
         )

@@ -3,13 +3,15 @@
 ``latest.json`` is the newest board's signed manifest, ``manifests/0003.json`` that of version 3, and
 ``files/<SHA-256>`` is a file that a manifest names; ``roots/2.root.json`` is the root document of version 2, where
 the publisher has any. Files and roots never change; a manifest is replaced where it is signed again,
-``latest.json`` with it, both atomically.
+``latest.json`` with it, both atomically. ``log.tlog-proof``, where boards are logged, is replaced before a new
+board's manifest is there.
 """
 
 LATEST = "latest.json"
 MANIFESTS = "manifests"
 FILES = "files"
 ROOTS = "roots"
+LOG_PROOF = "log.tlog-proof"
 
 
 def manifest_name(version: int) -> str:

@@ -1,5 +1,6 @@
 """Which implementation of the kernels to run."""
 
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +15,11 @@ BACKENDS: Final = ("numpy", "plain", "blocked")
 # or to compile on its first call, than it saves.
 _PLAIN_FROM: Final = 3e7
 _BLOCKED_FROM: Final = 3e8
+
+FEW_DRAWS: Final = 1 << 18
+"""Numbers that a process draws without the compiler; they take some 20 ms, and numba half a second to import."""
+_COMPILED_DRAWS: Final = "fedboard.common.kernels.plain.normal"
+_drawn = 0
 
 # Where a kernel gains nothing from a version of its own it shares its neighbour's.
 _PACKAGES: Final = {
@@ -70,3 +76,18 @@ def implementation(backend: str, kernel: str) -> ModuleType:
         )
     package = _PACKAGES.get((backend, kernel), _PACKAGES[backend, ""])
     return import_module(f"fedboard.common.kernels.{package}.{kernel}")
+
+
+def without_compiler(backend: str, numbers: int) -> bool:
+    """Whether NumPy makes the next so many normal draws of a compiled backend: the same ones, bit for bit
+    (``shared/quantile.py``), at a tenth of the speed, for a process that needs few.
+
+    Args:
+        backend: asked for.
+        numbers: that are to be drawn now.
+    """
+    global _drawn
+    if backend not in BACKENDS[1:] or _COMPILED_DRAWS in sys.modules or not has_compiler():
+        return False
+    _drawn += numbers
+    return _drawn <= FEW_DRAWS

@@ -4,7 +4,9 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray, IntArray
 from fedboard.common.errors import InputError
-from fedboard.common.kernels.backends import implementation
+from fedboard.common.kernels.backends import implementation, without_compiler
+from fedboard.common.kernels.shared import quantile
+from fedboard.common.kernels.shared.noising import fill_noised
 
 
 def noisy_sums(
@@ -29,12 +31,18 @@ def noisy_sums(
     Raises:
         InputError: shapes or types that do not fit, or a shift out of range.
     """
-    kernel = implementation(backend, "noisy_sums")
+    few = without_compiler(backend, sums.size)
+    kernel = None if few else implementation(backend, "noisy_sums")
     if sums.dtype != np.int64 or sums.ndim != 2 or bits.dtype != np.uint64 or bits.shape != (sums.size,):
         raise InputError("sums must be int64 of shape (k, width) and bits uint64, one word per number")
     if stddevs.shape != (sums.shape[1],) or not 0 <= shift < 63:
         raise InputError("stddevs must have one number per column and shift must be in 0..62")
     noisy = np.empty(sums.shape)
     stddevs = np.ascontiguousarray(stddevs, np.float64)
-    kernel.fill_noisy(np.ascontiguousarray(sums), np.ascontiguousarray(bits), stddevs, shift, noisy)
+    if kernel is None:
+        draws = np.empty(sums.shape)
+        quantile.fill_normal(bits, draws.reshape(-1))
+        fill_noised(sums, draws, stddevs, shift, noisy)
+    else:
+        kernel.fill_noisy(np.ascontiguousarray(sums), np.ascontiguousarray(bits), stddevs, shift, noisy)
     return noisy

@@ -4,7 +4,8 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.kernels.backends import implementation
+from fedboard.common.kernels.backends import implementation, without_compiler
+from fedboard.common.kernels.shared import quantile
 
 
 def standard_normal(bits: BitArray, *, backend: str) -> FloatArray:
@@ -23,7 +24,7 @@ def standard_normal(bits: BitArray, *, backend: str) -> FloatArray:
     Raises:
         InputError: bits are not uint64.
     """
-    kernel = implementation(backend, "normal")
+    kernel = quantile if without_compiler(backend, bits.size) else implementation(backend, "normal")
     if bits.dtype != np.uint64:
         raise InputError(f"bits must be uint64, got {bits.dtype}")
     draws = np.empty(bits.size)

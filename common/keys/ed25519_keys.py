@@ -71,6 +71,19 @@ def write_pair(key: Ed25519PrivateKey, *, private: Path, public: Path) -> None:
     write_new({public: shown}, secret=False)
 
 
+def public_pem(raw: bytes) -> bytes:
+    """The PEM file of a public key.
+
+    Args:
+        raw: its 32 bytes.
+
+    Raises:
+        ValueError: another number of bytes.
+    """
+    key = Ed25519PublicKey.from_public_bytes(raw)
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
 def key_id(key: Ed25519PublicKey) -> str:
     """A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]

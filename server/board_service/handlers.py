@@ -14,6 +14,7 @@ from fedboard.common.board_service.board_service_pb2 import (
     RootRequest,
     WatchRequest,
 )
+from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.methods import GET, LATEST, ROOT, SERVICE, WATCH
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.server.board_service.counters import ServiceCounters
@@ -145,7 +146,8 @@ class Handlers:
 
     async def _download(self, request: GetRequest, context: Any) -> None:
         offer = self._shelf.find(request)
-        file = self._shelf.file(offer, request)
+        proof = self._shelf.log_proof() if request.encoding == LOG_PROOF else None
+        file = self._shelf.file(offer, request) if proof is None else None
         network = self._network(context)
         if self._counters.streams >= self._limits.streams or not self._streams.take(network):
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
@@ -153,6 +155,8 @@ class Handlers:
         try:
             async with asyncio.timeout(self._limits.stream_seconds):
                 await self._write(offer.part, context)
+                for message in proof or ():
+                    await self._write(message, context)
                 if file is not None:
                     for size, message in self._shelf.parts(file, request.offset):
                         await self._write(message, context)

@@ -1,4 +1,6 @@
-"""Limits of the board service: how much it takes on, for all together and for one address."""
+"""Limits of the board service: how much it takes on, for all together and for one address, and how many connections
+this process can hold.
+"""
 
 import math
 import time
@@ -7,8 +9,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from fedboard.server.front.descriptors import room_for
+from fedboard.server.front.limits import ConnectionLimits
+
 _MOST_ADDRESSES = 50_000
 _MORE_CALLS_OF_ONE = 64
+_MOST_CONNECTIONS, _OTHER_DESCRIPTORS = 12_000, 512
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,3 +162,20 @@ class RateLimit:
         if len(self._addresses) > _MOST_ADDRESSES:
             self._addresses.popitem(last=False)
         return bucket
+
+
+def of_service(limits: Limits, *, key: str = "connections") -> ConnectionLimits:
+    """Of its port; the soft limit of file descriptors of this process is raised to hold them.
+
+    Args:
+        limits: of the service.
+        key: of the setting, for the message.
+
+    Raises:
+        InputError: this process may not open as many.
+    """
+    return ConnectionLimits(
+        connections=room_for(limits.connections, most=_MOST_CONNECTIONS, others=_OTHER_DESCRIPTORS, key=key),
+        per_address=limits.connections_per_address,
+        idle_seconds=limits.idle_seconds,
+    )

@@ -1,16 +1,19 @@
 """Signing boards into a mirror: a plain folder with everything that readers need, and nothing else."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.layout import FILES, MANIFESTS, manifest_name
+from fedboard.common.board_service.layout import FILES, LOG_PROOF, MANIFESTS, manifest_name
 from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import Clock, utc_text
 from fedboard.server.board_service.checked_board import CheckedBoard
 from fedboard.server.board_service.encodings import MOST_BASES, encoded
+from fedboard.server.board_service.log.log import BoardLog
+from fedboard.server.board_service.log.logged import keep_up, log_board, signed_before
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.renewing import point_at, renew
 from fedboard.server.board_service.signers import USUAL_DAYS, Signer, chain_for
@@ -30,6 +33,7 @@ def publish_into(
     days: float = USUAL_DAYS,
     roots: Path | None = None,
     clock: Clock = time.time,
+    log: BoardLog | None = None,
 ) -> list[int]:
     """Sign the boards of a folder that the mirror does not have yet, and again what is there where it is due (see
     ``renew``). One process may write a mirror at a time.
@@ -49,6 +53,8 @@ def publish_into(
         roots: folder of the root documents that say who may sign, which are published too; None: those that the
             mirror has, if any.
         clock: of this machine.
+        log: where a board is written down before it is shown; what is shown already is caught up with, and
+            cosignatures that were missing are asked for again.
 
     Returns:
         The versions that are new.
@@ -56,8 +62,8 @@ def publish_into(
     Raises:
         InputError: a board is damaged, the mirror holds boards of another run or key, or the newest root has
             expired or does not name the key.
-        PrivacyError: a board does not continue the one before it, its certificate does not hold, or its noise is
-            seeded and simulations were not asked for.
+        PrivacyError: a board does not continue the one before it, its certificate does not hold, its noise is
+            seeded and simulations were not asked for, or the log says something else of it.
     """
     for name in (FILES, MANIFESTS):
         (mirror.folder / name).mkdir(parents=True, exist_ok=True)
@@ -65,9 +71,11 @@ def publish_into(
     store, last = BoardStore(boards), renew(mirror, signer)
     new = [version for version in store.versions() if last is None or version > last.version]
     for checked in [_checked(store, version, simulation=simulation) for version in new]:
-        last = _publish(mirror, store, checked, previous=last, signer=signer)
+        last = _publish(mirror, store, checked, previous=last, signer=signer, log=log)
     if last is not None:
         point_at(mirror, last.version)
+    if log is not None:
+        _keep_up(mirror, store, log)
     return new
 
 
@@ -85,6 +93,7 @@ def _publish(
     *,
     previous: Manifest | None,
     signer: Signer,
+    log: BoardLog | None,
 ) -> Manifest:
     board, version = checked.board, checked.board.version
     if previous and version == previous.version + 1 and board.previous_digest != previous.board_digest:
@@ -105,8 +114,22 @@ def _publish(
         key_id=signer.key.id,
         files=_files(mirror, store, board),
     )
-    write_atomically(mirror.folder / manifest_name(version), signer.key.sign(manifest, checked).to_bytes())
+    signed = None if log is None else signed_before(log, manifest, signer.keys)
+    signed = signed or signer.key.sign(manifest, checked)
+    if log is not None:
+        log_board(log, signed, board, run=signer.run)
+        log.settle()
+        log.show(mirror.folder / LOG_PROOF)
+    write_atomically(mirror.folder / manifest_name(version), signed.to_bytes())
     return manifest
+
+
+def _keep_up(mirror: Mirror, store: BoardStore, log: BoardLog) -> None:
+    """Log what is shown and is not there, and ask again for what witnesses have not cosigned."""
+    for version in mirror.versions():
+        keep_up(log, version, mirror.folder / manifest_name(version), partial(store.load, version))
+    log.settle()
+    log.show(mirror.folder / LOG_PROOF)
 
 
 def _files(mirror: Mirror, store: BoardStore, board: Board) -> tuple[BoardFile, ...]:

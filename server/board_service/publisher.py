@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from fedboard.common.errors import FedboardError
+from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.board_service.mirror import publish_into
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.signers import USUAL_DAYS
@@ -25,6 +26,7 @@ class Publisher:
         simulation: bool = False,
         days: float = USUAL_DAYS,
         roots: Path | None = None,
+        log: BoardLog | None = None,
         poll_seconds: float = 1.0,
     ) -> None:
         """Make ready.
@@ -37,13 +39,14 @@ class Publisher:
             simulation: whether to sign boards of seeded noise, marked as what they are.
             days: how long a manifest is good; it is renewed when half of that is over.
             roots: folder of the root documents; None: those that the mirror has.
+            log: where boards are written down before they are shown; None: nowhere.
             poll_seconds: between two looks.
         """
         self.problem: str | None = None
         """Why the last look failed; None where it did not."""
-        self._key = key
+        self._key, self._log = key, log
         self._sign = partial(
-            publish_into, mirror, boards, run=run, simulation=simulation, days=days, roots=roots
+            publish_into, mirror, boards, run=run, simulation=simulation, days=days, roots=roots, log=log
         )
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()
@@ -68,6 +71,6 @@ class Publisher:
         while not self._stop.wait(self._poll_seconds):
             try:
                 self._sign(key=self._key())
-                self.problem = None
+                self.problem = None if self._log is None else self._log.problem
             except (FedboardError, OSError) as error:
                 self.problem = str(error)

@@ -8,6 +8,7 @@ rate limit.
 import asyncio
 import socket
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +17,10 @@ import grpc
 from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.board_service.connections import of_service
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.handlers import Handlers
-from fedboard.server.board_service.limits import Limits
+from fedboard.server.board_service.limits import Limits, of_service
+from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
@@ -64,6 +65,10 @@ class Signing:
     """Folder of the root documents; None: those that the mirror has, or none."""
     days: float = USUAL_DAYS
     """How long a manifest is good."""
+    log: Path | None = None
+    """Folder of the run's log of boards, where they are written down before they are shown; None: nowhere."""
+    witnesses: Path | None = None
+    """Policy file of the witnesses that are asked to cosign the log; None: nobody is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +109,8 @@ class RunningService:
         self._settings = settings
         self._started = threading.Event()
         self._failure: BaseException | None = None
-        self._publisher = _publisher(settings)
+        self._resources = ExitStack()
+        self._publisher = _publisher(settings, self._resources)
         self._connections = ConnectionLimits(connections=1)
         self._listening: list[socket.socket] = []
         self._loop = asyncio.new_event_loop()
@@ -122,6 +128,7 @@ class RunningService:
             self._make_ready()
         except BaseException:
             self._let_go()
+            self._resources.close()
             raise
         self._thread.start()
         self._started.wait(_START_SECONDS)
@@ -146,6 +153,7 @@ class RunningService:
         """Stop; waiting readers are let go, downloads under way break off and are resumed elsewhere."""
         if self._publisher is not None:
             self._publisher.close()
+        self._resources.close()
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
@@ -219,10 +227,13 @@ def start_board_service(settings: ServiceSettings) -> RunningService:
     return service
 
 
-def _publisher(settings: ServiceSettings) -> Publisher | None:
+def _publisher(settings: ServiceSettings, resources: ExitStack) -> Publisher | None:
     signing = settings.signing
     if signing is None:
         return None
+    log = None
+    if signing.log is not None:
+        log = resources.enter_context(BoardLog.open(signing.log, witnesses=signing.witnesses))
     return Publisher(
         Mirror(settings.mirror),
         signing.boards,
@@ -231,6 +242,7 @@ def _publisher(settings: ServiceSettings) -> Publisher | None:
         simulation=settings.simulation,
         days=signing.days,
         roots=signing.roots,
+        log=log,
         poll_seconds=settings.poll_seconds,
     )
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from fedboard.common.board_service.board_service_pb2 import GetRequest, Part
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
+from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
@@ -139,6 +140,18 @@ class Shelf:
         if request.offset > file.size:
             raise FeedRefusedError(FeedCode.MALFORMED)
         return file
+
+    def log_proof(self) -> list[bytes]:
+        """The messages that carry what was logged of the boards, as it is now.
+
+        Raises:
+            FeedRefusedError: ``not-found``: they are not logged.
+        """
+        try:
+            content = (self._mirror.folder / LOG_PROOF).read_bytes()
+        except OSError as error:
+            raise FeedRefusedError(FeedCode.NOT_FOUND) from error
+        return [_part(content[start : start + CHUNK_BYTES]) for start in range(0, len(content), CHUNK_BYTES)]
 
     def parts(self, file: BoardFile, offset: int) -> Iterator[tuple[int, bytes]]:
         """The messages that carry a file from an offset on, each with the number of the file's bytes in it."""

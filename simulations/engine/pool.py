@@ -39,12 +39,13 @@ class WorkerPool:
     depends on the number of workers as long as jobs are independent of each other.
     """
 
-    def __init__(self, n_workers: int = 1, *, prepare: Job | None = None) -> None:
+    def __init__(self, n_workers: int = 1, *, prepare: Job | None = None, compiled: bool = True) -> None:
         """Start the processes.
 
         Args:
             n_workers: how many.
             prepare: run in each process before its first job, such as loading code whose classes jobs name.
+            compiled: whether jobs are likely to call compiled kernels: what these need is then imported once.
 
         Raises:
             InputError: fewer than one worker asked for.
@@ -55,7 +56,7 @@ class WorkerPool:
         self._workers: list[_Worker] = []
         keep_freed_memory()
         if n_workers > 1:
-            self._workers = [_start(number, prepare) for number in range(n_workers)]
+            self._workers = [_start(number, prepare, compiled) for number in range(n_workers)]
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -159,9 +160,10 @@ def _run_here(jobs: Sequence[Job], on_done: Callable[[int], None] | None) -> lis
     return results
 
 
-def _start(number: int, prepare: Job | None) -> _Worker:
+def _start(number: int, prepare: Job | None, compiled: bool) -> _Worker:
     ours, theirs = multiprocessing.Pipe()
-    process = start_process(_serve, (theirs, prepare), name=f"fedboard-worker-{number}")
+    name = f"fedboard-worker-{number}"
+    process = start_process(_serve, (theirs, prepare), name=name, compiled=compiled)
     theirs.close()
     return _Worker(number, process, ours)
 

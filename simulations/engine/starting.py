@@ -20,21 +20,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-IMPORTED = (
-    "fedboard.simulations.engine.jobs",
-    "fedboard.common.protocols.trusted.protocol",
-    "fedboard.common.kernels.plain.noisy_sums",
-    "fedboard.common.kernels.plain.normal",
-)
+IMPORTED = ("fedboard.simulations.engine.jobs", "fedboard.common.protocols.trusted.protocol")
 """What nearly every worker imports; where one of these cannot be imported, workers do without."""
+COMPILED = ("fedboard.common.kernels.plain.noisy_sums", "fedboard.common.kernels.plain.normal")
+"""And those with compiled kernels."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 Target: TypeAlias = Callable[..., None]
 
 
-def start_process(target: Target, arguments: tuple[Any, ...], *, name: str) -> BaseProcess:
+def start_process(
+    target: Target, arguments: tuple[Any, ...], *, name: str, compiled: bool = True
+) -> BaseProcess:
     """A daemon process that runs ``target(*arguments)``, a module-level function and what can be pickled.
 
-    From the fork server where there is one that answers, else from nothing. Its BLAS has one thread.
+    From the fork server where there is one that answers, else from nothing. Its BLAS has one thread. Where it is
+    the first one, ``compiled`` says whether the fork server imports what compiled kernels need.
     """
     environment = {**os.environ, **_ONE_THREAD}
     for method in start_methods():
@@ -44,7 +44,7 @@ def start_process(target: Target, arguments: tuple[Any, ...], *, name: str) -> B
         )
         try:
             if method == "forkserver":
-                _serve_forks()
+                _serve_forks(IMPORTED + COMPILED * compiled)
                 process.start()
             else:
                 with one_blas_thread(), _interrupts_held():
@@ -57,9 +57,9 @@ def start_process(target: Target, arguments: tuple[Any, ...], *, name: str) -> B
     raise AssertionError("there is no start method")
 
 
-def _serve_forks() -> None:
+def _serve_forks(imported: tuple[str, ...]) -> None:
     """Start the fork server, if there is none yet; it imports while we go on."""
-    forkserver.set_forkserver_preload(list(IMPORTED))
+    forkserver.set_forkserver_preload(list(imported))
     # It finds the packages that this process finds, and none that only lie in the current folder.
     path = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
     with _environment({**_ONE_THREAD, **path}), _interrupts_held():

@@ -182,7 +182,7 @@ def run_reference(
         seed=config.seed,
         threads=config.run.workers,
     )
-    with WorkerPool(config.run.workers) as pool:
+    with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
         judged = judge(model, problem, part="test", pool=pool)
     line = {
         "event": "final",

@@ -4,15 +4,11 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray, IntArray
 from fedboard.common.kernels.reference.normal import fill_normal
+from fedboard.common.kernels.shared.noising import fill_noised
 
 
 def fill_noisy(sums: IntArray, bits: BitArray, stddevs: FloatArray, shift: int, out: FloatArray) -> None:
     """Fill ``out`` (k, width); arguments as in ``noisy_sums``."""
     draws = np.empty(sums.shape)
     fill_normal(bits, draws.reshape(-1))
-    draws *= stddevs
-    np.rint(draws, out=draws)
-    noisy = draws.astype(np.int64)
-    noisy += sums
-    noisy >>= shift
-    out[:] = noisy
+    fill_noised(sums, draws, stddevs, shift, out)

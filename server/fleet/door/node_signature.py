@@ -31,7 +31,22 @@ class AdmittedNodes:
         Raises:
             InputError: one is no key on an elliptic curve.
         """
-        self._keys = {key.encode(): _public_key(key) for key in keys}
+        self._keys: dict[bytes, ec.EllipticCurvePublicKey] = {}
+        self.replace(keys)
+
+    def replace(self, keys: Iterable[str]) -> None:
+        """From now on these count and no others; keys that did before are not read again.
+
+        Raises:
+            InputError: one is no key on an elliptic curve; nothing has changed.
+        """
+        before = self._keys
+        self._keys = {key.encode(): before.get(key.encode()) or _public_key(key) for key in keys}
+
+    @property
+    def names(self) -> frozenset[bytes]:
+        """Public keys of those who count."""
+        return frozenset(self._keys)
 
     def sender(self, headers: Mapping[bytes, bytes]) -> bytes | None:
         """The public key of the node that signed these headers just now; None if no admitted node did.

@@ -8,23 +8,31 @@ else gets a fixed answer before its body is read, and is counted.
 
 import asyncio
 import json
+import sqlite3
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import httpx
 
+from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.server.fleet.door.allowance import Allowance
+from fedboard.server.fleet.door.enrolment import INTRODUCTION, JOIN, Enrolment
 from fedboard.server.fleet.door.node_signature import AdmittedNodes
+from fedboard.server.fleet.door.replies import (
+    SECONDS_BETWEEN_PARTS,
+    Event,
+    Receive,
+    Send,
+    TooLargeError,
+    refuse,
+)
+from fedboard.server.fleet.door.seen import Seen
 from fedboard.server.front.front import FrontCounts
-
-Event: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Event]]
-Send: TypeAlias = Callable[[Event], Awaitable[None]]
 
 FORWARDED: Final = frozenset(
     f"/v1/fleet/{name}".encode()
@@ -46,23 +54,11 @@ _REQUEST_HEADERS: Final = frozenset({b"content-type", b"accept", b"accept-encodi
 _RESPONSE_HEADERS: Final = frozenset({b"content-type", b"content-length", b"content-encoding"})
 _FLOWER: Final = b"flwr-"
 _OBJECTS: Final = b"/v1/fleet/push-object"
+_ANSWERS: Final = b"/v1/fleet/push-messages"
+_VERSION: Final = b"fedboard-version"
 _MOST_OTHER_BYTES: Final = 1_000_000
 """Of a request that brings no part of an answer: it names parts, 64 bytes each."""
 _MOST_DIGITS: Final = 15
-_SECONDS_BETWEEN_PARTS: Final = 30.0
-_REFUSALS: Final = {
-    400: b"bad request",
-    404: b"not found",
-    401: b"not admitted",
-    413: b"too large",
-    408: b"too slow",
-    502: b"away",
-    503: b"busy",
-}
-
-
-class _TooLargeError(Exception):
-    """The body is longer than is taken."""
 
 
 class _BusyError(Exception):
@@ -79,6 +75,10 @@ class FleetProxy:
         admitted: Iterable[str],
         max_request_bytes: int,
         max_bytes_per_minute: int,
+        max_requests_per_minute: int = 6000,
+        max_answers_per_minute: int = 600,
+        look: Callable[[], Iterable[str] | None] = lambda: None,
+        enrolment: Enrolment | None = None,
     ) -> None:
         """Make ready.
 
@@ -87,21 +87,33 @@ class FleetProxy:
             admitted: public keys of the nodes, PEM text.
             max_request_bytes: longer requests are refused.
             max_bytes_per_minute: of one node, in all its requests.
+            max_requests_per_minute: of one node.
+            max_answers_per_minute: of one node.
+            look: before each request: public keys of the nodes where others are admitted than before, else None.
+            enrolment: takes devices that join; None: there are none.
         """
         self._upstream = upstream
         self._admitted = AdmittedNodes(admitted)
         self._max_request_bytes = max_request_bytes
-        self._allowance = Allowance(bytes_per_minute=max_bytes_per_minute)
+        self._allowance = Allowance(per_minute=max_bytes_per_minute)
+        self._requests = Allowance(per_minute=max_requests_per_minute)
+        self._answers = Allowance(per_minute=max_answers_per_minute)
+        self._look = look
+        self.enrolment = enrolment
+        self.seen = Seen()
         self.counts: Counter[str] = Counter()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             return
+        if self.enrolment is not None and scope["raw_path"] in (INTRODUCTION, JOIN):
+            self.counts[str(await self.enrolment.serve(scope, receive, send))] += 1
+            return
         found = self._verdict(scope)
         if isinstance(found, int):
             status = found
-            await _refuse(send, status)
+            await refuse(send, status)
         else:
             status = await self._forward(scope, found, receive, send)
         self.counts[str(status)] += 1
@@ -114,10 +126,27 @@ class FleetProxy:
         headers = _once_each(scope["headers"])
         if headers is None:
             return 400
+        if not self._is_up_to_date():
+            return 503
         sender = self._admitted.sender(headers)
         if sender is None:
             return 401
+        answers = scope["raw_path"] == _ANSWERS
+        if not self._requests.take(sender, 1) or (answers and not self._answers.take(sender, 1)):
+            return 503
+        self.seen.request(sender, answers=answers, version=_version(scope["headers"]))
         return 413 if int(headers.get(b"content-length", b"0")) > self._largest(scope) else sender
+
+    def _is_up_to_date(self) -> bool:
+        """Whether it is known who is admitted now; where it is not, nobody is let in."""
+        try:
+            keys = self._look()
+            if keys is not None:
+                self._admitted.replace(keys)
+                self.seen.forget_others(self._admitted.names)
+        except (sqlite3.Error, InputError):
+            return False
+        return True
 
     def _largest(self, scope: MutableMapping[str, Any]) -> int:
         whole = self._max_request_bytes
@@ -147,7 +176,7 @@ class FleetProxy:
             finally:
                 await response.aclose()
             return response.status_code
-        except _TooLargeError:
+        except TooLargeError:
             status = 413
         except _BusyError:
             status = 503
@@ -156,23 +185,28 @@ class FleetProxy:
         except (httpx.HTTPError, OSError):
             status = 502
         if not started:
-            await _refuse(send, status)
+            await refuse(send, status)
         return status
 
     async def _body(self, receive: Receive, sender: bytes, largest: int) -> AsyncIterator[bytes]:
         taken, more = 0, True
         while more:
-            event = await asyncio.wait_for(receive(), _SECONDS_BETWEEN_PARTS)
+            event = await asyncio.wait_for(receive(), SECONDS_BETWEEN_PARTS)
             if event["type"] == "http.disconnect":
                 raise ConnectionResetError
             part = event.get("body", b"")
             taken += len(part)
             if taken > largest:
-                raise _TooLargeError
+                raise TooLargeError
             if not self._allowance.take(sender, len(part)):
                 raise _BusyError
+            self.seen.received(sender, len(part))
             more = event.get("more_body", False)
             yield part
+
+
+def _version(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return next((value for name, value in headers if name == _VERSION), b"")
 
 
 def _once_each(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | None:
@@ -199,18 +233,6 @@ def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Event:
     return {"type": "http.response.start", "status": status, "headers": kept}
 
 
-async def _refuse(send: Send, status: int) -> None:
-    body = _REFUSALS[status]
-    # The connection is closed: what is left of the request is not read.
-    headers = [
-        (b"content-type", b"text/plain"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 async def write_counts(
     proxy: FleetProxy, path: Path, *, connections: FrontCounts | None = None, seconds: float = 5.0
 ) -> None:
@@ -218,12 +240,21 @@ async def write_counts(
     written: dict[str, dict[str, int]] | None = None
     while True:
         counts = {"responses": dict(proxy.counts)}
+        if proxy.enrolment is not None:
+            counts["joins"] = dict(proxy.enrolment.counts)
         if connections is not None:
             counts["connections"] = asdict(connections)
         if counts != written:
             written = counts
             write_atomically(path, json.dumps(counts).encode())
         await asyncio.sleep(seconds)
+
+
+async def write_seen(proxy: FleetProxy, path: Path) -> None:
+    """Keep a file with what was seen of each device."""
+    while True:
+        proxy.seen.write(path)
+        await asyncio.sleep(proxy.seen.pause)
 
 
 def superlink_client(*, port: int, authority: Path) -> httpx.AsyncClient:

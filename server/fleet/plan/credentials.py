@@ -7,9 +7,13 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.board_service.log.log import KEY as LOG_KEY
 from fedboard.server.board_service.signers import Signer, chain_for, require_days
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
@@ -50,6 +54,7 @@ def require_credentials(settings: FleetSettings) -> None:
     _require_question_key(network.question_key)
     if settings.board.enabled and settings.board.signing_key is not None:
         _require_signing_key(settings.board, settings.board.signing_key)
+    _require_log(settings.board)
 
 
 def _server_side(network: NetworkSection) -> ssl.SSLContext:
@@ -118,6 +123,19 @@ def _require_signing_key(board: BoardSection, path: Path) -> None:
         )
     except InputError as error:
         raise InputError(f"board.roots: {error}") from error
+
+
+def _require_log(board: BoardSection) -> None:
+    if board.log is None:
+        return
+    try:
+        key = NoteKey.read(board.log / LOG_KEY, kind=Kind.NOTE)
+    except InputError as error:
+        raise InputError(
+            f"board.log: {error}; make a log with: fedboard keys log --out {board.log}"
+        ) from error
+    if board.witnesses is not None and WitnessPolicy.read(board.witnesses).log != key.public:
+        raise InputError(f"board.witnesses: the policy {board.witnesses} is not for the log {key.public}")
 
 
 def _require_question_key(path: Path) -> None:

@@ -25,6 +25,18 @@ FORMAT = 2
 """Of the file; one without a number is of the first format, which had no sections."""
 
 
+class EnrolledDevices(Section, frozen=True, kw_only=True):
+    """Devices that join while the training runs, and for how many of them it is sized."""
+
+    register: str
+    """File of the fleet's register of devices, in which ``[[nodes]]`` stand too."""
+    max_devices: int = 0
+    """Beside ``nodes``; >= 0."""
+    max_users: int = 0
+    """Of all of them; >= 0."""
+    max_users_per_device: int = 1
+
+
 class Job(Section, frozen=True, kw_only=True):
     """What is trained, what it may cost, whom to ask and how long to wait."""
 
@@ -50,7 +62,9 @@ class Job(Section, frozen=True, kw_only=True):
     deployment: Deployment | None = None
     """What people say of it, for the certificates; public."""
     nodes: dict[str, int] | None = None
-    """Public key (PEM) of each admitted node -> most users that it may host; None in simulations."""
+    """Public key (PEM) of each node of the settings -> most users that it may host; None in simulations."""
+    enrolled: EnrolledDevices | None = None
+    """Where it stands who is admitted at the moment; None: ``nodes`` alone, all the time."""
 
     def __post_init__(self) -> None:
         """Check what goes together.
@@ -62,11 +76,15 @@ class Job(Section, frozen=True, kw_only=True):
         require_steps_fit(self.protocol, self.rounds)
         if self.nodes is None:
             return
-        if len(self.nodes) < self.rounds.expected_nodes:
+        if self.enrolled is not None and self.privacy.participation.kind != "full":
             raise SettingError(
-                f"{self.rounds.expected_nodes} nodes are expected but only {len(self.nodes)} admitted"
+                f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "
+                "devices that join and leave change it: take participation 'full', or no register of devices"
             )
-        if min(self.nodes.values()) < 1 or sum(self.nodes.values()) > MOST_USERS:
+        most = len(self.nodes) + (0 if self.enrolled is None else self.enrolled.max_devices)
+        if most < self.rounds.expected_nodes:
+            raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
+        if min(self.nodes.values(), default=1) < 1 or self.n_users > MOST_USERS:
             raise SettingError(f"users per node must be >= 1 and {MOST_USERS} in all at most")
 
     @property
@@ -77,14 +95,19 @@ class Job(Section, frozen=True, kw_only=True):
     @property
     def most_users(self) -> int:
         """Of one node."""
-        return self.largest_cohort if self.nodes is None else max(self.nodes.values())
+        if self.nodes is None:
+            return self.largest_cohort
+        enrolled = self.enrolled
+        return max([*self.nodes.values(), 1, *([] if enrolled is None else [enrolled.max_users_per_device])])
 
     @property
     def n_users(self) -> int:
         """How many users take part in all, at most."""
         if self.users is not None:
             return self.users
-        return MOST_USERS if self.nodes is None else sum(self.nodes.values())
+        if self.nodes is None:
+            return MOST_USERS
+        return sum(self.nodes.values()) + (0 if self.enrolled is None else self.enrolled.max_users)
 
     @property
     def seconds_of_step(self) -> float:

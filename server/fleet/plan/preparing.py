@@ -7,6 +7,7 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import Training, calibrated_task
@@ -14,7 +15,8 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.job import EnrolledDevices, Job
 from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
@@ -52,8 +54,21 @@ def prepare(settings: FleetSettings) -> Board:
         )
     job = _job(settings, state, features is not None)
     require_carried(protocol_of(job), task, job)
+    keep_register(settings)
     job.save(state.job)
     return board
+
+
+def keep_register(settings: FleetSettings) -> None:
+    """Write into the register of devices what ``[[nodes]]`` lists, and that nobody else is listed there.
+
+    Raises:
+        InputError: a key cannot be read, was removed, or belongs to a device that joined with an invitation.
+        StorageError: the register cannot be used.
+    """
+    listed = {key: (node.name, node.max_users) for key, node in settings.public_keys.items()}
+    with Register(StateFolder.of(settings).members) as register:
+        register.keep_to(listed)
 
 
 def _training(settings: FleetSettings) -> Training:
@@ -86,4 +101,34 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         deployment=None if settings.deployment is None else settings.deployment.stated(),
         features=str(state.features) if with_features else None,
         nodes={key: node.max_users for key, node in settings.public_keys.items()},
+        enrolled=_enrolled(settings, state),
+        assumptions=() if settings.enrolment is None else (_who_takes_part(settings),),
+    )
+
+
+def _enrolled(settings: FleetSettings, state: StateFolder) -> EnrolledDevices:
+    register, enrolment = str(state.members), settings.enrolment
+    if enrolment is None:
+        return EnrolledDevices(register=register)
+    return EnrolledDevices(
+        register=register,
+        max_devices=enrolment.max_devices,
+        max_users=enrolment.most_users,
+        max_users_per_device=enrolment.max_users_per_device,
+    )
+
+
+def _who_takes_part(settings: FleetSettings) -> str:
+    """For the certificate: what is promised does not count on who is a member when."""
+    hidden = (
+        ""
+        if settings.privacy.adjacency is Adjacency.ADD_REMOVE
+        else " That a device joined or left is not hidden, as under this adjacency no number of users is."
+    )
+    return (
+        "Devices may join and leave between rounds; what is promised holds for everybody who took "
+        "part in any round, "
+        "and counts on no number of members. Each invitation goes to one person for one device, so "
+        "that nobody is in "
+        f"a round twice.{hidden}"
     )

@@ -63,6 +63,10 @@ class NetworkSection(Section, frozen=True, kw_only=True):
     """Larger requests are refused; >= 1."""
     max_megabytes_per_minute: int = 1000
     """Of one node; a node that sends more has to wait; >= max_request_megabytes."""
+    max_requests_per_minute: int = 6000
+    """Of one node, polls among them; >= 1. A large question is fetched in parts, a request each."""
+    max_answers_per_minute: int = 600
+    """Of one node, greetings and steps among them; >= 1."""
     connections: int = 2000
     """Open at ``port`` at a time; >= 1. Each needs three file descriptors."""
     connections_per_address: int = 256
@@ -81,6 +85,30 @@ class NodeSection(Section, frozen=True, kw_only=True):
     """How many users' answers are taken from it at most; >= 1."""
 
 
+class EnrolmentSection(Section, frozen=True, kw_only=True):
+    """Devices that join with an invitation, while the server runs. Left out: ``[[nodes]]`` alone takes part."""
+
+    address: str
+    """``host:port`` where devices reach the server; the server's certificate must be valid for the host."""
+    max_devices: int
+    """How many may be members at a time, beside ``[[nodes]]``; >= 1. Sums are sized for them."""
+    max_users_per_device: int = 1
+    """How many users' answers an invitation may let a device bring; >= 1."""
+    max_users: int | None = None
+    """Of all of them together; max_devices if not given."""
+    invitation_hours: float = 24.0
+    """How long an invitation may be used, where nothing else is said; in (0, 8760]."""
+    joins_per_minute: int = 300
+    """Requests to join that are looked at, of all addresses; >= 1."""
+    joins_per_address: int = 10
+    """Of them, a minute, from one IPv4 address or IPv6 /64 network; >= 1."""
+
+    @property
+    def most_users(self) -> int:
+        """Of all enrolled devices."""
+        return self.max_devices if self.max_users is None else self.max_users
+
+
 class BoardSection(Section, frozen=True, kw_only=True):
     """The service that hands boards to readers."""
 
@@ -97,6 +125,10 @@ class BoardSection(Section, frozen=True, kw_only=True):
     manifest_days: float = USUAL_DAYS
     """How long a signature on the newest board is good; the server renews it when half of that is over; in
     [0.01, 3660]."""
+    log: Path | None = None
+    """Folder of the log of boards, as ``fedboard keys log`` makes it; None: boards are not logged."""
+    witnesses: Path | None = None
+    """Policy file of the witnesses that are asked to cosign the log."""
     simulation: bool = False
     """Whether to hand out boards whose noise can be reproduced from its seed, marked as simulations."""
     metrics_port: int | None = None

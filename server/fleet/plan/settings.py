@@ -12,10 +12,12 @@ from fedboard.common.keys.node_keys import public_key_pem
 from fedboard.common.privacy.deployment import DeploymentSection
 from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
+from fedboard.common.wire.addresses import parse_address
 from fedboard.server.fleet.plan.job import MOST_USERS
 from fedboard.server.fleet.plan.sections import (
     BoardSection,
     CatalogueSection,
+    EnrolmentSection,
     NetworkSection,
     NodeSection,
     TaskSection,
@@ -47,7 +49,8 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     rounds: RoundPace
     protocol: ProtocolChoice = ProtocolChoice()
     network: NetworkSection
-    nodes: tuple[NodeSection, ...]
+    nodes: tuple[NodeSection, ...] = ()
+    enrolment: EnrolmentSection | None = None
     board: BoardSection = BoardSection()
     deployment: DeploymentSection | None = None
 
@@ -68,6 +71,9 @@ class FleetSettings(Section, frozen=True, kw_only=True):
         ports += [] if self.board.metrics_port is None else [self.board.metrics_port]
         low, high = self.task.rating_range
         names = [node.name for node in self.nodes]
+        enrolled, users = 0, 0
+        if self.enrolment is not None:
+            enrolled, users = self.enrolment.max_devices, self.enrolment.most_users
         rounds, privacy = self.rounds, self.privacy
         return {
             f"name must be {NAME_RULE}": is_name(self.name),
@@ -77,8 +83,9 @@ class FleetSettings(Section, frozen=True, kw_only=True):
                 (privacy.participation, privacy.population, privacy.lineage)
                 == (ParticipationChoice(), None, None)
             ),
-            "rounds.expected_nodes must be at most the number of [[nodes]]": rounds.expected_nodes
-            <= len(self.nodes),
+            "rounds.expected_nodes must be at most the number of [[nodes]] and enrolment.max_devices together": (
+                rounds.expected_nodes <= len(self.nodes) + enrolled
+            ),
             f"protocol.helper is needed for {names_where(has_second_server)}, and for nothing else": (
                 (self.protocol.helper is not None) == says(self.protocol.name, has_second_server)
             ),
@@ -96,10 +103,19 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             "network.idle_seconds must be in (0, 1000000)": 0 < self.network.idle_seconds < MOST_SECONDS,
             "nodes.name must be given once each": len(set(names)) == len(names),
             "nodes.max_users must be >= 1": all(node.max_users >= 1 for node in self.nodes),
-            f"nodes.max_users must add to at most {MOST_USERS}": sum(node.max_users for node in self.nodes)
-            <= MOST_USERS,
+            f"nodes.max_users, and enrolment.max_users with them, must add to at most {MOST_USERS}": (
+                sum(node.max_users for node in self.nodes) + users <= MOST_USERS
+            ),
+            **({} if self.enrolment is None else _rules_of(self.enrolment)),
+            "network.max_requests_per_minute and max_answers_per_minute must be >= 1": (
+                min(self.network.max_requests_per_minute, self.network.max_answers_per_minute) >= 1
+            ),
             "board.signing_key is needed where board.enabled is true": not self.board.enabled
             or self.board.signing_key is not None,
+            "board.log needs board.enabled = true, and board.witnesses needs board.log": (
+                (self.board.log is None or self.board.enabled)
+                and (self.board.witnesses is None or self.board.log is not None)
+            ),
             'board.simulation must be true where board.enabled is and privacy.noise is "seeded": anybody who knows '
             "the seed can remove the noise from such boards": not self.board.enabled
             or self.board.simulation
@@ -120,6 +136,28 @@ class FleetSettings(Section, frozen=True, kw_only=True):
                 raise InputError(f"nodes: {node.name!r} has the same public_key as {found[pem].name!r}")
             found[pem] = node
         return found
+
+
+def _rules_of(enrolment: EnrolmentSection) -> dict[str, bool]:
+    each, users = enrolment.max_users_per_device, enrolment.most_users
+    return {
+        "enrolment.max_devices must be >= 1": enrolment.max_devices >= 1,
+        "enrolment.max_users_per_device must be >= 1": each >= 1,
+        "enrolment.max_users must be >= max_users_per_device": users >= each,
+        "enrolment.invitation_hours must be in (0, 8760]": 0 < enrolment.invitation_hours <= 8760,
+        "enrolment.joins_per_minute and joins_per_address must be >= 1": (
+            min(enrolment.joins_per_minute, enrolment.joins_per_address) >= 1
+        ),
+        "enrolment.address must be HOST:PORT": _is_place(enrolment.address),
+    }
+
+
+def _is_place(text: str) -> bool:
+    try:
+        parse_address(text, name="enrolment.address")
+    except InputError:
+        return False
+    return True
 
 
 def is_name(text: str) -> bool:

@@ -40,6 +40,16 @@ class StateFolder:
         return self.path / "runs" / self.name
 
     @property
+    def members(self) -> Path:
+        """The register of devices and invitations, see ``fedboard.server.fleet.members``."""
+        return self.path / "members.sqlite"
+
+    @property
+    def door(self) -> Path:
+        """What the door has seen of each device, JSON; for the operator."""
+        return self.path / "door.json"
+
+    @property
     def database(self) -> Path:
         """SuperLink's: nodes, runs, messages in flight."""
         return self.path / "superlink.db"

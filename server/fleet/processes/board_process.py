@@ -61,6 +61,8 @@ def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None
                     more_keys=board.more_signing_keys,
                     roots=board.roots,
                     days=board.manifest_days,
+                    log=board.log,
+                    witnesses=board.witnesses,
                 ),
                 simulation=board.simulation,
                 address=f"[{board.listen}]:{board.port}"

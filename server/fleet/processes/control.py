@@ -117,12 +117,19 @@ class Control:
             names: public key, PEM text, to name.
         """
         known = {node.public_key.decode(): node.node_id for node in self._nodes()}
-        for key, name in names.items():
-            if key not in known:
-                self._client.RegisterNode(RegisterNodeRequest(public_key=key.encode(), name=name))
+        self.register({key: name for key, name in names.items() if key not in known})
         for key, node_id in known.items():
             if key not in names:
                 self._client.UnregisterNode(UnregisterNodeRequest(node_id=node_id))
+
+    def register(self, names: Mapping[str, str]) -> None:
+        """Register these nodes too.
+
+        Args:
+            names: public key, PEM text, to name; none of them was registered before.
+        """
+        for key, name in names.items():
+            self._client.RegisterNode(RegisterNodeRequest(public_key=key.encode(), name=name))
 
     def _nodes(self) -> list[NodeInfo]:
         return [

@@ -9,7 +9,11 @@ from pathlib import Path
 import uvicorn
 
 from fedboard.common.wire.addresses import Address
-from fedboard.server.fleet.door.proxy import FleetProxy, superlink_client, write_counts
+from fedboard.server.fleet.door.enrolment import Enrolment, JoinLimits
+from fedboard.server.fleet.door.proxy import FleetProxy, superlink_client, write_counts, write_seen
+from fedboard.server.fleet.members.records import Capacity
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.introducing import introduction_of
 from fedboard.server.fleet.plan.sections import NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
@@ -32,17 +36,24 @@ async def serve(settings: FleetSettings) -> None:
     """Forward until the process is told to stop."""
     network = settings.network
     async with superlink_client(port=network.superlink_port, authority=network.authority) as upstream:
+        state = StateFolder.of(settings)
+        limits = connection_limits(network)
+        front = Front(limits=limits)
         proxy = FleetProxy(
             upstream,
-            admitted=settings.public_keys,
+            admitted=(),
             max_request_bytes=network.max_request_megabytes * 1_000_000,
             max_bytes_per_minute=network.max_megabytes_per_minute * 1_000_000,
+            max_requests_per_minute=network.max_requests_per_minute,
+            max_answers_per_minute=network.max_answers_per_minute,
+            look=NewMembers(Register(state.members)),
+            enrolment=_enrolment(settings, front),
         )
-        limits = connection_limits(network)
         server = uvicorn.Server(
             uvicorn.Config(
                 proxy,
                 http="h11",  # the other parser keeps headers without end
+                ws="none",
                 ssl_certfile=network.certificate,
                 ssl_keyfile=network.key,
                 lifespan="off",
@@ -55,12 +66,9 @@ async def serve(settings: FleetSettings) -> None:
                 timeout_graceful_shutdown=2,
             )
         )
-        front, listening = (
-            Front(limits=limits),
-            bound(Address(network.listen, network.port), name="the proxy"),
-        )
-        counts = StateFolder.of(settings).counts / "proxy.json"
-        counting = asyncio.create_task(write_counts(proxy, counts, connections=front.counts))
+        listening = bound(Address(network.listen, network.port), name="the proxy")
+        counts = write_counts(proxy, state.counts / "proxy.json", connections=front.counts)
+        counting = asyncio.gather(counts, write_seen(proxy, state.door))
         with socket.create_server((INSIDE, 0)) as inside:
             await front.start(listening, inside_port=int(inside.getsockname()[1]))
             try:
@@ -70,6 +78,37 @@ async def serve(settings: FleetSettings) -> None:
                 counting.cancel()
                 with suppress(asyncio.CancelledError):
                     await counting
+
+
+class NewMembers:
+    """Tells the keys of those who are admitted, when others are than at the last call."""
+
+    def __init__(self, register: Register) -> None:
+        """Nothing was told."""
+        self._register = register
+        self._told: tuple[int, int] | None = None
+
+    def __call__(self) -> list[str] | None:
+        """The keys; None where nothing has changed."""
+        state = self._register.state()
+        if state == self._told:
+            return None
+        keys = [member.key for member in self._register.admitted()]
+        self._told = state
+        return keys
+
+
+def _enrolment(settings: FleetSettings, front: Front) -> Enrolment | None:
+    enrolment, register = settings.enrolment, StateFolder.of(settings).members
+    if enrolment is None:
+        return None
+    return Enrolment(
+        introduction=introduction_of(settings),
+        open_register=lambda: Register(register),
+        capacity=Capacity(devices=enrolment.max_devices, users=enrolment.most_users),
+        limits=JoinLimits(of_all=enrolment.joins_per_minute, of_one_address=enrolment.joins_per_address),
+        network_of=front.network_of,
+    )
 
 
 def connection_limits(network: NetworkSection) -> ConnectionLimits:

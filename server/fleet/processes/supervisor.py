@@ -17,12 +17,15 @@ import httpx
 
 from fedboard.common.errors import FedboardError
 from fedboard.common.files import write_atomically
-from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.preparing import keep_register
+from fedboard.server.fleet.plan.reloading import require_room, waiting_keys
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.processes.admission import Admission
 from fedboard.server.fleet.processes.board_process import board_command
 from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.control import Control
-from fedboard.server.fleet.processes.message_store import compact
+from fedboard.server.fleet.processes.message_store import compact, forget, knows_as_gone
 from fedboard.server.fleet.processes.ports import require_descriptors, require_free_ports
 from fedboard.server.fleet.processes.proxy_process import proxy_command
 from fedboard.server.fleet.processes.superlink import superlink_command, superlink_environment
@@ -53,7 +56,7 @@ class Supervisor:
             config: file of the settings, for the children.
             say: takes sentences for the operator.
         """
-        self._settings, self._say = settings, say
+        self._settings, self._config, self._say = settings, config, say
         self._state = StateFolder.of(settings)
         self._control = Control(port=settings.network.superlink_port, authority=settings.network.authority)
         self._training = TrainingRun(self._control, self._state, say=say)
@@ -71,6 +74,8 @@ class Supervisor:
                 Child(name="board", command=board_command(config), log=self._state.log("board"))
             )
         self._begun = False
+        self._admission: Admission | None = None
+        self._reload = Event()
         self._told_rounds, self._told_end = 0, False
         self._written: dict[str, Any] = {}
 
@@ -91,12 +96,19 @@ class Supervisor:
             stack.enter_context(alone(self._state.lock))
             require_free_ports(self._settings, patience=_PORT_SECONDS)
             require_descriptors(self._settings)
+            keep_register(self._settings)
+            if knows_as_gone(self._state.database, self._settings.public_keys):
+                forget(self._state.database)
             compact(self._state.database)  # the one before may have been killed
+            self._admission = Admission(self._control, self._state, say=self._say)
             stack.enter_context(self._control)
             stack.callback(self._stop)
             next_look = 0.0
             while not stop.is_set():
                 self._tend()
+                if self._reload.is_set():
+                    self._reload.clear()
+                    self._reloaded()
                 if time.monotonic() >= next_look:
                     self._look()
                     next_look = time.monotonic() + _LOOK_SECONDS
@@ -105,6 +117,23 @@ class Supervisor:
                 if until_trained and self._training.failures >= _MOST_FAILURES:
                     raise TrainingFailedError(f"the training fails: {self._training.problem}")
                 stop.wait(_TICK_SECONDS)
+
+    def reload(self, *_: object) -> None:
+        """Read the settings again, soon; may be the handler of a signal."""
+        self._reload.set()
+
+    def _reloaded(self) -> None:
+        """Take over ``[[nodes]]``, and say what waits for the next start; what is wrong changes nothing."""
+        try:
+            read = read_settings(self._config)
+            waiting = waiting_keys(self._settings, read)
+            require_room(self._settings, read)
+            keep_register(read)
+        except (FedboardError, OSError) as error:
+            self._say(f"not reloaded: {error}")
+            return
+        also = f"; for the next start: {', '.join(waiting)}" if waiting else ""
+        self._say(f"reloaded: {len(read.nodes)} nodes in [[nodes]]{also}")
 
     @property
     def fares(self) -> Fares:
@@ -135,23 +164,26 @@ class Supervisor:
         """A SuperLink that was killed while it made its database never starts again with it, so there has to be a
         new one. Nothing is lost: who is admitted is in the settings, and the training in its own folder.
         """
-        for path in self._state.path.glob(f"{self._state.database.name}*"):
-            path.unlink()
+        forget(self._state.database)
 
     def _look(self) -> None:
         try:
             if not self._begun:
                 self._begun = self._control.ready() and self._begin()
-            elif not self._training.watch():
-                self._say("the SuperLink no longer starts runs; it is restarted")
-                self._superlink.stop()
+            else:
+                if self._admission is not None:
+                    self._admission.look()
+                if not self._training.watch():
+                    self._say("the SuperLink no longer starts runs; it is restarted")
+                    self._superlink.stop()
         except (httpx.HTTPError, ValueError):
             pass  # it is starting, busy or ending; the next look finds out
         self._tell_rounds()
         self._write_counts()
 
     def _begin(self) -> bool:
-        self._control.admit({key: node.name for key, node in self._settings.public_keys.items()})
+        if self._admission is not None:
+            self._admission.begin()
         self._training.begin()
         return True
 

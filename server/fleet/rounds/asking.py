@@ -99,6 +99,8 @@ class Asking:
         if reply.heard:
             self.roster.hear(node.name)
         try:
+            if not self.roster.admits(node.name):  # it was removed since it was asked
+                raise RefusedError(Refusal.UNKNOWN_NODE)
             if reply.content is None:
                 raise RefusedError(reply.failure or Refusal.MALFORMED)
             self.take(node, reply.content)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from flwr.serverapp import Grid
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.rounds.flower_record import HELLO, record_of
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.admitted import Admitted
 from fedboard.server.fleet.rounds.exchange import Exchange
 
 _LARGEST_GREETING = 1 << 12
@@ -41,6 +43,26 @@ class Roster:
     _listed: dict[int, Node] = field(default_factory=dict)
     _heard: dict[str, float] = field(default_factory=dict)
     """When a node last sent something (``time.monotonic``), by identity."""
+    _admitted: Admitted = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look up who is admitted."""
+        object.__setattr__(self, "_admitted", Admitted(self.job))
+
+    def admits(self, name: str) -> bool:
+        """Whether what this node sends is taken in the round under way; in a simulation, always."""
+        return self.job.nodes is None or name in self._admitted
+
+    def can_answer(self, taken: Collection[str], declined: Collection[str]) -> int:
+        """How many answers the round under way may still come to, removed nodes among those that were taken.
+
+        Args:
+            taken: nodes whose answer is in.
+            declined: nodes that have refused for good.
+        """
+        if self.job.nodes is None:
+            return self.job.rounds.expected_nodes - len(set(declined) - set(taken))
+        return len(set(taken) | (self._admitted.in_round().keys() - set(declined)))
 
     def present(self) -> dict[int, Node]:
         """The nodes that are listed, by Flower's number; those listed last where the link is down. Nodes that were
@@ -60,13 +82,15 @@ class Roster:
 
     def when_enough(self) -> dict[int, Node]:
         """The nodes that were heard from, once the expected number was, or the quorum and nobody more for a while:
-        nodes still register when a run starts, and some come late. In a simulation whoever is listed is there.
+        nodes still register when a run starts, and some come late. In a simulation whoever is listed is there. With
+        this a round begins: whoever is admitted later takes part in the next one.
 
         Raises:
             TooFewAnswersError: fewer than the quorum were heard from until the longest deadline. Nobody was asked
                 for anything, so nothing is spent.
         """
         pace, began = self.job.rounds, time.monotonic()
+        self._admitted.open_round()
         greetings = Exchange(self.grid, largest=_LARGEST_GREETING)
         since = began - pace.grace_seconds
         while True:
@@ -75,6 +99,7 @@ class Roster:
             waited, took = time.monotonic() - began, time.monotonic() - looked
             enough = len(there) >= pace.quorum and waited >= min(pace.grace_seconds, pace.deadline_seconds)
             if len(there) >= pace.expected_nodes or enough:
+                self._admitted.begin_round()
                 return there
             if waited >= pace.longest_seconds:  # it costs nothing to wait for those who have given nothing
                 raise TooFewAnswersError(
@@ -103,8 +128,8 @@ class Roster:
         return {number: node for number, node in nodes.items() if number not in silent}
 
     def _now_listed(self) -> dict[int, Node]:
-        admitted = self.job.nodes
-        if admitted is None:
+        if self.job.nodes is None:
             return {node: Node(f"{node:020d}", self.job.largest_cohort) for node in self.grid.get_node_ids()}
+        admitted = self._admitted.in_round()
         keys = {node.node_id: node.public_key.decode(errors="replace") for node in self.grid.get_nodes()}
         return {node: Node(key, admitted[key]) for node, key in keys.items() if key in admitted}

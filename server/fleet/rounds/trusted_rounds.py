@@ -161,9 +161,8 @@ class FleetRuntime:
 
     def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
         """Whether the quorum is missing and can still come; no look at what is in the answers."""
-        quorum, lost = self.job.rounds.quorum, len(declined.keys() - admission.users.keys())
-        admitted = self.job.rounds.expected_nodes if self.job.nodes is None else len(self.job.nodes)
-        return len(admission.users) < quorum <= admitted - lost
+        most = self._roster.can_answer(admission.users.keys(), declined.keys())
+        return len(admission.users) < self.job.rounds.quorum <= most
 
     def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
         """As many as are expected have answered; or nobody who is there will still answer, and either as many are

@@ -28,6 +28,8 @@ ELSEWHERE = {
     ("board", "verify"): "cli/device/test_board_command.py",
     ("certificate", "registry"): "cli/guarantee/test_registry.py",
     ("demo",): "cli/research/demo/test_demo.py",
+    ("fleet", "invite"): "client/joining/test_joining.py",
+    ("fleet", "members"): "client/joining/test_joining.py",
     ("protocols", "compare"): "cli/research/test_protocols.py",
     ("ratings", "list"): "cli/device/test_device_commands.py",
     ("server",): "cli/fleet/test_fleet_commands.py",

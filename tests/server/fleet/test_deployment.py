@@ -147,8 +147,8 @@ def test_the_boards_are_served_and_the_metrics_tell_of_the_parts(fleet: Fleet, t
 
     fleet.wait(fetched, "served board", 20)
     metrics = httpx.get(f"http://127.0.0.1:{fleet.settings.board.metrics_port}/metrics", trust_env=False).text
-    assert 'fedboard_count{name="starts.superlink",part="supervisor"}' in metrics
-    assert 'part="proxy"' in metrics
+    assert 'fedboard_process_starts_total{process="superlink"}' in metrics
+    assert 'fedboard_door_responses_total{status="200"}' in metrics
 
 
 def live_page(fleet: Fleet, name: str) -> str:

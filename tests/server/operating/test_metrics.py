@@ -61,38 +61,40 @@ def test_rounds_answers_refusals_and_epsilon_are_those_of_the_log(folder):
     with start_metrics("127.0.0.1:0", folder) as running:
         found = samples(running)
 
-    assert found["fedboard_rounds_total",] == 2
-    assert found["fedboard_round_answers_total",] == 5
-    assert found["fedboard_round_seconds_total",] == 4.0
-    assert found["fedboard_round_rejected_rows_total",] == 4
-    assert found["fedboard_round_bytes_up_total",] == 150
+    assert found["fedboard_rounds_total", "made"] + found["fedboard_rounds_total", "lost"] == 2
+    assert found["fedboard_answers_total",] == 5
+    assert found["fedboard_round_duration_seconds_sum",] == 4.0
+    assert found["fedboard_round_duration_seconds_count",] == 2
+    assert found["fedboard_rejected_rows_total",] == 4
+    assert found["fedboard_answer_bytes_total",] == 150
+    assert found["fedboard_question_bytes_total",] == 7
     assert found["fedboard_refusals_total", "late"] == 1
     assert found["fedboard_refusals_total", "malformed"] == 2
     assert found["fedboard_epsilon_spent",] == 1.25
-    assert found["fedboard_last_round_seconds",] == 2.5
+    assert found["fedboard_last_round_duration_seconds",] == 2.5
 
 
 def test_a_round_that_ends_later_is_seen_and_a_line_that_is_being_written_is_not(folder):
     with start_metrics("127.0.0.1:0", folder) as running, (folder / "rounds.jsonl").open("a") as log:
         log.write(json.dumps(ROUNDS[1]) + "\n" + '{"round": 3, "answ')
         log.flush()
-        assert samples(running)["fedboard_rounds_total",] == 3
+        assert samples(running)["fedboard_rounds_total", "made"] == 3
 
 
 def test_the_counts_of_the_servers_parts_are_found(tmp_path):
     (tmp_path / "counts").mkdir()
-    (tmp_path / "counts" / "supervisor.json").write_text('{"restarts": {"superlink": 2}, "note": "text"}')
+    (tmp_path / "counts" / "supervisor.json").write_text('{"starts": {"superlink": 2}, "note": "text"}')
     (tmp_path / "counts" / "half.json").write_text('{"restar')
     with start_metrics("127.0.0.1:0", tmp_path) as running:
         found = samples(running)
 
-    assert found["fedboard_count", "restarts.superlink", "supervisor"] == 2
+    assert found["fedboard_process_starts_total", "superlink"] == 2
     assert not [name for name in found if "half" in name]
 
 
 def test_before_the_first_round_there_are_zeros(tmp_path):
     with start_metrics("127.0.0.1:0", tmp_path) as running:
-        assert samples(running)["fedboard_rounds_total",] == 0
+        assert samples(running)["fedboard_rounds_total", "made"] == 0
 
 
 def test_a_board_service_tells_requests_bytes_and_latency():
@@ -107,12 +109,12 @@ def test_a_board_service_tells_requests_bytes_and_latency():
     assert found["fedboard_board_requests_total", "Get", "ok"] == 2
     assert found["fedboard_board_requests_total", "Watch", "ok"] == 1
     assert found["fedboard_board_sent_bytes_total",] == 12345
-    assert found["fedboard_board_rate_limited_total",] == 6
+    assert found["fedboard_board_rate_limited_requests_total",] == 6
     assert (found["fedboard_board_streams",], found["fedboard_board_version",]) == (2, 9)
-    assert found["fedboard_board_seconds_bucket", "0.0025"] == 0
-    assert found["fedboard_board_seconds_bucket", "0.005"] == 1
-    assert found["fedboard_board_seconds_bucket", str(LATENCY_BUCKETS[-1])] == 1
-    assert found["fedboard_board_seconds_count",] == 2
+    assert found["fedboard_board_request_duration_seconds_bucket", "0.0025"] == 0
+    assert found["fedboard_board_request_duration_seconds_bucket", "0.005"] == 1
+    assert found["fedboard_board_request_duration_seconds_bucket", str(LATENCY_BUCKETS[-1])] == 1
+    assert found["fedboard_board_request_duration_seconds_count",] == 2
 
 
 def test_health_says_ok_or_what_is_wrong():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.engine.starting import start_methods
 
@@ -77,6 +78,33 @@ def test_workers_are_forked_from_a_process_with_one_thread_that_has_imported_wha
     assert pool.run([os.getppid] * 3) == [server] * 3
     assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1
     assert "numpy" in Path(f"/proc/{server}/maps").read_text()
+
+
+LIGHT = """
+import multiprocessing.forkserver, os
+from pathlib import Path
+from fedboard.simulations.engine.pool import WorkerPool
+
+if __name__ == "__main__":
+    with WorkerPool(2, compiled=False) as two:
+        two.run([os.getpid] * 2)
+        server = multiprocessing.forkserver._forkserver._forkserver_pid
+        print("llvmlite" in Path(f"/proc/{server}/maps").read_text())
+"""
+
+
+@FORKED
+def test_without_compiled_kernels_no_compiler_is_loaded(pool: WorkerPool, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(LIGHT)
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    loaded = "llvmlite" in Path(f"/proc/{server}/maps").read_text()
+
+    told = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=120, check=True
+    )
+
+    assert loaded == has_compiler()
+    assert told.stdout == "False\n"
 
 
 def test_workers_see_the_environment_of_when_they_were_started(

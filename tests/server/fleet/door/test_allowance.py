@@ -14,7 +14,7 @@ class Clock:
 
 def test_what_was_used_up_comes_back_within_a_minute() -> None:
     clock = Clock()
-    allowance = Allowance(bytes_per_minute=600, clock=clock)
+    allowance = Allowance(per_minute=600, clock=clock)
 
     assert allowance.take("ann", 600)
     assert not allowance.take("ann", 1)
@@ -27,14 +27,14 @@ def test_what_was_used_up_comes_back_within_a_minute() -> None:
 
 
 def test_nobody_uses_up_what_is_anothers() -> None:
-    allowance = Allowance(bytes_per_minute=600, clock=Clock())
+    allowance = Allowance(per_minute=600, clock=Clock())
 
     assert allowance.take("eve", 600)
     assert allowance.take("ann", 600)
 
 
 def test_what_does_not_fit_uses_nothing_up() -> None:
-    allowance = Allowance(bytes_per_minute=600, clock=Clock())
+    allowance = Allowance(per_minute=600, clock=Clock())
 
     assert not allowance.take("ann", 601)
     assert allowance.take("ann", 600)

@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
-from fedboard.server.fleet.door.proxy import FORWARDED, FleetProxy, Receive, Send, write_counts
+from fedboard.server.fleet.door.proxy import FORWARDED, FleetProxy, write_counts
+from fedboard.server.fleet.door.replies import Receive, Send
 
 ANN, EVE = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
 KEY = public_key_to_bytes(ANN.public_key()).decode()

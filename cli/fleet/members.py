@@ -1,0 +1,189 @@
+"""``fedboard fleet invite``, ``members`` and ``remove``."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedboard.cli.counts import PEOPLE
+from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.server.fleet.members.register import Register
+    from fedboard.server.fleet.plan.sections import EnrolmentSection
+    from fedboard.server.fleet.plan.settings import FleetSettings
+
+CONFIG = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=Path("fleet.toml"),
+    envvar="FEDBOARD_FLEET",
+    show_default=True,
+    help="Configuration of the fleet.",
+)
+_MOST_HOURS = 8760.0
+
+
+@click.command(epilog="Example: fedboard fleet invite ann --out ann.invite")
+@click.argument("name")
+@CONFIG
+@click.option("--users", type=PEOPLE, default=1, show_default=True, help="How many users it may host.")
+@click.option("--hours", type=float, help="How long it may be used.  [default: enrolment.invitation_hours]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write it to a new file, for its owner alone to read."
+)
+@JSON
+def invite(name: str, config: Path, users: int, hours: float | None, out: Path | None, as_json: bool) -> None:
+    """Make an invitation for one device, which is known as NAME from then on.
+
+    It is a URL and a token, to be handed over on a way that nobody else reads: whoever has the token joins in the
+    device's place, once. The server keeps a digest of it. It names the server's keys of this moment, so an
+    invitation ends when one of them is changed.
+    """
+    from fedboard.common.wire.addresses import parse_address
+    from fedboard.common.wire.enrolment.introduction import digest_of_introduction
+    from fedboard.common.wire.enrolment.invitation import Invitation, fresh_secret
+    from fedboard.server.fleet.plan.introducing import introduction_of, require_named
+    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
+
+    settings = read_settings(config)
+    enrolment = _enrolment(settings, config)
+    if not is_name(name):
+        raise InputError(f"NAME must be {NAME_RULE}, got {name!r}")
+    if users > enrolment.max_users_per_device:
+        raise InputError(
+            "--users must be at most enrolment.max_users_per_device = "
+            f"{enrolment.max_users_per_device}, got {users}"
+        )
+    hours = enrolment.invitation_hours if hours is None else hours
+    if not 0 < hours <= _MOST_HOURS:
+        raise InputError(f"--hours must be in (0, {_MOST_HOURS:g}], got {hours:g}")
+    require_named(settings)
+    invitation = Invitation(
+        address=parse_address(enrolment.address, name="enrolment.address"),
+        introduction=digest_of_introduction(introduction_of(settings)),
+        secret=fresh_secret(),
+    )
+    if out is not None:
+        _write(out, invitation.text)
+    try:
+        with _register(settings) as register:
+            ends = register.invite(invitation.secret, name=name, max_users=users, seconds=hours * 3600)
+    except BaseException:
+        if out is not None:
+            out.unlink()
+        raise
+    until = f"{datetime.fromtimestamp(ends):%Y-%m-%d %H:%M}"
+    if as_json:
+        shown = {"file": str(out)} if out is not None else {"url": invitation.url, "token": invitation.token}
+        document({"name": name, "users": users, "expires": ends, **shown})
+    elif out is not None:
+        click.echo(
+            f"{out}: for {name}, once, until {until}; there: fedboard client join --invitation {out.name}"
+        )
+    else:
+        click.echo(f"for {name}, once, until {until}; on the device:")
+        click.echo(f"fedboard client join {invitation.url} {invitation.token}")
+
+
+@click.command(epilog="Example: fedboard fleet members --json")
+@CONFIG
+@JSON
+def members(config: Path, as_json: bool) -> None:
+    """List the devices of the fleet, those that were removed, and the invitations that are open."""
+    from fedboard.server.fleet.plan.settings import read_settings
+
+    with _register(read_settings(config)) as register:
+        listed, waiting = register.members(), register.invitations()
+        again = register.presented_again()
+    shown = [
+        {
+            "name": one.name,
+            "users": one.max_users,
+            "admitted": one.admitted,
+            "invited": one.invited,
+            "joined": one.joined,
+            "removed": one.removed,
+        }
+        for one in listed
+    ]
+    open_ = [{"name": one.name, "users": one.max_users, "expires": one.expires} for one in waiting]
+    if as_json:
+        document({"members": shown, "invitations": open_, "presented_again": again})
+        return
+    rows = [
+        (str(one["name"]), str(one["users"]), _how(one), _day(float(one["joined"] or 0))) for one in shown
+    ]
+    rows += [(one.name, str(one.max_users), f"invited until {_day(one.expires)}", "") for one in waiting]
+    click.echo(aligned(("device", "users", "state", "since"), rows, right=(1,)) if rows else "no devices yet")
+    for name in again:
+        click.echo(
+            f"the invitation of {name} was presented again, by another key: somebody else has seen "
+            f"it; remove {name} "
+            "if it is not the device that you meant"
+        )
+
+
+@click.command(epilog="Example: fedboard fleet remove ann")
+@click.argument("name")
+@CONFIG
+def remove(name: str, config: Path) -> None:
+    """Shut the device NAME out for good, at once, or withdraw its invitation.
+
+    The door lets its next request through no more, and an answer that has come and is not yet in a sum is refused.
+    What is in a sum stays there: sums cannot be taken apart, and the device has booked it. Its key never comes
+    back; its owner's record of what it gave stays hers.
+    """
+    from fedboard.server.fleet.plan.settings import read_settings
+
+    with _register(read_settings(config)) as register:
+        what = register.remove(name)
+    click.echo(f"{name} is removed" if what == "device" else f"the invitation of {name} is withdrawn")
+
+
+def _how(one: dict[str, Any]) -> str:
+    if one["removed"] is not None:
+        return f"removed {_day(one['removed'])}"
+    if not one["admitted"]:
+        return "no longer in [[nodes]]"
+    return "joined" if one["invited"] else "in [[nodes]]"
+
+
+def _day(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
+
+
+def _enrolment(settings: "FleetSettings", config: Path) -> "EnrolmentSection":
+    if settings.enrolment is None:
+        raise InputError(
+            f"{config}: it has no section [enrolment], so no device can join with an invitation; give "
+            "it address and "
+            "max_devices, and start the server again"
+        )
+    return settings.enrolment
+
+
+def _register(settings: "FleetSettings") -> "Register":
+    """Of a fleet that was prepared.
+
+    Raises:
+        InputError: it was not.
+    """
+    from fedboard.server.fleet.members.register import Register
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+
+    place = StateFolder.of(settings).members
+    if not place.exists():
+        raise InputError(
+            f"{settings.state}: no fleet was prepared there yet; do it with: fedboard server --check"
+        )
+    return Register(place)
+
+
+def _write(path: Path, text: str) -> None:
+    from fedboard.common.keys.node_keys import write_new
+
+    write_new({path: text.encode()}, secret=True)

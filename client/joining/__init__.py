@@ -1,0 +1,1 @@
+"""A device becomes a member of a fleet."""

@@ -1,0 +1,141 @@
+"""A device joins a fleet: its own key, made here; the server's, pinned by the invitation; a policy of its owner."""
+
+import os
+import tomllib
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from fedboard.client.device.config import load_device
+from fedboard.client.device.new_device import make_device
+from fedboard.client.joining.introducing import ask_to_join, introduced
+from fedboard.client.private_files import write_private
+from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
+from fedboard.common.keys.ed25519_keys import public_pem
+from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.wire.enrolment.introduction import Introduction
+from fedboard.common.wire.enrolment.invitation import Invitation
+from fedboard.common.wire.enrolment.joining import JoinRequest
+
+KEY, AUTHORITY, QUESTIONS, BOARDS = "node.key", "authority.pem", "question-signing.pub", "board-signing.pub"
+MOST_UNASKED = 10.0
+"""A limit above this is nobody's to propose: its owner has to say it."""
+_SERVER = """
+[server]                        # written by: fedboard client join
+address = "{address}"
+ca_certificate = "authority.pem"
+node_key = "node.key"           # made on this device; it never leaves it
+question_key = "question-signing.pub"  # who may ask
+poll_seconds = 5.0              # how often it asks for work
+"""
+_BOARD = """
+[board]
+source = "{source}"
+public_key = "board-signing.pub"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMember:
+    """What came of it."""
+
+    device: Path
+    """Its configuration."""
+    name: str
+    """By which the operator knows the device."""
+    introduction: Introduction
+
+
+def join(
+    invitation: Invitation, folder: Path, *, epsilon: float | None = None, delta: float | None = None
+) -> NewMember:
+    """Make this device a member, and write down whom it answers and how much it gives at most.
+
+    A device that is in the folder already (``fedboard ratings init``, or a gateway's ``device.toml``) keeps its
+    policy and its ratings. Where the answer of the server got lost, the same call again finds the device a member.
+
+    Args:
+        invitation: for this device alone.
+        folder: of the device; made if need be.
+        epsilon: her limit over all runs; None for what the training asks, up to ``MOST_UNASKED``.
+        delta: of that limit; None for the training's.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InputError: nobody answers, somebody else than was invited to, the folder holds a device that has a server,
+            or a limit has to be named.
+        NotAdmittedError: the server refuses.
+    """
+    device = folder / "device.toml"
+    _require_alone(device)
+    introduction = introduced(invitation)
+    limit = None if device.exists() else _limit(introduction, epsilon=epsilon, delta=delta)
+    if limit is None:
+        _require_unchanged(device, epsilon=epsilon, delta=delta)
+    key = folder / KEY
+    if not key.exists():
+        make_node_key(key, name=folder.resolve().name or "device")
+    line = key.with_suffix(".pub").read_text(encoding="ascii").strip()
+    request = JoinRequest.made(
+        load_private_key(key),
+        line,
+        secret=invitation.secret,
+        introduction=invitation.introduction,
+        version=version("fedboard"),
+    )
+    answer = ask_to_join(invitation, introduction, request)
+    if limit is not None:
+        make_device(folder, epsilon=limit[0], delta=limit[1], adjacency=str(introduction.adjacency))
+    _write_server(device, invitation, introduction)
+    return NewMember(device=device, name=answer.name or "", introduction=introduction)
+
+
+def _require_alone(device: Path) -> None:
+    if device.exists() and load_device(device).server is not None:
+        raise InputError(
+            f"{device}: this device has a server already, and a device answers one; make another in a "
+            "folder of its "
+            "own: --out FOLDER"
+        )
+
+
+def _require_unchanged(device: Path, *, epsilon: float | None, delta: float | None) -> None:
+    policy = load_device(device).policy
+    if epsilon not in (None, policy.epsilon) or delta not in (None, policy.delta):
+        raise InputError(f"{device}: this device has a policy already; change epsilon and delta there")
+
+
+def _limit(introduction: Introduction, *, epsilon: float | None, delta: float | None) -> tuple[float, float]:
+    if epsilon is None and introduction.epsilon > MOST_UNASKED:
+        raise InputError(
+            f"this training asks epsilon {introduction.epsilon:g} of everybody, which protects "
+            "little; say yourself how "
+            "much this device may give: --epsilon NUMBER"
+        )
+    return (
+        introduction.epsilon if epsilon is None else epsilon,
+        introduction.delta if delta is None else delta,
+    )
+
+
+def _write_server(device: Path, invitation: Invitation, introduction: Introduction) -> None:
+    """The server's keys first, the configuration that names them last, in one step."""
+    folder = device.parent
+    write_atomically(folder / AUTHORITY, introduction.authority.encode("ascii"))
+    write_atomically(folder / QUESTIONS, public_pem(bytes.fromhex(introduction.question_key)))
+    address = invitation.url.removeprefix("https://")
+    text = device.read_text(encoding="utf-8") + _SERVER.format(address=address)
+    if introduction.board_key is not None and not _has_board(device):
+        write_atomically(folder / BOARDS, public_pem(bytes.fromhex(introduction.board_key)))
+        host = address.rpartition(":")[0]
+        text += _BOARD.format(source=f"{host}:{introduction.board_port}")
+    write_private(device, text.encode())
+    load_device(device)
+    os.chmod(folder, 0o700)
+
+
+def _has_board(device: Path) -> bool:
+    return "board" in tomllib.loads(device.read_text(encoding="utf-8"))

@@ -1,0 +1,34 @@
+"""What there is to say of a log of boards, from its files alone, whether a server is running or not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fedboard.server.board_service.log.link import Found
+from fedboard.server.board_service.log.log import STATE
+
+NO_LOG = "no log of boards, so nothing shows whether everybody gets the same ones ([board] log in fleet.toml)"
+
+
+def told(folder: Path | None) -> dict[str, Any] | None:
+    """``entries``, and ``witnesses`` by name with what became of the last question; None where there is no log."""
+    if folder is None:
+        return None
+    try:
+        found = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        return {"entries": int(found["entries"]), "witnesses": dict(found["witnesses"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {"entries": 0, "witnesses": {}}
+
+
+def sentence(state: dict[str, Any] | None) -> str:
+    """One line."""
+    if state is None:
+        return NO_LOG
+    named: dict[str, str] = state["witnesses"]
+    entries = f"log of boards: {state['entries']} entries"
+    if not named:
+        return f"{entries}, no witnesses that are asked"
+    cosigned = [name for name, found in named.items() if found == Found.COSIGNED]
+    others = "".join(f"; {name} {found}" for name, found in named.items() if found != Found.COSIGNED)
+    return f"{entries}, the last cosigned by {len(cosigned)} of {len(named)} witnesses{others}"

@@ -1,0 +1,80 @@
+"""What the door has seen of each device: when it was last there, what it sent, of which version it is."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedboard.common.files import write_atomically
+
+_DEVICES_A_SECOND = 200.0
+"""The file is written as often as this allows, so that ten thousand devices cost what one does."""
+_VERSION_LETTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyz.+-")
+_LONGEST_VERSION = 32
+
+
+@dataclass(slots=True)
+class _Device:
+    last: float = 0.0
+    requests: int = 0
+    answers: int = 0
+    received: int = 0
+    version: str = ""
+
+
+@dataclass(slots=True)
+class Seen:
+    """Of each admitted device since this process began, by public key. For the operator."""
+
+    clock: Callable[[], float] = time.time
+    _devices: dict[bytes, _Device] = field(default_factory=dict)
+
+    def request(self, sender: bytes, *, answers: bool, version: bytes) -> None:
+        """It has sent a request.
+
+        Args:
+            sender: its public key.
+            answers: whether the request brings an answer.
+            version: of fedboard there, as it says.
+        """
+        device = self._devices.setdefault(sender, _Device())
+        device.last = self.clock()
+        device.requests += 1
+        device.answers += answers
+        device.version = _version_of(version)
+
+    def received(self, sender: bytes, n_bytes: int) -> None:
+        """So many bytes of it were taken."""
+        if (device := self._devices.get(sender)) is not None:
+            device.received += n_bytes
+
+    def forget_others(self, keys: frozenset[bytes]) -> None:
+        """Of devices that are no longer admitted nothing is kept."""
+        self._devices = {key: device for key, device in self._devices.items() if key in keys}
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two times that it is written."""
+        return max(5.0, len(self._devices) / _DEVICES_A_SECOND)
+
+    def write(self, path: Path) -> None:
+        """To a file, whole or not at all."""
+        devices: dict[str, dict[str, Any]] = {
+            key.decode(): {
+                "last": device.last,
+                "requests": device.requests,
+                "answers": device.answers,
+                "received_bytes": device.received,
+                "version": device.version,
+            }
+            for key, device in self._devices.items()
+        }
+        write_atomically(path, json.dumps({"written": self.clock(), "devices": devices}).encode())
+        path.chmod(0o600)
+
+
+def _version_of(text: bytes) -> str:
+    found = text[: _LONGEST_VERSION + 1].decode("ascii", errors="replace")
+    return found if len(found) <= _LONGEST_VERSION and _VERSION_LETTERS.issuperset(found) else ""

@@ -1,0 +1,72 @@
+"""What the register of a fleet's devices holds."""
+
+from dataclasses import dataclass
+
+FORMAT = 1
+"""Of the file."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS member (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    max_users INTEGER NOT NULL CHECK (max_users >= 1),
+    invited INTEGER NOT NULL,
+    listed INTEGER NOT NULL,
+    joined REAL NOT NULL,
+    removed REAL,
+    version TEXT NOT NULL,
+    identity TEXT
+);
+CREATE UNIQUE INDEX IF NOT EXISTS name_of_member ON member (name) WHERE removed IS NULL AND listed;
+CREATE TABLE IF NOT EXISTS invitation (
+    digest TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    max_users INTEGER NOT NULL CHECK (max_users >= 1),
+    made REAL NOT NULL,
+    expires REAL NOT NULL,
+    used REAL,
+    key TEXT,
+    presented_again INTEGER NOT NULL DEFAULT 0
+);
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One device, admitted or not."""
+
+    number: int
+    """In the order of their coming."""
+    key: str
+    """Public, PEM text as Flower keeps it."""
+    name: str
+    max_users: int
+    """How many users' answers are taken from it at most."""
+    invited: bool
+    """Whether it joined with an invitation; else ``[[nodes]]`` names it."""
+    joined: float
+    """Seconds since 1970 UTC."""
+    removed: float | None
+    """When it was, if it was; for good."""
+    admitted: bool
+    version: str
+    """Of fedboard when it joined; empty where it did not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenInvitation:
+    """One that nobody has used; its secret is nowhere here."""
+
+    name: str
+    max_users: int
+    expires: float
+    """Seconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """For how many enrolled devices a training is sized."""
+
+    devices: int
+    users: int
+    """Of all of them together."""

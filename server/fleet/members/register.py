@@ -1,0 +1,287 @@
+"""The register of a fleet's devices: who is admitted, who was, and the invitations that are open.
+
+One SQLite file in the state folder, which every part of the server reads: the door before each request, the
+supervisor for Flower's own list, the round loop before it asks and before it takes. A change is one transaction
+that is on the disk before it is told of, so a crash leaves it made or not made, and an invitation is used once.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fedboard.common.errors import InputError, StorageError
+from fedboard.common.wire.enrolment.invitation import digest_of_secret
+from fedboard.common.wire.enrolment.joining import JoinError, JoinRefusal
+from fedboard.server.fleet.members.records import FORMAT, TABLES, Capacity, Member, OpenInvitation
+
+_BUSY_MILLISECONDS = 5000
+
+
+class Register:
+    """The file, open. One thread uses it; each part of the server opens it for itself."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        """Open it, or make it.
+
+        Args:
+            path: of the file; its folder exists.
+            clock: seconds since 1970 UTC.
+
+        Raises:
+            StorageError: it cannot be used.
+        """
+        self._path, self._clock = path, clock
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            path.chmod(0o600)
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+            self._database.execute("PRAGMA synchronous = FULL")
+            with self._changing():
+                self._make()
+        except sqlite3.Error as error:
+            raise StorageError(f"{path}: the register of devices cannot be used ({error})") from error
+
+    def _make(self) -> None:
+        (found,) = self._database.execute("PRAGMA user_version").fetchone()
+        if found not in (0, FORMAT):
+            raise StorageError(
+                f"{self._path}: a register of format {found}, and this version of fedboard reads {FORMAT}; start "
+                "the server with the version that wrote it"
+            )
+        for statement in TABLES.split(";"):
+            self._database.execute(statement)
+        self._database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def __enter__(self) -> Self:
+        """Use until the block ends."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def state(self) -> tuple[int, int]:
+        """Another one after anybody has changed the file; costs some microseconds."""
+        (others,) = self._database.execute("PRAGMA data_version").fetchone()
+        return int(others), self._database.total_changes
+
+    def admitted(self) -> list[Member]:
+        """Who may take part now, in the order of their coming."""
+        return [member for member in self.members() if member.admitted]
+
+    def members(self) -> list[Member]:
+        """Everybody who ever was, in the order of their coming."""
+        rows = self._database.execute(
+            "SELECT number, key, name, max_users, invited, joined, removed, listed, version FROM member "
+            "ORDER BY number"
+        )
+        return [
+            Member(
+                number=number,
+                key=key,
+                name=name,
+                max_users=max_users,
+                invited=bool(invited),
+                joined=joined,
+                removed=removed,
+                admitted=removed is None and bool(listed),
+                version=version,
+            )
+            for number, key, name, max_users, invited, joined, removed, listed, version in rows
+        ]
+
+    def keep_to(self, listed: Mapping[str, tuple[str, int]]) -> None:
+        """Admit what the settings list, and of those that they once listed nobody else.
+
+        Args:
+            listed: public key to name and users, of ``[[nodes]]``.
+
+        Raises:
+            InputError: a key was removed, which is for good, or a key or name is an enrolled device's. Nothing has
+                changed.
+        """
+        with self._changing():
+            self._require_no_clash(listed)
+            self._database.execute("UPDATE member SET listed = 0 WHERE NOT invited AND removed IS NULL")
+            for key, (name, max_users) in listed.items():
+                self._database.execute(
+                    "INSERT INTO member (key, name, max_users, invited, listed, joined, version) "
+                    "VALUES (?, ?, ?, 0, 1, ?, '') ON CONFLICT (key) DO UPDATE SET "
+                    "name = excluded.name, max_users = excluded.max_users, listed = 1",
+                    (key, name, max_users, self._clock()),
+                )
+
+    def _require_no_clash(self, listed: Mapping[str, tuple[str, int]]) -> None:
+        by_key = {member.key: member for member in self.members()}
+        taken = {member.name for member in by_key.values() if member.invited and member.admitted}
+        taken |= {one.name for one in self.invitations()}
+        for key, (name, _) in listed.items():
+            known = by_key.get(key)
+            if known is not None and known.removed is not None:
+                raise InputError(
+                    f"nodes: the key of {name!r} was removed (fedboard fleet remove), and no removed "
+                    "key comes back; "
+                    "take it out of [[nodes]], and make the device a new one"
+                )
+            if name in taken or (known is not None and known.invited):
+                raise InputError(
+                    f"nodes: {name!r} is the name or the key of a device that joined with an invitation, or was "
+                    "given one; take it out of [[nodes]], or give it another name"
+                )
+
+    def invite(self, secret: bytes, *, name: str, max_users: int, seconds: float) -> float:
+        """Open an invitation.
+
+        Args:
+            secret: its own; a digest of it is kept.
+            name: of the device to be.
+            max_users: that it may host.
+            seconds: how long it may be used.
+
+        Returns:
+            When it ends, seconds since 1970 UTC.
+
+        Raises:
+            InputError: a device or an open invitation has this name.
+        """
+        with self._changing():
+            now = self._clock()
+            self._database.execute("DELETE FROM invitation WHERE used IS NULL AND expires < ?", (now,))
+            taken = {member.name for member in self.admitted()} | {one.name for one in self.invitations()}
+            if name in taken:
+                raise InputError(
+                    f"a device or an open invitation is called {name!r}; choose another name, or: "
+                    f"fedboard fleet remove {name}"
+                )
+            self._database.execute(
+                "INSERT INTO invitation (digest, name, max_users, made, expires) VALUES (?, ?, ?, ?, ?)",
+                (digest_of_secret(secret), name, max_users, now, now + seconds),
+            )
+        return now + seconds
+
+    def invitations(self) -> list[OpenInvitation]:
+        """Those that can be used now, by the time when they end."""
+        rows = self._database.execute(
+            "SELECT name, max_users, expires FROM invitation WHERE used IS NULL AND expires >= ? "
+            "ORDER BY expires, name",
+            (self._clock(),),
+        )
+        return [OpenInvitation(name=name, max_users=users, expires=expires) for name, users, expires in rows]
+
+    def join(self, secret: bytes, key: str, *, capacity: Capacity, version: str = "") -> Member:
+        """Admit a device; the same device may ask again with the same invitation, if the answer got lost.
+
+        Args:
+            secret: of its invitation.
+            key: its public key, PEM text, of which it has shown that it has the private half.
+            capacity: of the training.
+            version: of fedboard there.
+
+        Raises:
+            JoinError: it is not admitted, and nothing has changed but the count of an invitation that was used.
+        """
+        with self._changing():
+            found = self._found(digest_of_secret(secret), key)
+            if isinstance(found, Member):
+                return found
+            name, max_users = found
+            self._require_room(max_users, capacity)
+            self._database.execute(
+                "UPDATE invitation SET used = ?, key = ? WHERE digest = ?",
+                (self._clock(), key, digest_of_secret(secret)),
+            )
+            self._database.execute(
+                "INSERT INTO member (key, name, max_users, invited, listed, joined, version) "
+                "VALUES (?, ?, ?, 1, 1, ?, ?)",
+                (key, name, max_users, self._clock(), version),
+            )
+            return self._by_key(key)
+
+    def _found(self, digest: str, key: str) -> Member | tuple[str, int]:
+        """The member that this key is with this invitation, or name and users of the one that it may become."""
+        row = self._database.execute(
+            "SELECT name, max_users, expires, used, key FROM invitation WHERE digest = ?", (digest,)
+        ).fetchone()
+        if row is None:
+            raise JoinError(JoinRefusal.UNKNOWN)
+        name, max_users, expires, used, used_by = row
+        if used is not None and used_by != key:
+            self._database.execute(
+                "UPDATE invitation SET presented_again = presented_again + 1 WHERE digest = ?", (digest,)
+            )
+            self._database.execute("COMMIT")  # the count stays, whatever is refused
+            self._database.execute("BEGIN IMMEDIATE")
+            raise JoinError(JoinRefusal.USED)
+        known = self._database.execute("SELECT removed FROM member WHERE key = ?", (key,)).fetchone()
+        if known is not None and known[0] is not None:
+            raise JoinError(JoinRefusal.REMOVED)
+        if used is not None:
+            return self._by_key(key)
+        if known is not None:
+            raise JoinError(JoinRefusal.TAKEN)
+        if expires < self._clock():
+            raise JoinError(JoinRefusal.EXPIRED)
+        return name, max_users
+
+    def _by_key(self, key: str) -> Member:
+        return next(member for member in self.members() if member.key == key)
+
+    def _require_room(self, max_users: int, capacity: Capacity) -> None:
+        enrolled = [member for member in self.admitted() if member.invited]
+        users = sum(member.max_users for member in enrolled) + max_users
+        if len(enrolled) >= capacity.devices or users > capacity.users:
+            raise JoinError(JoinRefusal.FULL)
+
+    def remove(self, name: str) -> str:
+        """Shut a device out for good, or withdraw the open invitation of this name.
+
+        Returns:
+            ``device`` or ``invitation``.
+
+        Raises:
+            InputError: there is neither.
+        """
+        with self._changing():
+            removed = self._database.execute(
+                "UPDATE member SET removed = ? WHERE name = ? AND removed IS NULL AND listed",
+                (self._clock(), name),
+            ).rowcount
+            withdrawn = self._database.execute(
+                "DELETE FROM invitation WHERE name = ? AND used IS NULL", (name,)
+            ).rowcount
+        if not removed and not withdrawn:
+            known = sorted({m.name for m in self.admitted()} | {one.name for one in self.invitations()})
+            raise InputError(f"no device and no open invitation is called {name!r}; there are {_some(known)}")
+        return "device" if removed else "invitation"
+
+    def withdraw_all(self) -> int:
+        """Withdraw every open invitation; how many there were."""
+        with self._changing():
+            return self._database.execute("DELETE FROM invitation WHERE used IS NULL").rowcount
+
+    def presented_again(self) -> list[str]:
+        """Names of devices whose invitation somebody else presented too: it was seen by others."""
+        rows = self._database.execute("SELECT name FROM invitation WHERE presented_again > 0 ORDER BY name")
+        return [name for (name,) in rows]
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One transaction, alone; all of it or nothing."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:10]) + (", ..." if len(listed) > 10 else "") if listed else "none"

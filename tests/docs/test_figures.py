@@ -1,0 +1,137 @@
+"""Headline figures are those that a named command printed: its numbers are kept in ``docs/results``."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ACCURACY = (ROOT / "docs" / "guide" / "accuracy.md").read_text(encoding="utf-8")
+AUDIT = (ROOT / "docs" / "guide" / "audit.md").read_text(encoding="utf-8")
+EPSILONS = ("0.5", "1", "5", "20")
+FLOORS = ("mean-private", "item-mean-private", "bias-private")
+NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)?(?: \d{3})*(?![\w-])")
+
+
+def kept(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def best(errors: dict[str, dict[str, float]], epsilon: str, *starts: str) -> float:
+    """The smallest error of the algorithms whose names begin so."""
+    return min(values[epsilon] for name, values in errors.items() if name.startswith(starts))
+
+
+def rows_of(errors: dict[str, dict[str, float]]) -> dict[str, list[float]]:
+    """What the tables show of one set: the method, the best floor, the best AdaDPALS, the best without privacy."""
+    return {
+        "residual": [errors["residual"][epsilon] for epsilon in EPSILONS],
+        "floor": [best(errors, epsilon, *FLOORS) for epsilon in EPSILONS],
+        "adadpals": [best(errors, epsilon, "adadpals") for epsilon in EPSILONS],
+        "none": [min(values["inf"] for values in errors.values() if "inf" in values)],
+    }
+
+
+def of_anywhere() -> set[str]:
+    """What may be said of the sets of all shapes: the errors on MovieLens 1M, and who won how often."""
+    numbers = kept("anywhere")["numbers"]
+    shown = rows_of(numbers["rmse"]["ml-1m"])
+    said = {f"{value:.3f}" for values in shown.values() for value in values}
+    adadpals = [won for name, won in numbers["against"]["explicit"].items() if name.startswith("adadpals")]
+    said |= {str(min(won["wins"] for won in adadpals)), str(numbers["comparisons_with_floor"])}
+    users = numbers["sets"]["ml-1m"]["explicit"]["users"]
+    return said | {str(numbers["wins_over_floor"]), f"{users:,}".replace(",", " "), *EPSILONS}
+
+
+def of_round() -> set[str]:
+    """CPU time of a private round, how much that is of an epoch without privacy, and how large it is."""
+    told = kept("round")
+    figures = {f"{told['numbers'][name]:.1f}" for name in ("cpu_seconds.d64", "private_over_nonprivate.d64")}
+    return {*figures, "64", "10", *re.findall(r"\d+ 000", told["on"])}
+
+
+def of_audit() -> set[str]:
+    """Shares of the claim that were shown, for the default algorithm."""
+    runs = kept("audit")["numbers"]["runs"]
+    shares = [100 * run["share"] for run in runs if run["algorithm"] == "residual"]
+    seeds = {len(run["lower_bounds"]) for run in runs}
+    return {f"{min(shares):.0f}", f"{max(shares):.0f}", *map(str, seeds), *EPSILONS}
+
+
+SAID = {"anywhere": of_anywhere, "round": of_round, "audit": of_audit}
+
+
+def marked() -> dict[str, str]:
+    """The README's paragraphs with figures, by what they are of."""
+    bullets = re.findall(r"- \*\*(?:(?!\n- \*\*|\n\n).)*<!-- figures: \w+ -->", README, re.DOTALL)
+    return {re.findall(r"figures: (\w+)", bullet)[0]: bullet for bullet in bullets}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_figures_of_the_readme_are_those_that_are_kept(name: str) -> None:
+    said = re.sub(r"`[^`]*`|\([^)]*\.md[^)]*\)|<!--.*?-->|MovieLens 1M", "", marked()[name])
+
+    found = {number.strip() for number in NUMBER.findall(said)}
+
+    assert len(found) >= 3
+    assert sorted(found - SAID[name]()) == []
+
+
+def test_the_readme_has_no_other_figures() -> None:
+    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    for bullet in marked().values():
+        prose = prose.replace(bullet, "")
+    prose = re.sub(r"\]\([^)]*\)|`[^`]*`", "", prose)
+
+    assert re.findall(r"[\d.]+ ?%|\d+\.\d+", prose) == ["3.11", "3.13", "2.0"]
+
+
+def test_every_kept_result_says_what_printed_it_on_what_and_what_was_tuned() -> None:
+    names = {path.stem for path in (ROOT / "docs" / "results").glob("*.json")}
+
+    assert names == set(SAID)
+    for name in names:
+        told = kept(name)
+        assert all(told[key] for key in ("command", "on", "tuned", "simulated", "stored", "numbers"))
+        assert "imulated" in marked()[name] or "made-up" in marked()[name].lower()
+
+
+def test_the_table_of_all_sets_is_what_the_benchmark_wrote() -> None:
+    numbers = kept("anywhere")["numbers"]
+    table = ACCURACY.split("## On sets of all shapes")[1].split("```bash")[0]
+    shown = {name: rows_of(errors) for name, errors in numbers["rmse"].items()}
+    expected = []
+    for name, rows in shown.items():
+        cells = [
+            f"**{own:.4f}**" if own < floor else f"{own:.4f}"
+            for own, floor in zip(rows["residual"], rows["floor"], strict=True)
+        ]
+        expected += [
+            f"| {name}: `residual` | {' | '.join(cells)} | {rows['none'][0]:.4f} |",
+            f"| best floor | {' | '.join(f'{value:.4f}' for value in rows['floor'])} | |",
+            f"| best AdaDPALS | {' | '.join(f'{value:.4f}' for value in rows['adadpals'])} | |",
+        ]
+
+    found = [line for line in table.splitlines() if line.startswith("| ")][1:]
+
+    assert found == expected
+    assert f"{numbers['wins_over_floor']} of {numbers['comparisons_with_floor']}" in table
+    made_up = [one["ratio"] for one in numbers["ratios"] if one["set"].startswith("synthetic")]
+    real = [one["ratio"] for one in numbers["ratios"] if not one["set"].startswith("synthetic")]
+    assert f"{max(real):.4f} on the real sets, {max(made_up):.4f} on made-up users" in table
+
+
+def test_the_table_of_audits_is_what_they_found() -> None:
+    rows = [line.split(" | ") for line in AUDIT.splitlines() if line.startswith("| residual | ")]
+    found = {row[1]: row[4] for row in rows}
+
+    expected = {}
+    for run in kept("audit")["numbers"]["runs"]:
+        numbers = (run["median"], min(run["lower_bounds"]), max(run["lower_bounds"]))
+        median, least, most = (f"{number:.{1 if number > 10 else 2}f}" for number in numbers)
+        expected[f"{run['epsilon_claimed']:g}"] = f"{median} ({least}, {most})"
+    assert found == expected

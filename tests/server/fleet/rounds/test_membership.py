@@ -1,0 +1,202 @@
+"""Who takes part in a round: who is a member when it begins, and still is one when her answer is taken."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
+from fedboard.common.rounds.step import StepMessage
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.job import EnrolledDevices
+from fedboard.server.fleet.rounds.admitted import Admitted
+from tests.server.fleet.local_fleet import Fleet, Outcome, Weather, digests, job_with
+from tests.server.fleet.rounds.test_session_rounds import MASKED, UNMASK, Nodes, run
+
+pytestmark = pytest.mark.slow
+
+
+def members_of(fleet: Fleet, *names: str) -> Register:
+    """The register of a fleet, in which these are members by its settings."""
+    fleet.folder.mkdir(exist_ok=True)
+    place = fleet.folder / "members.sqlite"
+    register = Register(place)
+    register.keep_to({name: (name, 100) for name in names})
+    fleet.settings |= {
+        "enrolled": EnrolledDevices(
+            register=str(place), max_devices=4, max_users=400, max_users_per_device=100
+        )
+    }
+    return register
+
+
+def changed_in_round(fleet: Fleet, number: int, change: Callable[[], object]) -> Outcome:
+    """Run, and do this once in that round, when the first answers are looked for."""
+    done = list[int]()
+    log = fleet.folder / "rounds.jsonl"
+
+    def looked(nodes: list[int]) -> None:
+        made = len(log.read_text().splitlines()) if log.exists() else 0
+        if made == number and not done:
+            done.append(made)
+            change()
+
+    fleet.weather.pull_fails = looked
+    return fleet.run()
+
+
+def answers(outcome: Outcome) -> list[int]:
+    return [line["answers"] for line in outcome.rounds]
+
+
+def test_what_a_device_sends_after_it_was_removed_is_refused_and_no_round_is_lost(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 3, "expected_nodes": 4})
+    register = members_of(fleet, "key-0", "key-1", "key-2", "key-3")
+
+    outcome = changed_in_round(fleet, 1, lambda: register.remove("key-3"))
+
+    told = answers(outcome)
+    assert told[0] == 4
+    assert set(told[1:]) == {3}
+    assert outcome.refused["unknown-node"] >= 1
+    assert not any(line["lost"] for line in outcome.rounds)
+    assert outcome.asked[3] < outcome.asked[0], "it is asked no more"
+
+
+@pytest.mark.parametrize("step", [MASKED, UNMASK])
+def test_a_device_that_is_removed_in_a_session_has_dropped_out(tmp_path: Path, step: int) -> None:
+    """Before its masked input is taken it is not in the sum; afterwards the others take its mask off."""
+    fleet = Fleet(tmp_path / "fleet")
+    register = members_of(fleet, "key-0", "key-1", "key-2", "key-3")
+
+    def remove(asked: StepMessage, sent: bytes) -> bytes:
+        if (asked.round, asked.number) == (1, step):
+            register.remove("key-3")
+        return sent
+
+    lines = run(fleet.folder, Nodes(spoilt={3: remove}), grace_seconds=0.05, **fleet.settings)
+
+    answered = [line["answers"] for line in lines]
+    assert answered[:2] == [4, 3 if step == MASKED else 4]
+    assert set(answered[2:]) == {3}
+    assert lines[1]["refused"] == {"unknown-node": 1}
+    assert not any(line["lost"] for line in lines)
+
+
+def test_who_joins_in_a_round_takes_part_in_the_next(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 4})
+    register = members_of(fleet, "key-0", "key-1", "key-2")
+
+    outcome = changed_in_round(
+        fleet, 1, lambda: register.keep_to({f"key-{n}": (f"{n}", 100) for n in range(4)})
+    )
+
+    told = answers(outcome)
+    assert told[:2] == [3, 3]
+    assert set(told[2:]) == {4}
+    assert not any(line["lost"] for line in outcome.rounds)
+
+
+def test_whoever_is_removed_and_comes_back_with_another_key_is_in_no_round_twice(tmp_path: Path) -> None:
+    """Her answer is in the sum already, and her new key's would be a second one."""
+    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 4})
+    register = members_of(fleet, "key-0", "key-1", "key-2")
+    alone = Fleet(tmp_path / "alone", settings={"quorum": 2, "expected_nodes": 4})
+    members_of(alone, "key-0", "key-1", "key-2")
+    undisturbed = alone.run()
+    held = {"now": True}
+    fleet.weather.holds = lambda node: (
+        node == 0 and held["now"]
+    )  # so that the round goes on after hers is taken
+
+    def come_back() -> None:
+        register.remove("key-2")
+        register.keep_to({"key-0": ("0", 100), "key-1": ("1", 100), "key-3": ("3", 100)})
+
+    seen = list[int]()
+    log = fleet.folder / "rounds.jsonl"
+
+    def looked(nodes: list[int]) -> None:
+        made = len(log.read_text().splitlines()) if log.exists() else 0
+        if made == 0 and 2 not in nodes and not seen:  # taken: nobody waits for it any more
+            seen.append(1)
+            come_back()
+        held["now"] = made == 0 and len(seen) < 20
+        if seen:
+            seen.append(1)
+
+    fleet.weather.pull_fails = looked
+    outcome = fleet.run()
+
+    assert answers(outcome)[0] == 3
+    assert digests(fleet.folder)[1] == digests(alone.folder)[1], "the first sum is that of the first three"
+    assert undisturbed.asked[3] == 0
+    assert outcome.asked[3] == len(outcome.rounds) - 1, "nobody is asked to give what is not taken"
+
+
+def test_a_fleet_begins_without_devices_and_waits_for_those_who_join(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 3, "nodes": {}})
+    register = members_of(fleet)
+    looks = list[int]()
+
+    def present() -> range:
+        looks.append(1)
+        if len(looks) == 5:
+            register.keep_to({f"key-{n}": (f"{n}", 100) for n in range(3)})
+        return range(4)
+
+    fleet.weather = Weather(present=present)
+    outcome = fleet.run()
+
+    assert set(answers(outcome)) == {3}
+
+
+def test_nobody_is_asked_where_the_members_left_are_too_few(tmp_path: Path) -> None:
+    fleet = Fleet(
+        tmp_path / "fleet", settings={"quorum": 2, "deadline_seconds": 0.2, "longest_deadline_seconds": 0.3}
+    )
+    members_of(fleet, "key-0")
+
+    with pytest.raises(TooFewAnswersError, match="1 nodes are there and the quorum is 2; nobody was asked"):
+        fleet.run()
+
+
+def test_more_users_than_the_sums_are_sized_for_are_never_in_a_round(tmp_path: Path) -> None:
+    """However they got into the register."""
+    fleet = Fleet(tmp_path / "fleet")
+    register = members_of(fleet, "key-0", "key-1")
+    job = fleet.job
+    assert job.n_users == 800
+
+    register.keep_to({"key-0": ("a", 500), "key-1": ("b", 300), "key-2": ("c", 1)})
+
+    assert Admitted(job).now() == {"key-0": 500, "key-1": 300}
+
+
+def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet")
+    members_of(fleet, "key-0")
+    (fleet.folder / "members.sqlite").write_text("no database\n" * 100)
+
+    with pytest.raises(StorageError, match="register of devices cannot be used"):
+        Admitted(fleet.job)
+
+
+@pytest.mark.parametrize("drawn", [{"probability": 0.5}, {"size": 3}, {"cohorts": 2}])
+def test_a_register_and_a_draw_among_so_many_users_do_not_go_together(drawn: dict[str, Any]) -> None:
+    enrolled = EnrolledDevices(register="m", max_devices=1, max_users=1)
+    files = {"folder": "f", "first_board": "b", "question_key": "k"}
+    adjacency = {} if "probability" in drawn else {"adjacency": "replace"}
+
+    with pytest.raises(SettingError, match="draws from users whose number is fixed"):
+        job_with(
+            **files,
+            epsilon=1.0,
+            expected_nodes=1,
+            quorum=1,
+            nodes={"a": 1},
+            enrolled=enrolled,
+            **drawn,
+            **adjacency,
+        )
