@@ -3,6 +3,7 @@
 import click
 
 from fedboard.cli.fleet.members import invite, members, remove
+from fedboard.cli.fleet.standing import status
 from fedboard.cli.style.groups import Commands
 
 
@@ -15,5 +16,5 @@ def fleet() -> None:
     """
 
 
-for _command in (invite, members, remove):
+for _command in (status, invite, members, remove):
     fleet.add_command(_command)

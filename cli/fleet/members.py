@@ -107,6 +107,7 @@ def members(config: Path, as_json: bool) -> None:
             "invited": one.invited,
             "joined": one.joined,
             "removed": one.removed,
+            "identity": one.identity,
         }
         for one in listed
     ]

@@ -132,6 +132,7 @@ def _watched(settings: "FleetSettings", address: str | None, trackers: Sequence[
 def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
     from fedboard.server.board_service.signing import SigningKey
     from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.fleet.processes.fleet_status import Standing
     from fedboard.server.operating.live.run_files import RunFiles
     from fedboard.server.operating.live.run_source import RunSource
 
@@ -140,6 +141,7 @@ def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
     return RunSource(
         files=RunFiles(folder=state.run, mirror=None if key is None else state.mirror),
         for_operator=place.is_loopback,
+        fleet=Standing(settings),
         key=None if key is None else SigningKey.read(key).public,
     )
 

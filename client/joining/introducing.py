@@ -26,8 +26,8 @@ _SENTENCES = {
     JoinRefusal.USED: "another device has joined with this invitation; if that was not you, tell whoever runs the "
     "server at once",
     JoinRefusal.FULL: "the fleet has as many devices as it takes",
-    JoinRefusal.REMOVED: "this device's key was removed by the fleet; move node.key away, so that another is made, "
-    "and ask for a new invitation",
+    JoinRefusal.REMOVED: "this device's key was removed by the fleet; move node.key and identity.key away, so that "
+    "others are made, and ask for a new invitation",
     JoinRefusal.TAKEN: "this device's key is a member's already, by another invitation; nothing is to be done",
     JoinRefusal.TOO_OFTEN: "the server gets more requests than it looks at; try again in a minute",
     JoinRefusal.CLOSED: "this fleet takes no devices by invitation",

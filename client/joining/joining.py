@@ -14,6 +14,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import public_pem
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.wire.enrolment.introduction import Introduction
 from fedboard.common.wire.enrolment.invitation import Invitation
 from fedboard.common.wire.enrolment.joining import JoinRequest
@@ -78,10 +79,14 @@ def join(
     key = folder / KEY
     if not key.exists():
         make_node_key(key, name=folder.resolve().name or "device")
+    identity_key = folder / IdentityKey.PRIVATE_NAME
+    if not identity_key.exists():
+        IdentityKey().write(folder)
     line = key.with_suffix(".pub").read_text(encoding="ascii").strip()
     request = JoinRequest.made(
         load_private_key(key),
         line,
+        IdentityKey.load(identity_key),
         secret=invitation.secret,
         introduction=invitation.introduction,
         version=version("fedboard"),

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from fedboard.common.errors import FedboardError
+from fedboard.common.keys.roster import KEY_BYTES, IdentityKey, has_signed
 from fedboard.common.wire.enrolment.invitation import SECRET_BYTES
 
 LARGEST_REQUEST = 1 << 13
@@ -65,27 +66,43 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """By that key, over the secret, the line and the introduction; base64."""
     version: str = ""
     """Of fedboard on the device."""
-    identity: str | None = None
-    """Ed25519 key by which other members may know it, where the fleet keeps a roster; hexadecimal."""
+    identity: str
+    """Key by which other members may know it, once an authority vouches for it (``keys.roster``); hexadecimal."""
+    identity_signature: str
+    """By that key, over the same; base64."""
 
     @staticmethod
     def made(
-        key: ec.EllipticCurvePrivateKey, line: str, *, secret: bytes, introduction: bytes, version: str
+        key: ec.EllipticCurvePrivateKey,
+        line: str,
+        identity: IdentityKey,
+        *,
+        secret: bytes,
+        introduction: bytes,
+        version: str,
     ) -> "JoinRequest":
         """By a device.
 
         Args:
             key: the device's, private.
             line: its public half.
+            identity: the device's, private.
             secret: of the invitation.
             introduction: its SHA-256.
             version: of fedboard.
         """
-        signature = key.sign(_signed(secret, line, introduction), ec.ECDSA(_HASH))
-        return JoinRequest(secret=_text(secret), public_key=line, signature=_text(signature), version=version)
+        statement = _signed(secret, line, identity.public, introduction)
+        return JoinRequest(
+            secret=_text(secret),
+            public_key=line,
+            signature=_text(key.sign(statement, ec.ECDSA(_HASH))),
+            version=version,
+            identity=identity.public.hex(),
+            identity_signature=_text(identity.sign(statement)),
+        )
 
     def proven(self, *, introduction: bytes) -> bytes:
-        """The secret, where whoever asks has the private half of the key that he names.
+        """The secret, where whoever asks has the private halves of the keys that he names.
 
         Args:
             introduction: SHA-256 of what this server hands over.
@@ -96,13 +113,19 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         try:
             secret = base64.b64decode(self.secret, validate=True)
             signature = base64.b64decode(self.signature, validate=True)
+            identity = bytes.fromhex(self.identity)
+            of_identity = base64.b64decode(self.identity_signature, validate=True)
             key = load_ssh_public_key(self.public_key.encode("ascii"))
         except (binascii.Error, ValueError):
             raise JoinError(JoinRefusal.MALFORMED) from None
-        if len(secret) != SECRET_BYTES or not isinstance(key, ec.EllipticCurvePublicKey):
+        right = len(secret) == SECRET_BYTES and len(identity) == KEY_BYTES and self.identity == identity.hex()
+        if not right or not isinstance(key, ec.EllipticCurvePublicKey):
             raise JoinError(JoinRefusal.MALFORMED)
+        statement = _signed(secret, self.public_key, identity, introduction)
+        if not has_signed(identity, of_identity, statement):
+            raise JoinError(JoinRefusal.UNPROVEN)
         try:
-            key.verify(signature, _signed(secret, self.public_key, introduction), ec.ECDSA(_HASH))
+            key.verify(signature, statement, ec.ECDSA(_HASH))
         except InvalidSignature:
             raise JoinError(JoinRefusal.UNPROVEN) from None
         return secret
@@ -131,9 +154,10 @@ class JoinAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A code of ``JoinRefusal``."""
 
 
-def _signed(secret: bytes, line: str, introduction: bytes) -> bytes:
+def _signed(secret: bytes, line: str, identity: bytes, introduction: bytes) -> bytes:
     """Of one length for each part, so that none can pass for another."""
-    return _DOMAIN + introduction + hashlib.sha256(secret).digest() + hashlib.sha256(line.encode()).digest()
+    parts = (secret, line.encode(), identity)
+    return _DOMAIN + introduction + b"".join(hashlib.sha256(part).digest() for part in parts)
 
 
 def _text(content: bytes) -> str:

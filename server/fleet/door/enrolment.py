@@ -130,7 +130,9 @@ class Enrolment:
             raise JoinError(JoinRefusal.MALFORMED) from None
         version = request.version[:_LONGEST_VERSION] if request.version.isascii() else ""
         with self.open_register() as register:
-            member = register.join(secret, key, capacity=self.capacity, version=version)
+            member = register.join(
+                secret, key, capacity=self.capacity, version=version, identity=request.identity
+            )
         return JoinAnswer(name=member.name, max_users=member.max_users)
 
 

@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS member (
     joined REAL NOT NULL,
     removed REAL,
     version TEXT NOT NULL,
-    identity TEXT
+    identity TEXT UNIQUE
 );
 CREATE UNIQUE INDEX IF NOT EXISTS name_of_member ON member (name) WHERE removed IS NULL AND listed;
 CREATE TABLE IF NOT EXISTS invitation (
@@ -51,6 +51,8 @@ class Member:
     admitted: bool
     version: str
     """Of fedboard when it joined; empty where it did not say."""
+    identity: str | None
+    """Key by which other members may know it, hexadecimal; None for one of the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

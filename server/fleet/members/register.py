@@ -78,7 +78,7 @@ class Register:
     def members(self) -> list[Member]:
         """Everybody who ever was, in the order of their coming."""
         rows = self._database.execute(
-            "SELECT number, key, name, max_users, invited, joined, removed, listed, version FROM member "
+            "SELECT number, key, name, max_users, invited, joined, removed, listed, version, identity FROM member "
             "ORDER BY number"
         )
         return [
@@ -92,8 +92,9 @@ class Register:
                 removed=removed,
                 admitted=removed is None and bool(listed),
                 version=version,
+                identity=identity,
             )
-            for number, key, name, max_users, invited, joined, removed, listed, version in rows
+            for number, key, name, max_users, invited, joined, removed, listed, version, identity in rows
         ]
 
     def keep_to(self, listed: Mapping[str, tuple[str, int]]) -> None:
@@ -174,7 +175,9 @@ class Register:
         )
         return [OpenInvitation(name=name, max_users=users, expires=expires) for name, users, expires in rows]
 
-    def join(self, secret: bytes, key: str, *, capacity: Capacity, version: str = "") -> Member:
+    def join(
+        self, secret: bytes, key: str, *, capacity: Capacity, version: str = "", identity: str | None = None
+    ) -> Member:
         """Admit a device; the same device may ask again with the same invitation, if the answer got lost.
 
         Args:
@@ -182,6 +185,7 @@ class Register:
             key: its public key, PEM text, of which it has shown that it has the private half.
             capacity: of the training.
             version: of fedboard there.
+            identity: by which other members may know it, of which it has shown the same.
 
         Raises:
             JoinError: it is not admitted, and nothing has changed but the count of an invitation that was used.
@@ -191,15 +195,16 @@ class Register:
             if isinstance(found, Member):
                 return found
             name, max_users = found
+            self._require_new(identity)
             self._require_room(max_users, capacity)
             self._database.execute(
                 "UPDATE invitation SET used = ?, key = ? WHERE digest = ?",
                 (self._clock(), key, digest_of_secret(secret)),
             )
             self._database.execute(
-                "INSERT INTO member (key, name, max_users, invited, listed, joined, version) "
-                "VALUES (?, ?, ?, 1, 1, ?, ?)",
-                (key, name, max_users, self._clock(), version),
+                "INSERT INTO member (key, name, max_users, invited, listed, joined, version, identity) "
+                "VALUES (?, ?, ?, 1, 1, ?, ?, ?)",
+                (key, name, max_users, self._clock(), version, identity),
             )
             return self._by_key(key)
 
@@ -231,6 +236,12 @@ class Register:
 
     def _by_key(self, key: str) -> Member:
         return next(member for member in self.members() if member.key == key)
+
+    def _require_new(self, identity: str | None) -> None:
+        """No identity is two members', nor that of one who was removed."""
+        row = self._database.execute("SELECT removed FROM member WHERE identity = ?", (identity,)).fetchone()
+        if row is not None:
+            raise JoinError(JoinRefusal.TAKEN if row[0] is None else JoinRefusal.REMOVED)
 
     def _require_room(self, max_users: int, capacity: Capacity) -> None:
         enrolled = [member for member in self.admitted() if member.invited]

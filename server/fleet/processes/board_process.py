@@ -13,6 +13,7 @@ from fedboard.server.board_service.service import (
 )
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.processes.fleet_status import fleet_families
 from fedboard.server.fleet.processes.lifeline import end_with_parent
 from fedboard.server.operating.metrics import start_metrics
 
@@ -37,6 +38,7 @@ def main() -> None:
                     service=None if service is None else service.counters,
                     problem=lambda: None if service is None else service.problem,
                     most_lost=settings.rounds.most_lost,
+                    fleet=lambda: fleet_families(settings),
                 )
             )
         while service is None or not service.wait(1.0):

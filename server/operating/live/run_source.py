@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.calibration import round_of_release
@@ -43,6 +43,18 @@ _MOST_ROUNDS = 400
 """Of a list; a run of more tells its last ones."""
 
 
+class Fleet(Protocol):
+    """Who is there to take part in the run."""
+
+    def signature(self) -> object:
+        """Cheap; another one means that there may be news."""
+        ...
+
+    def told(self) -> Mapping[str, Any]:
+        """JSON-able."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class RunSource:
     """What is watched of a run.
@@ -56,6 +68,8 @@ class RunSource:
     """Whether only this machine reads it."""
     extra: Extra | None = None
     key: "PinnedKey | None" = None
+    fleet: "Fleet | None" = None
+    """How the fleet stands, told to the operator alone."""
     _account: Account = field(default_factory=Account)
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None
@@ -68,7 +82,7 @@ class RunSource:
 
     def signature(self) -> object:
         """Of the run's files."""
-        return self.files.signature()
+        return self.files.signature(), None if self.fleet is None else self.fleet.signature()
 
     def is_due(self) -> bool:
         """Whether the newest board is still to be checked."""
@@ -99,6 +113,7 @@ class RunSource:
             "releases": [] if booked is None else self._account.releases(booked, rounds)[-_MOST_ROUNDS:],
             "board": self._sealing.told(),
             "answers": self._answers(done),
+            "fleet": self._fleet(),
             "simulation": None if extra is None else {"label": SIMULATION_ONLY, **extra},
         }
 
@@ -201,6 +216,9 @@ class RunSource:
         if not self.for_operator or self.files.is_simulation:
             return None
         return answers_of(done, expected=expected_nodes(self.files.folder))
+
+    def _fleet(self) -> Mapping[str, Any] | None:
+        return None if self.fleet is None or not self.for_operator else self.fleet.told()
 
 
 def _limits(total: PopulationTotal) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ ELSEWHERE = {
     ("board", "verify"): "cli/device/test_board_command.py",
     ("certificate", "registry"): "cli/guarantee/test_registry.py",
     ("demo",): "cli/research/demo/test_demo.py",
+    ("fleet", "status"): "server/fleet/processes/test_fleet_status.py",
     ("fleet", "invite"): "client/joining/test_joining.py",
     ("fleet", "members"): "client/joining/test_joining.py",
     ("protocols", "compare"): "cli/research/test_protocols.py",

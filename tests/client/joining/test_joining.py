@@ -20,6 +20,7 @@ from fedboard.client.joining.introducing import NotAdmittedError
 from fedboard.client.joining.joining import join
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.wire.enrolment.introduction import JOIN_PATH
 from fedboard.common.wire.enrolment.invitation import Invitation
 from fedboard.common.wire.enrolment.joining import JoinAnswer, JoinRequest
@@ -82,12 +83,13 @@ def test_a_device_joins_by_the_command_line_and_is_ready_to_answer(
     assert device.board.source == f"127.0.0.1:{fleet.board.port}"
     assert device.board.public_key is not None
     load_private_key(device.server.node_key)
-    for private in ("node.key", "device.toml", "ratings.sqlite"):
+    for private in ("node.key", "identity.key", "device.toml", "ratings.sqlite"):
         assert stat.S_IMODE((home / private).stat().st_mode) == 0o600, private
     device.open_ledger().close()
     assert list(admitted(fleet)) == ["ann"]
     listed = json.loads(fedboard("fleet", "members", "--config", config, "--json").stdout)
     assert [one["name"] for one in listed["members"] if one["admitted"]] == ["a", "b", "c", "d", "ann"]
+    assert listed["members"][-1]["identity"] == IdentityKey.load(home / "identity.key").public.hex()
 
     again = fedboard("client", "join", "--invitation", invitation, "--out", home)
     elsewhere = fedboard("client", "join", "--invitation", invitation, "--out", tmp_path / "eve")
@@ -215,15 +217,20 @@ def test_a_stranger_gets_in_by_nothing_else(fleet: FleetSettings, tmp_path: Path
     key = load_private_key(tmp_path / "mine.key")
     make_node_key(tmp_path / "other.key", name="x")
     others = (tmp_path / "other.pub").read_text().strip()
+    identity = IdentityKey()
     named = {"secret": invitation.secret, "introduction": invitation.introduction, "version": "1"}
-    honest = JoinRequest.made(key, public, **named)  # type: ignore[arg-type]
-    of_another = JoinRequest.made(key, others, **named)  # type: ignore[arg-type]
-    to_another = JoinRequest.made(key, public, **{**named, "introduction": bytes(32)})  # type: ignore[arg-type]
-    guessed = JoinRequest.made(key, public, **{**named, "secret": bytes(32)})  # type: ignore[arg-type]
+    honest = JoinRequest.made(key, public, identity, **named)  # type: ignore[arg-type]
+    of_another = JoinRequest.made(key, others, identity, **named)  # type: ignore[arg-type]
+    to_another = JoinRequest.made(key, public, identity, **{**named, "introduction": bytes(32)})  # type: ignore[arg-type]
+    guessed = JoinRequest.made(key, public, identity, **{**named, "secret": bytes(32)})  # type: ignore[arg-type]
+    eve = JoinRequest.made(key, public, IdentityKey(), **{**named, "secret": bytes(32)})  # type: ignore[arg-type]
+    of_eve = {"identity": eve.identity, "identity_signature": eve.identity_signature}
     p256 = "ecdsa-sha2-nistp256 AAAA"
     sent = {
         "unproven-key": (403, msgspec.json.encode(of_another)),
         "unproven-key ": (403, msgspec.json.encode(to_another)),
+        "unproven-key  ": (403, msgspec.json.encode(msgspec.structs.replace(honest, identity="00" * 32))),
+        "unproven-key   ": (403, msgspec.json.encode(msgspec.structs.replace(honest, **of_eve))),
         "unknown-invitation": (403, msgspec.json.encode(guessed)),
         "malformed": (400, b"{}"),
         "malformed ": (400, msgspec.json.encode(honest)[:-1]),
@@ -252,7 +259,9 @@ def test_a_removed_device_is_told_that_its_key_is_gone(fleet: FleetSettings, tmp
     assert fedboard("fleet", "remove", "ann", "--config", config).stdout == "ann is removed\n"
     (tmp_path / "ann" / "device.toml").unlink()
 
-    with pytest.raises(NotAdmittedError, match=r"removed by the fleet; move node\.key away"):
+    with pytest.raises(
+        NotAdmittedError, match=r"removed by the fleet; move node\.key and identity\.key away"
+    ):
         join(invitation, tmp_path / "ann", epsilon=3.0)
     assert fedboard("fleet", "remove", "ann", "--config", config).exit_code == 2
 

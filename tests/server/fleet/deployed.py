@@ -122,6 +122,10 @@ class Fleet:
             process.send_signal(number)
         return [process.wait(60) for process in processes]
 
+    def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process that goes on."""
+        self._processes[name].send_signal(number)
+
     def kill_superlink(self) -> None:
         """Kill the server's SuperLink, whose process id its log tells."""
         lines = self.log("server").splitlines()

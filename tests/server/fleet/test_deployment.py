@@ -1,6 +1,8 @@
 """A fleet of real processes: it trains whatever is killed, and nobody comes in by the devices' door."""
 
 import base64
+import contextlib
+import json
 import re
 import shutil
 import signal
@@ -8,8 +10,10 @@ import sqlite3
 import ssl
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,14 +23,18 @@ from flwr.proto.fleet_pb2 import ActivateNodeRequest, RegisterNodeFleetRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse
 
 from fedboard.cli.main import commands
+from fedboard.client.device.config import load_device
+from fedboard.client.fleet.connection import Connection
 from fedboard.common.certificate import Certificate
-from fedboard.common.keys.node_keys import make_node_key, public_key_pem
+from fedboard.common.keys.node_keys import load_private_key, make_node_key, public_key_pem
+from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.common.wire.live.asking import listening, states
 from tests.ports import free_ports
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
+from tests.server.fleet.opened import with_enrolment
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
 
@@ -40,7 +48,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 def half_made_database(fleet: Fleet) -> None:
-    """As it is left by a SuperLink that was killed while it made its database."""
+    """As it is left by a SuperLink that was killed while it made its database; devices may join."""
+    with_enrolment(fleet, "max_devices = 1\nmax_users_per_device = 40\nmax_users = 40")
     prepare(fleet.settings)
     with closing(sqlite3.connect(fleet.state.database)) as half_made:
         half_made.execute("CREATE TABLE task (task_id BIGINT NOT NULL)")
@@ -177,6 +186,7 @@ def test_the_live_page_of_the_server_tells_of_the_training_after_its_restart(fle
         "noise": "failed"
     }, "its noise is seeded"
     assert state["simulation"] is None
+    assert state["fleet"]["admitted"] == len(NODES)
 
 
 def test_the_live_page_of_a_device_tells_its_owner_what_it_gave(fleet: Fleet) -> None:
@@ -194,6 +204,71 @@ def test_the_live_page_of_a_device_tells_its_owner_what_it_gave(fleet: Fleet) ->
     assert state["asked"]["given"] >= len(state["runs"][0]["rounds"]) > 0
     assert state["asked"]["sent"] > 1000
     assert state["asked"]["received"] > 1000
+
+
+def test_a_device_joins_a_server_that_runs_and_is_out_as_soon_as_it_is_removed(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    config, home = str(fleet.folder / "fleet.toml"), tmp_path / "ann"
+
+    def fedboard(*words: str) -> str:
+        done = CliRunner().invoke(commands, [*words])
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    fedboard("fleet", "invite", "ann", "--config", config, "--out", str(tmp_path / "invitation"))
+    fedboard("client", "join", "--invitation", str(tmp_path / "invitation"), "--out", str(home))
+    server = load_device(home / "device.toml").server
+    assert server is not None
+    node = Connection(
+        address=server.address,
+        root_certificate=server.ca_certificate.read_text(),
+        private_key=load_private_key(server.node_key),
+        largest=1000,
+    )
+
+    def works() -> bool:
+        with contextlib.suppress(httpx.HTTPStatusError):  # until the SuperLink knows it too
+            node.activate()
+        return node.node_id != 0
+
+    fleet.wait(works, "work for the new device", 30)
+    assert "ann is a member now" in fleet.log("server")
+
+    def stands() -> dict[str, Any]:
+        return json.loads(fedboard("fleet", "status", "--config", config, "--json"))  # type: ignore[no-any-return]
+
+    fleet.wait(lambda: stands()["devices"]["online"] == 5, "five devices online", 30)
+    assert stands()["devices"]["versions"] == {version("fedboard"): 5}
+    assert stands()["devices"]["invited"] == 1
+    metrics = httpx.get(f"http://127.0.0.1:{fleet.settings.board.metrics_port}/metrics", trust_env=False).text
+    assert "fedboard_devices_admitted 5.0" in metrics
+
+    fedboard("fleet", "remove", "ann", "--config", config)
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        node.beat()
+    assert refused.value.response.status_code == 401
+    node.leave()
+    fleet.wait(lambda: "ann is no member any more" in fleet.log("server"), "word of the removal", 30)
+
+
+def test_nodes_are_read_again_without_a_restart(fleet: Fleet) -> None:
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    config = fleet.folder / "fleet.toml"
+    text = config.read_text()
+    try:
+        config.write_text(text.replace("quorum = 3", "quorum = 2").replace('name = "d"', 'name = "delta"'))
+        fleet.send("server", signal.SIGHUP)
+        fleet.wait(lambda: "reloaded: 4 nodes" in fleet.log("server"), "reload", 20)
+        assert "for the next start: rounds.quorum" in fleet.log("server")
+        with Register(fleet.state.members) as register:
+            assert [member.name for member in register.admitted()] == ["a", "b", "c", "delta"]
+        config.write_text(text.replace("max_users = 40", "max_users = 400", 1))
+        fleet.send("server", signal.SIGHUP)
+        fleet.wait(lambda: "not reloaded: [[nodes]] host 520 users now" in fleet.log("server"), "refusal", 20)
+    finally:
+        config.write_text(text)
 
 
 def test_the_server_ends_with_all_its_parts(fleet: Fleet) -> None:

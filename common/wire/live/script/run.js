@@ -5,6 +5,7 @@ import { listen, serverNow } from "./connection.js";
 import { showLink } from "./link_view.js";
 import { etaOf, showRounds } from "./rounds_view.js";
 import { showAnswers } from "./run/answers_view.js";
+import { showFleet } from "./run/fleet_view.js";
 import { showBoard } from "./run/seal_words.js";
 import { showSimulation } from "./run/simulated.js";
 import { right, rowOf } from "./tables.js";
@@ -27,6 +28,7 @@ function show(state) {
   showBudgets(state);
   showRounds(state.rounds, state.state, state.answers, state.simulation);
   showAnswers(state.answers);
+  showFleet(state.fleet);
   showBoard(state.board, simulated);
   showSimulation(state.simulation);
   showReleases(state.releases);

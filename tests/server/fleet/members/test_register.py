@@ -151,6 +151,22 @@ def test_a_removed_key_never_comes_back(register: Register) -> None:
         register.remove("bob")
 
 
+def test_an_identity_is_one_members_and_is_gone_with_it(register: Register) -> None:
+    for number, name in enumerate(("a", "b", "c")):
+        register.invite(bytes([number]) * 32, name=name, max_users=1, seconds=60)
+    register.join(bytes(32), "A", capacity=ROOM, identity="1d")
+
+    def code() -> JoinRefusal:
+        with pytest.raises(JoinError) as refused:
+            register.join(b"\1" * 32, "B", capacity=ROOM, identity="1d")
+        return refused.value.code
+
+    assert code() is JoinRefusal.TAKEN
+    register.remove("a")
+    assert code() is JoinRefusal.REMOVED
+    assert register.join(b"\1" * 32, "B", capacity=ROOM, identity="2d").identity == "2d"
+
+
 def test_a_member_cannot_be_another_member_too(register: Register) -> None:
     register.keep_to({"LISTED": ("gateway", 3)})
     register.invite(SECRET, name="ann", max_users=1, seconds=60)
