@@ -190,7 +190,7 @@ def _devices(state: StateFolder, now: float, *, running: bool) -> Devices:
 
 
 def _online(door: Path, now: float) -> dict[str, str] | None:
-    """Public key to version of fedboard of devices that the door has just heard from; None where it says nothing."""
+    """Public key to version of fedboard of devices that the door just heard from; None where it says nothing."""
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
         written, devices = float(told["written"]), dict(told["devices"])
