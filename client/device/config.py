@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
+    from fedboard.client.boards.witnessed import WitnessedLog
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
@@ -216,14 +217,29 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         """The boards that were fetched."""
         return BoardCache(self.board.cache, max_bytes=self.board.max_bytes)
 
-    def published_boards(self) -> BoardCache:
-        """The same, for the gate: with ``published_only`` it fetches what it misses, where it knows from whom.
+    def witnessed_log(self) -> "WitnessedLog | None":
+        """The log of boards that was seen here; None without witnesses.
 
         Raises:
-            InputError: key or certificate of the source cannot be read.
+            InputError: the policy file cannot be used.
         """
-        board = self.board
-        if not self.policy.published_only or board.source is None or board.public_key is None:
+        if self.policy.witnesses is None:
+            return None
+        from fedboard.client.boards.witnessed import WitnessedLog
+        from fedboard.common.board_service.log.policy import WitnessPolicy
+
+        return WitnessedLog(WitnessPolicy.read(self.policy.witnesses), self.board.cache)
+
+    def published_boards(self) -> BoardCache:
+        """The same, for the gate: with ``published_only`` or witnesses it fetches what it misses, where it knows
+        from whom.
+
+        Raises:
+            InputError: key or certificate of the source, or the policy of witnesses, cannot be read.
+        """
+        board, log = self.board, self.witnessed_log()
+        wanted = self.policy.published_only or log is not None
+        if not wanted or board.source is None or board.public_key is None:
             return self.board_cache()
         from fedboard.client.boards.fetching_cache import FetchingCache
 
@@ -234,6 +250,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             public_key=board.public_key,
             authority=self.authority(board.source),
             simulation=self.policy.seeded_noise,
+            witnesses=None if log is None else log.policy,
         )
 
 
@@ -297,6 +314,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             asker=asker,
             refusals=config.refusals(),
             cache=config.published_boards(),
+            log=config.witnessed_log(),
         )
         yield source, gate
 

@@ -36,6 +36,7 @@ adjacency = "{adjacency}"
 # smallest_catalogue = 50       # fewer items make the question too pointed
 # seeded_noise = true           # take simulations too, runs and boards, whose noise the server can remove
 # published_only = true         # answer only about boards that come, signed for everybody, from [board]
+# witnesses = "witnesses.policy" # answer only about boards that enough of these witnesses have seen, from [board]
 # answers_kept_hours = 24.0     # how long a server that lost an answer may have the same one again
 
 # [server]                      # a device that trains

@@ -52,6 +52,8 @@ class Refusal(StrEnum):
     """A catalogue that is too small, names an item twice, or is not one that the user agreed to."""
     NOT_PUBLISHED = "not-published"
     """The board is not among those that were published to everybody."""
+    NOT_WITNESSED = "not-witnessed"
+    """Too few of the user's witnesses have seen the board in the run's log, or they have seen another one."""
     OVER_LIMIT = "over-limit"
     """It would take the user beyond her own limit."""
     ANSWERED_BEFORE = "answered-before"
