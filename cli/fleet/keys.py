@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fedboard.cli.fleet import note_keys
+from fedboard.cli.fleet import note_keys, roster_keys
 from fedboard.cli.style.groups import Commands
 
 _FOLDER = click.option(
@@ -100,3 +100,6 @@ def questions(folder: Path) -> None:
 
 keys.add_command(note_keys.log)
 keys.add_command(note_keys.witness)
+keys.add_command(roster_keys.identity)
+keys.add_command(roster_keys.roster_authority)
+keys.add_command(roster_keys.roster)

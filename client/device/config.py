@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
+    from fedboard.common.protocols.secure_sum.vouching import Voucher
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,6 +67,9 @@ class Server(_Section, frozen=True, kw_only=True):
     question_key: Path | None = None
     """PEM file of the public key that this server signs its questions with; nobody else's are answered. Without it
     none are."""
+    identity_key: Path | None = None
+    """PEM file of this device's identity (``fedboard keys identity``), by which other devices know it; needed where
+    the policy names ``vouched_by``."""
     poll_seconds: float = 1.0
     """Mean time between two questions for work."""
     max_question_megabytes: int = 64
@@ -184,6 +188,29 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             server=pinned,
             largest=self.server.max_question_megabytes << 20,
             largest_answer=self.server.max_answer_megabytes << 20,
+        )
+
+    def voucher(self) -> "Voucher | None":
+        """The device's identity, and whom it believes about other devices; None where the policy names nobody.
+
+        Raises:
+            InputError: no identity is named, or it cannot be read.
+        """
+        if self.policy.vouched_by is None or self.server is None:
+            return None
+        from fedboard.client.device.newest_roster import NewestRoster
+        from fedboard.common.keys.roster import IdentityKey
+        from fedboard.common.protocols.secure_sum.vouching import Voucher
+
+        if self.server.identity_key is None:
+            raise InputError(
+                "[policy] names vouched_by, and [server] no identity_key by which others would know this device; "
+                "make one with: fedboard keys identity"
+            )
+        return Voucher(
+            identity=IdentityKey.load(self.server.identity_key),
+            authority=bytes.fromhex(self.policy.vouched_by),
+            admit=NewestRoster(self.state / "rosters.json").admit,
         )
 
     def answers(self, *, server: str = "") -> "KeptAnswers":
@@ -315,6 +342,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             refusals=config.refusals(),
             cache=config.published_boards(),
             log=config.witnessed_log(),
+            voucher=config.voucher(),
         )
         yield source, gate
 

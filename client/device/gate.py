@@ -30,6 +30,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.secure_sum.vouching import Voucher
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.registry import rebuild_task
@@ -58,6 +59,7 @@ class DeviceGate:
         asker: Asker,
         cache: BoardCache | None = None,
         log: WitnessedLog | None = None,
+        voucher: Voucher | None = None,
     ) -> None:
         """Use a ledger that is open for writing: its lock keeps a second process from answering too.
 
@@ -69,6 +71,7 @@ class DeviceGate:
             asker: whose questions are answered.
             cache: of published boards.
             log: of those that enough witnesses have seen, where the policy names any.
+            voucher: the device's identity, where the policy names who vouches for devices.
         """
         self._policy = policy
         self._ledger = ledger
@@ -76,6 +79,8 @@ class DeviceGate:
         self._refusals = refusals
         self.asker = asker
         self._cache, self._log = cache, log
+        self._cache = cache
+        self._voucher = voucher
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """The bytes that answered this very question before, to be sent again as they are; None for a new one.
@@ -133,7 +138,9 @@ class DeviceGate:
         """
         with self._counting():
             self._require_run(step.run, step.protocol, private_noise=step.private_noise)
-            return relied_on(step.protocol, step.parameters, self._policy, backend=backend)
+            return relied_on(
+                step.protocol, step.parameters, self._policy, backend=backend, voucher=self._voucher
+            )
 
     def welcome(self, step: StepMessage) -> None:
         """Hold the first step of a session against what was answered before; books nothing.

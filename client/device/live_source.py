@@ -51,6 +51,8 @@ REASONS: Mapping[Refusal, str] = {
     Refusal.NO_RATINGS: "there are no ratings to answer from",
     Refusal.BAD_PROTOCOL: "its protocol is unknown here, or does not keep what it promises",
     Refusal.TOO_FEW: "it would make sums of fewer devices than you ask for",
+    Refusal.OTHER_ROSTER: "nobody whom you rely on vouches for the devices of its sums, or for this one",
+    Refusal.NOT_CONFIRMED: "too few devices confirmed the sum that it was to help open",
     Refusal.OTHER_HELPER: "its second server is not the one that you rely on",
     Refusal.NO_SESSION: "it belongs to a session that is not known here",
     Refusal.OUT_OF_TURN: "it came out of turn",

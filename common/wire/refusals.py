@@ -64,6 +64,11 @@ class Refusal(StrEnum):
     """The protocol is unknown here, or its parameters are not ones that keep what it promises."""
     TOO_FEW = "too-few"
     """The protocol would make sums of fewer clients than the user asks for."""
+    OTHER_ROSTER = "other-roster"
+    """Who vouches for the clients is not whom the user relies on, or the list of devices is over, older than one
+    that was seen, or lacks this device."""
+    NOT_CONFIRMED = "not-confirmed"
+    """Too few clients have signed the set of survivors that this one was told; nothing was unmasked."""
     OTHER_HELPER = "other-helper"
     """The second server is not the one that the user relies on."""
     NO_SESSION = "no-session"
