@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
-    from fedboard.common.protocols.secure_sum.vouching import Voucher
+    from fedboard.common.protocols.shared.voucher import Voucher
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -200,7 +200,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             return None
         from fedboard.client.device.newest_roster import NewestRoster
         from fedboard.common.keys.roster import IdentityKey
-        from fedboard.common.protocols.secure_sum.vouching import Voucher
+        from fedboard.common.protocols.shared.voucher import Voucher
 
         if self.server.identity_key is None:
             raise InputError(

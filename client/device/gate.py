@@ -30,7 +30,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.secure_sum.vouching import Voucher
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.registry import rebuild_task

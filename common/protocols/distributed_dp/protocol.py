@@ -22,7 +22,7 @@ from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
 from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked, require_fitting
 from fedboard.common.protocols.secure_sum.rules import SumRules, require_known
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.secure_sum.vouching import Voucher
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.protocols.sums.residues import Packing
 
 

@@ -35,7 +35,7 @@ from fedboard.common.protocols.secure_sum.messages import (
 )
 from fedboard.common.protocols.secure_sum.payload import Carried
 from fedboard.common.protocols.secure_sum.rules import SumRules
-from fedboard.common.protocols.secure_sum.vouching import Voucher
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.frame import Frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

@@ -17,10 +17,10 @@ from fedboard.common.protocols.secure_sum.masking.neighbours import neighbours, 
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.secure_sum.vouching import (
     Vouched,
-    Voucher,
     from_bits,
     survivors_statement,
 )
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 

@@ -21,7 +21,7 @@ from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.payload import Carried, ExactNumbers
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.secure_sum.vouching import Voucher
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.refusals import RefusedError
 
 

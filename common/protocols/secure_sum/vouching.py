@@ -1,59 +1,22 @@
-"""What a device, and what a server, brings to a masked sum among clients that are vouched for.
+"""What is signed in a masked sum among clients that are vouched for: keys, and the set of survivors.
 
 Reference: Bonawitz et al. (2017), doi:10.1145/3133956.3133982, section 6.2 (signed keys, consistency check).
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.errors import InputError
-from fedboard.common.keys.roster import SIGNATURE_BYTES, IdentityKey, Roster, has_signed
+from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster, has_signed
 from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES, Advertised
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 PLACE_BYTES = 4
 VOUCHED_BYTES = ADVERTISED_BYTES + PLACE_BYTES + SIGNATURE_BYTES
 _KEYS, _SET = b"fedboard masked sum keys 1\0", b"fedboard masked sum survivors 1\0"
-
-
-def admit_any(roster: Roster) -> None:
-    """Any list that its authority has signed and that still holds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Voucher:
-    """A device's identity, and whom it believes about other devices."""
-
-    identity: IdentityKey
-    authority: bytes
-    """Public key of the authority whose lists it takes, 32 bytes; pinned, whatever a server says."""
-    admit: Callable[[Roster], None] = admit_any
-    """Refuses, by ``RefusedError``, a list that is older than one that was seen."""
-    clock: Callable[[], float] = time.time
-
-    def roster(self, content: bytes) -> Roster:
-        """The list of a session.
-
-        Args:
-            content: from a server that need not be honest.
-
-        Raises:
-            RefusedError: ``other-roster``: not signed by the authority, over, older than one that was seen, or one
-                that does not name this device.
-        """
-        try:
-            roster = Roster.read(content, authority=self.authority)
-        except InputError:
-            raise RefusedError(Refusal.OTHER_ROSTER) from None
-        if roster.until < self.clock() or roster.place(self.identity.public) is None:
-            raise RefusedError(Refusal.OTHER_ROSTER)
-        self.admit(roster)
-        return roster
 
 
 @dataclass(frozen=True, slots=True)

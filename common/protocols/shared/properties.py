@@ -14,7 +14,7 @@ from fedboard.common.protocol import AggregationProtocol
 
 if TYPE_CHECKING:
     from fedboard.common.keys.roster import Roster
-    from fedboard.common.protocols.secure_sum.vouching import Voucher
+    from fedboard.common.protocols.shared.voucher import Voucher
 
 
 class HelpedProtocol(AggregationProtocol, Protocol):

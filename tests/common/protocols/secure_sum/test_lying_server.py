@@ -16,7 +16,8 @@ from fedboard.common.protocols.secure_sum.masking.advertised import Secrets
 from fedboard.common.protocols.secure_sum.messages import VOUCHED_STEPS, MaskingStep, Wanted, ask
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.rules import SumRules
-from fedboard.common.protocols.secure_sum.vouching import Vouched, Voucher, to_bits
+from fedboard.common.protocols.secure_sum.vouching import Vouched, to_bits
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.secure_sum.lying_server import LyingServer
 from tests.common.protocols.secure_sum.secure_sums import (
