@@ -40,7 +40,7 @@ _ROOTS = click.option(
 _DAYS = click.option(
     "--days",
     type=click.FloatRange(min=0.01, max=3660),
-    default=30.0,  # server.board_service.signers.USUAL_DAYS
+    default=30.0,  # server.board_service.upkeep.signers.USUAL_DAYS
     show_default=True,
     help="How long what is signed is good; renewed when half of that is over.",
 )
@@ -95,6 +95,14 @@ board.add_command(page)
 @_DAYS
 @_LOG
 @_ASKED
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("mirror", "tuf")),
+    default="mirror",
+    show_default=True,
+    help="tuf: also a repository that clients of The Update Framework read (metadata, targets).",
+)
 @_SIGN_SIMULATION
 def export(
     run_place: Path,
@@ -105,6 +113,7 @@ def export(
     days: float,
     log: Path | None,
     witnesses: Path | None,
+    form: str,
     simulation: bool,
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
@@ -127,6 +136,7 @@ def export(
             days=days,
             roots=roots,
             log=opened,
+            tuf=form == "tuf",
         )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
     if log is not None:
