@@ -19,7 +19,7 @@ from fedboard.common.tasks.residual.curvature import credible_curvature
 from fedboard.common.tasks.residual.exploring import costs_little, worth_measuring
 from fedboard.common.tasks.residual.releases import alternation
 from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request, unit_of
-from fedboard.common.tasks.residual.start import leading_factors, measured_columns
+from fedboard.common.tasks.residual.start import bias_column, leading_factors, measured_columns
 from fedboard.common.tasks.residual.update import (
     ItemStep,
     ReleasedRound,
@@ -93,7 +93,9 @@ def after_biases(
         return board.successor(weighted_counts=weighted)
     board = replace(board, arrays={**board.arrays, "count_variances": doubt})
     everything = np.ones(1, dtype=np.bool_)
-    evidence = _evidence(board, released, requests, settings, weighted, measured=everything)
+    evidence = _evidence(
+        board, released, requests, settings, weighted, measured=everything, column=settings.bias_scale
+    )
     found = np.zeros((weighted.size, 1))
     design = _design(board, settings, features)
     step = new_coordinates(found[rows], evidence, design, settings, remembered=None)
@@ -126,7 +128,15 @@ def after_alternation(
     t = stage_of(board.version, settings).alternation
     measured = measured_columns(board, settings, t)
     weighted = _weighted_counts(board, settings)
-    evidence = _evidence(board, released, requests, settings, weighted, measured=measured)
+    evidence = _evidence(
+        board,
+        released,
+        requests,
+        settings,
+        weighted,
+        measured=measured,
+        column=bias_column(board, settings, t),
+    )
     evidence = _with_curvature(evidence, board, released, requests)
     start, design = _coordinates(board, settings)[rows][:, measured], _design(board, settings, features)
     step = new_coordinates(start, evidence, design, settings, remembered=_remembered(board, rows, settings))
@@ -243,10 +253,12 @@ def _evidence(
     weighted: FloatArray,
     *,
     measured: BoolArray,
+    column: float,
 ) -> ReleasedRound:
     """The releases of a round, for the items that are learnt and the coordinates that were measured.
 
-    Where x_j was zero for everybody the sums are noise.
+    Where x_j was zero for everybody the sums are noise. ``column`` is what the first coordinate of each was: sums
+    are turned into what they would be with ``bias_scale``, which is what item coordinates are in.
     """
     linear, moment, rows = requests[SumSource.ITEM_LINEAR], requests[SumSource.QUADRATIC], _learnt(board)
     packed = released.array(moment.name)[0]
@@ -255,12 +267,14 @@ def _evidence(
     weighted, counts = weighted[rows], board.arrays["item_counts"][rows]
     omega = board.arrays["item_weights"][rows]
     spread = unit_of(board, settings)
+    shorter = settings.bias_scale / column
     # omega_i in units of c_i: an average user's weight on item i.
     of_user = omega * float(weighted.sum()) / float(counts @ omega)
     return ReleasedRound(
-        linear=spread * sums[rows][:, measured].astype(np.float64),
-        noise_stddev=spread * real_stddev(linear) * released.noise_ratio,
-        moment=moment_matrix(
+        linear=shorter * spread * sums[rows][:, measured].astype(np.float64),
+        noise_stddev=shorter * spread * real_stddev(linear) * released.noise_ratio,
+        moment=shorter**2
+        * moment_matrix(
             unpack_symmetric(packed[None, :], rank=measured.size)[0][np.ix_(measured, measured)],
             stddev=real_stddev(moment) * released.noise_ratio,
             population=population,

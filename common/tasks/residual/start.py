@@ -64,6 +64,16 @@ def measured_columns(board: Board, settings: ResidualConfig, t: int) -> BoolArra
     return found
 
 
+def bias_column(board: Board, settings: ResidualConfig, t: int) -> float:
+    """The first coordinate of every x_j in alternation t: s, or ``vector_bound`` where it is the only one.
+
+    A user's part is clipped to ``clip_norm`` as a whole, and longer vectors fill it with smaller residuals: nothing
+    is kept for factors that nobody measures. Public: from the board alone.
+    """
+    alone = settings.has_biases and not measured_columns(board, settings, t)[1:].any()
+    return settings.vector_bound if alone else settings.bias_scale
+
+
 def leading_factors(packed: FloatArray, item_weights: FloatArray, rank: int) -> Float32Array:
     """Item factors along the leading eigenvectors of a noised pair matrix: post-processing.
 

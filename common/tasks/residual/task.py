@@ -47,7 +47,7 @@ from fedboard.common.tasks.residual.rounds import (
     after_pairs,
     after_preparation,
 )
-from fedboard.common.tasks.residual.start import sketch_factors
+from fedboard.common.tasks.residual.start import bias_column, sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.tasks.shared.content import content_of
 from fedboard.common.tasks.shared.levels.even_counts import even_weights
@@ -170,6 +170,7 @@ class Residual:
         local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge)
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
         if stage.alternation:
+            vectors[:] = bias_column(board, settings, stage.alternation)
             own, sketched = local[:, 1:], sketch_factors(board, settings, stage.alternation)
             if sketched is not None:
                 sketch = replace(model, factors=sketched.factors)

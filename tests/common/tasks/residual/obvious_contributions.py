@@ -6,7 +6,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.tasks.residual.config import ResidualConfig, releases_ridges
+from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges
 from fedboard.common.tasks.residual.local import ItemModel, fit_users
 from fedboard.common.tasks.residual.task import Residual
 
@@ -92,6 +92,8 @@ def row_of(task: Residual, own: Cohort, board: Board, *, t: int, clip_norm: floa
             along = own_model(s, own, board, sketch)[1:]
             along = along / max(np.linalg.norm(along.astype(np.float64)), 1e-12)
             v[empty] = along.astype(np.float32) * np.sqrt(len(empty) / s.rank)
+        if s.has_biases and len(known_coordinates(task, board, t)) == 1:  # nothing else is measured
+            x = np.array([s.vector_bound])
         x, bound = np.append(x, v), s.vector_bound
     x = x * min(1.0, bound / max(np.linalg.norm(x), 1e-300))
     r = np.clip(left / spread_of(s, board), -s.residual_bound, s.residual_bound)
@@ -106,6 +108,16 @@ def row_of(task: Residual, own: Cohort, board: Board, *, t: int, clip_norm: floa
         residuals=on_grid(np.sqrt(f) * r, s.residual_bound, 2**12),
         vector=on_grid(np.sqrt(f) * x, bound, 2**12),
     )
+
+
+def known_coordinates(task: Residual, board: Board, t: int) -> list[int]:
+    """Of x_j: the constant, what has factors and what is measured along random ones; all with kept matrices."""
+    s = task.settings
+    if not s.has_biases or s.curvature is not Curvature.PRIOR:
+        return list(range(s.rank + int(s.has_biases)))
+    _, sketched = sketch_of(task, board, t)
+    learnt = [a for a in range(s.rank) if any(factor != 0.0 for factor in board.arrays["item_factors"][:, a])]
+    return [0, *(1 + a for a in range(s.rank) if a in learnt or a in sketched)]
 
 
 def sketch_of(task: Residual, board: Board, t: int) -> tuple[np.ndarray, list[int]]:

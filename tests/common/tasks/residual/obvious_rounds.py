@@ -29,8 +29,8 @@ from tests.common.tasks.residual.obvious_beliefs import (
 from tests.common.tasks.residual.obvious_contributions import (
     CANDIDATES,
     Sums,
+    known_coordinates,
     ridge_of,
-    sketch_of,
     spread_of,
     sums_of,
 )
@@ -310,17 +310,20 @@ def alternation(
     noise_of_moment = s.shared.noise_multipliers[f"round-{t}/moment"] * s.vector_bound**2
     seen = sums.moment[there][:, there]
     moment = believed_moment(seen, stddev=noise_of_moment, n=n, bound=s.vector_bound)
+    stddev, linear = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm * unit, unit * sums.linear
+    if s.has_biases and len(there) == 1:  # as they would be, had x_j been bias_scale instead of vector_bound
+        longer = s.vector_bound / s.bias_scale
+        moment, stddev, linear = moment / longer**2, stddev / longer, linear / longer
     curvature = known.c[:, None, None] * moment
     if releases_curvature(s, t):
-        stddev = s.shared.noise_multipliers[f"round-{t}/curvature"] * s.vector_bound**2
-        curvature = believed_curvature(sums.curvature[rows], moment, known.c, stddev)
+        of_matrices = s.shared.noise_multipliers[f"round-{t}/curvature"] * s.vector_bound**2
+        curvature = believed_curvature(sums.curvature[rows], moment, known.c, of_matrices)
     elif "item_curvature" in board.arrays:
         curvature = full_matrices(board.arrays["item_curvature"], width)
     start = np.column_stack([board.arrays["item_biases"] / s.bias_scale, board.arrays["item_factors"]])[rows]
     start = start[:, -width:][:, there]
-    stddev = s.shared.noise_multipliers[f"round-{t}/linear"] * clip_norm * unit
     before = Measured.before(s, board)
-    step = stepped(s, known, start, unit * sums.linear[rows][:, there], curvature, moment, stddev, before)
+    step = stepped(s, known, start, linear[rows][:, there], curvature, moment, stddev, before)
     found = step.coordinates
     if t > 1 and len(there) > width - s.rank:  # biases alone are not averaged
         found = (1 - s.iterate_memory) * found + s.iterate_memory * start
@@ -348,16 +351,6 @@ def alternation(
         back = np.linalg.inv(change)
         made["item_curvature"] = np.stack([back @ matrix @ back.T for matrix in curvature])
     return made
-
-
-def known_coordinates(task: Residual, board: Board, t: int) -> list[int]:
-    """Of x_j: the constant, what has factors and what is measured along random ones; all with kept matrices."""
-    s = task.settings
-    if not s.has_biases or s.curvature is not Curvature.PRIOR:
-        return list(range(s.rank + int(s.has_biases)))
-    _, sketched = sketch_of(task, board, t)
-    learnt = [a for a in range(s.rank) if any(factor != 0.0 for factor in board.arrays["item_factors"][:, a])]
-    return [0, *(1 + a for a in range(s.rank) if a in learnt or a in sketched)]
 
 
 def change_of_gauge(u: np.ndarray, m: np.ndarray, counts: np.ndarray, s: ResidualConfig) -> np.ndarray:
