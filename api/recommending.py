@@ -12,7 +12,6 @@ from fedboard.client.recommending import neighbours as alike
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.common.board import Board
-from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 
 Place: TypeAlias = str | Path
@@ -25,7 +24,9 @@ class Recommended(NamedTuple):
     """One suggestion. Private: it tells about the person it is for."""
 
     item_id: str
+    """The publisher's id."""
     title: str | None
+    """None where the board has no titles."""
     score: float
     """Predicted rating on the public range; for implicit feedback a score without a unit."""
 
@@ -34,7 +35,9 @@ class Neighbour(NamedTuple):
     """One similar item. Public, like the board."""
 
     item_id: str
+    """The publisher's id."""
     title: str | None
+    """None where the board has no titles."""
     cosine: float
     """In [-1, 1]; 1 is the same direction."""
 
@@ -43,8 +46,11 @@ class Influence(NamedTuple):
     """What one own rating adds to a prediction. Private."""
 
     item_id: str
+    """Of the item that she rated."""
     title: str | None
+    """None where the board has no titles."""
     rating: float
+    """Hers."""
     added: float
     """In the unit of the score; negative where it pulls down."""
 
@@ -53,7 +59,9 @@ class Explained(NamedTuple):
     """A prediction taken apart: ``base`` and all that is ``added`` sum to ``total``. Private."""
 
     item_id: str
+    """Of the item that the prediction is about."""
     title: str | None
+    """None where the board has no titles."""
     prediction: float
     """As ``recommend`` gives it."""
     total: float
@@ -64,19 +72,16 @@ class Explained(NamedTuple):
     """One per own rating, strongest first."""
 
 
-def load_board(place: Place, *, witnesses: Place | None = None) -> Board:
+def load_board(place: Place) -> Board:
     """Open a board whose content is what its name or its certificate states.
 
     Args:
         place: a board file, or the directory of a run or a cache, of which the newest board is taken.
-        witnesses: policy file of witnesses, of whom enough must have seen the board in its run's log, as it was
-            fetched into a cache; None: nobody need have.
 
     Raises:
-        InputError: no board there, damaged, changed, not witnessed, or from before the first learning round.
+        InputError: no board there, damaged, changed, or from before the first learning round.
     """
-    policy = None if witnesses is None else WitnessPolicy.read(Path(witnesses))
-    return open_board(Path(place), witnesses=policy)
+    return open_board(Path(place))
 
 
 def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list[Recommended]:
@@ -130,7 +135,15 @@ def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Expla
 
 
 def neighbours(item: str | int, board: Board | Place, *, k: int = 10) -> list[Neighbour]:
-    """The k items that the board holds to be most alike, by the cosine of their factors. Public.
+    """The items that the board holds to be most alike, by the cosine of their factors. Public.
+
+    Args:
+        item: an id, a title or a part of one title.
+        board: a board, or where one is. Public.
+        k: number of items wanted, >= 1.
+
+    Returns:
+        At most k, most alike first.
 
     Raises:
         InputError: an item that is not known or not learnt, or k < 1.

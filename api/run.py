@@ -22,6 +22,7 @@ class Run:
     path: Path
     """Its directory."""
     algorithm: str
+    """By the name that was asked for."""
     board: Board
     """The last one. Public."""
     certificate: Certificate

@@ -118,10 +118,12 @@ class Sweep:
     """A finished grid of runs."""
 
     path: Path
+    """Its directory."""
     rows: tuple[dict[str, Any], ...]
     """One per cell that succeeded: algorithm, epsilon, seed and held-out metrics; for ``pandas.DataFrame(rows)``.
     Metrics are not private: simulation only."""
     failed: tuple[CellOutcome, ...]
+    """Cells that ended with an error, which each of them carries."""
     report: Path | None
     """The frontier as a page; None where every cell failed."""
 

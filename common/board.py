@@ -95,8 +95,11 @@ class Board:
     arrays: Mapping[str, AnyArray]
     """Named public arrays (item factors, noisy counts, ...); float32, float64, int32, int64 or uint8."""
     catalogue: Catalogue
+    """Its items."""
     previous_digest: str | None = None
+    """Of the board before it; None for the first."""
     certificate: Mapping[str, Any] | None = None
+    """What is promised, as ``Certificate.to_dict`` gives it; None while there is none."""
     approximates: str | None = None
     """Digest of the exact board that this one rounds, whose certificate it carries; None for an exact board."""
     _digest: list[str] = field(default_factory=list, repr=False, compare=False)

@@ -70,7 +70,12 @@ class Cohort:
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.counts)
 
     def rows(self, start: int, stop: int) -> "Cohort":
-        """The cohort of rows ``start:stop``; ratings are views, not copies."""
+        """Some of the users; ratings are views, not copies.
+
+        Args:
+            start: first row.
+            stop: one past the last.
+        """
         first, last = int(self.indptr[start]), int(self.indptr[stop])
         return Cohort(
             indptr=self.indptr[start : stop + 1] - first,

@@ -48,7 +48,9 @@ class Request:
     """One question of a round: which sum, and the release through which alone it may leave the server."""
 
     source: SumSource
+    """Which sum of what clients give."""
     release: GaussianRelease
+    """Its name, grid, bound and noise."""
 
     @property
     def name(self) -> str:
@@ -70,6 +72,7 @@ class Contribution:
     """
 
     n_items: int
+    """Size of the public catalogue."""
     indptr: IntArray
     """int64, shape (n_users + 1,)."""
     items: IndexArray

@@ -7,6 +7,7 @@ class FedboardError(Exception):
     """Base of all errors that carry one clear sentence for the person at the keyboard."""
 
     exit_code: ClassVar[int] = 1
+    """What a command that meets it ends with."""
 
 
 class InputError(FedboardError):

@@ -19,8 +19,11 @@ class NoiseAt(StrEnum):
     """Where the noise of a release is drawn."""
 
     SERVER = "server"
+    """By whoever has the exact sum, after it was added up."""
     SHARES = "shares"
+    """In shares by the clients, so that the sum holds the noise before anybody sees it."""
     CLIENT = "client"
+    """In full by each client: nobody is trusted, and the noise of all clients is in the sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,16 @@ class ExactSums(Protocol):
     """The sums of one round, still secret: they leave only through a booked release."""
 
     def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
-        """Rows ``start:stop`` of these requests' sums, by name: int64, shape (stop - start, width)."""
+        """Some rows of the sums.
+
+        Args:
+            requests: which sums; of one round.
+            start: first row.
+            stop: one past the last.
+
+        Returns:
+            By release name, int64, shape (stop - start, width), on the release's grid. Secret.
+        """
         ...
 
     @property
@@ -207,7 +219,13 @@ class AggregationProtocol(Protocol):
         ...
 
     def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> ClientSession:
-        """Go on with a session from its ``to_bytes``."""
+        """Go on with a session after a restart.
+
+        Args:
+            about: as on the server.
+            noise: as for ``join``.
+            state: from ``to_bytes``.
+        """
         ...
 
 
@@ -237,6 +255,10 @@ class ProtocolClass(Protocol):
         self, parameters: Mapping[str, Any], *, backend: str = "numpy"
     ) -> AggregationProtocol:
         """From what a server states, which need not be sound.
+
+        Args:
+            parameters: by name; must be all of the protocol's.
+            backend: which kernels compute.
 
         Raises:
             InputError: not the parameters of this protocol, or not safe ones.

@@ -30,7 +30,16 @@ class ReleasedSums(Protocol):
         ...
 
     def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
-        """Run ``solver`` over blocks of items; float32, shape (n_items, width). Each release can be read once."""
+        """Solve something for every item, from sums that are read once and in blocks.
+
+        Args:
+            names: of the releases that the solver reads; each has a row per item.
+            solver: see ``ItemBlockSolver``.
+            width: numbers that it gives for each item.
+
+        Returns:
+            float32, shape (n_items, width).
+        """
         ...
 
 
@@ -64,7 +73,15 @@ class RoundTask(Protocol):
         ...
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
-        """The next board from this one and the noised sums. Pure post-processing."""
+        """The next board. Pure post-processing: what is released is all it sees of the data.
+
+        Args:
+            board: public, the one that the round began with.
+            released: the noised sums of the round's requests.
+
+        Returns:
+            ``board.successor(...)``.
+        """
         ...
 
 
@@ -72,20 +89,54 @@ class Task(RoundTask, Protocol):
     """One algorithm in the billboard model whose clients hold ratings."""
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
-        """The users' own models from their rows and the board, float32, shape (n_users, rank). Private."""
+        """The users' own models, each from her own row and the board alone.
+
+        Args:
+            cohort: their ratings. Private.
+            board: public.
+
+        Returns:
+            float32, shape (n_users, rank), or another width of the task's own. Private.
+        """
         ...
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
-        """The answer of a cohort to the requests, on the integer grid, within every declared bound."""
+        """The answer of a cohort: each row depends on that user's row and the board alone.
+
+        Args:
+            cohort: the users' ratings. Private.
+            board: public.
+            requests: of this round, as ``requests(board)`` gave them on the server.
+
+        Returns:
+            Integers on the grid, every row within every declared bound. Private.
+        """
         ...
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """Vectors of users and of items, float32, whose inner products order the items for each user.
 
         ``fedboard.common.kernels.top_k`` ranks by them; an item's vector is what it is recommended by.
+
+        Args:
+            local: own models, as ``fit_local`` gives them. Private.
+            board: public.
+
+        Returns:
+            Of users, shape (n_users, width), private; of items, shape (n_items, width), public.
         """
         ...
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
-        """Scores of (user row, item) pairs, float64, shape (n_pairs,); ratings for explicit feedback."""
+        """Scores of pairs of a user and an item; ratings on the public range for explicit feedback.
+
+        Args:
+            local: own models, as ``fit_local`` gives them. Private.
+            board: public.
+            users: rows of ``local``, shape (n_pairs,).
+            items: item numbers, shape (n_pairs,).
+
+        Returns:
+            float64, shape (n_pairs,). Private.
+        """
         ...

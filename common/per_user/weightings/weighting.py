@@ -28,6 +28,7 @@ class Draw:
     """What is known where items of users are chosen, on their devices. Private."""
 
     cohort: Cohort
+    """The users' ratings."""
     omega: FloatArray
     """Item weights, shape (n_items,). Public."""
     items_per_user: int

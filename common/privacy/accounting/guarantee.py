@@ -73,8 +73,11 @@ class Finding:
     """One thing that was checked. ``passed`` is the verdict, ``detail`` says what was found."""
 
     check: str
+    """Name of the check, such as ``board digest``."""
     passed: bool
+    """Whether it holds."""
     detail: str
+    """What was found, or what does not agree with what, in a sentence. Public."""
 
 
 def composition_of(events: Sequence[Event], delta: float) -> Composition:

@@ -61,8 +61,11 @@ class Ledger:
         self._seat = seat
         self._spent: tuple[str, float] | None = None
         self.budget = Budget(**chain.header["budget"])
+        """What all of it may cost; fixed when the ledger was created."""
         self.plan: Plan | None = chain.header["plan"]
+        """Release name -> noise multiplier of every release of the run; None where none was fixed."""
         self.run = run or chain.header["run"]
+        """Name of the run that books."""
 
     @classmethod
     def create(

@@ -50,8 +50,6 @@ class Card:
     """Of a round."""
     meanings: Mapping[str, str] = field(default_factory=dict)
     """Each parameter in a sentence, by name."""
-    optional: Mapping[str, str] = field(default_factory=dict)
-    """Likewise, those that a protocol has only where they are set."""
     server_terms: TermsOf = added
     """What the work of all servers grows with."""
     client_terms: TermsOf = alone
@@ -65,3 +63,4 @@ class Card:
     audited_with: Parameters = field(default_factory=dict)
     """Settings under which an audited session has as little noise as the protocol admits."""
     audited_clients: int = AUDITED_CLIENTS
+    """How many clients an audited session has."""

@@ -93,6 +93,7 @@ class Algorithm:
     shares_by_release: Callable[[Any, Any], dict[str, float]]
     """(settings, shares) -> share of mu^2 of each release of a complete run, in its order; sums to 1."""
     task: TaskOf
+    """Makes the task from its settings."""
     array_rules: Callable[[Board, Any], tuple[ArrayRule, ...]]
     """(board, settings) -> the rules of all arrays that a device reads of a board of this version."""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ class Looks:
     """What a format is told by: never by more of the ratings than a first line."""
 
     file: StoredFile
+    """The file that was found."""
     place: Place
     """The folder or archive that holds it."""
     head: bytes
@@ -30,6 +31,7 @@ class Asked:
     """What a reader is told besides the file. Public."""
 
     columns: ColumnMapping
+    """How user, item and rating are called in it."""
     rating_range: tuple[float, float]
     """Lowest and highest rating of the scale, inclusive."""
     titles: dict[str, str] | None
@@ -46,6 +48,7 @@ class Reader:
     """One format: how it is called, told, and read."""
 
     name: str
+    """Of the format, as ``--format`` takes it."""
     what: str
     """For people, such as ``MovieLens 1M``."""
     given_as: str
@@ -69,3 +72,4 @@ class Reader:
     columns: Callable[[StoredFile, ColumnMapping], None] | None = None
     """See that the columns are there, before anything else is asked of whoever loads it; raises ``InputError``."""
     needs_pyarrow: bool = False
+    """Whether reading it takes pyarrow, which the extra ``sim`` brings."""

@@ -17,7 +17,9 @@ class Better(StrEnum):
     """Which of two values is the better one."""
 
     LOWER = "lower"
+    """As of an error."""
     HIGHER = "higher"
+    """As of a share that was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +31,11 @@ class RatingMetric:
     label: str
     """For people, as it stands within a line."""
     better: Better
+    """Which of two values is chosen."""
     of: Callable[[FloatArray, FloatArray], float]
     """Its value, of the predicted ratings and the held-out ones, each of shape (n_ratings,)."""
     unit: str = ""
+    """For people, such as ``stars``."""
     means: str = ""
     """What it is, for whoever sees it for the first time: the end of a sentence that begins with its label."""
     sliced: Callable[[FloatArray, FloatArray, IndexArray, IndexArray], FloatArray] | None = None
@@ -63,9 +67,11 @@ class ListMetric:
     label: str
     """For people, as it stands within a line."""
     better: Better
+    """Which of two values is chosen."""
     at: tuple[int, ...]
     """Lengths of the lists that are judged, each up to ``LONGEST_LIST``; the first is told first."""
     of: AtK
+    """Its value at one length."""
     sliced: Callable[[IndexArray, Cohort, IndexArray], FloatArray] | None = None
     """The same by popularity, shape (n_buckets,), of lists, held-out items and the items' buckets."""
     sliced_label: str = ""
@@ -90,3 +96,4 @@ class ListMetric:
 
 
 Metric: TypeAlias = RatingMetric | ListMetric
+"""Either kind."""
