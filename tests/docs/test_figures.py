@@ -135,3 +135,29 @@ def test_the_table_of_audits_is_what_they_found() -> None:
         median, least, most = (f"{number:.{1 if number > 10 else 2}f}" for number in numbers)
         expected[f"{run['epsilon_claimed']:g}"] = f"{median} ({least}, {most})"
     assert found == expected
+
+
+TABLES = re.compile(r"^\|[^\n]*(?:RMSE|[Rr]ecall)[^\n]*\n\|[-|]+\|$", re.MULTILINE)
+OTHERS = {"docs/guide/floors.md", "docs/guide/features.md", "docs/guide/topk.md"}
+"""Whose tables say in the sentence above them what is measured."""
+
+
+def with_errors() -> dict[str, str]:
+    """The pages with tables of errors, their text without code."""
+    found = {}
+    for path in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        name = path.relative_to(ROOT).as_posix()
+        if "decisions" not in path.parts and (name in OTHERS or TABLES.search(text)):
+            found[name] = text
+    return found
+
+
+def test_who_shows_errors_says_that_they_are_simulated_and_what_was_tuned_on_what() -> None:
+    pages = with_errors()
+
+    assert {"docs/guide/accuracy.md", "docs/guide/protocols.md", *OTHERS} <= pages.keys()
+    assert [name for name, text in pages.items() if not re.search(r"[Ss]imulation|simulated", text)] == []
+    assert [
+        name for name, text in pages.items() if not re.search(r"tuned|[Tt]uning|chosen on|picked on", text)
+    ] == []
