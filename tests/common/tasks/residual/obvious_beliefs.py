@@ -117,14 +117,13 @@ def beyond_noise(errors: np.ndarray, noise: np.ndarray, spread: np.ndarray) -> n
     weights = np.array([1.0 / np.trace(matrix + spread) ** 2 for matrix in noise])
 
     def moment(rows: np.ndarray) -> np.ndarray:
-        total = sum(weight * np.outer(row, row) for weight, row in zip(weights, rows, strict=True))
-        return np.asarray(total) / weights.sum()
+        return np.asarray(np.einsum("i,ia,ib->ab", weights, rows, rows)) / weights.sum()
 
     of_noise = sum(w * matrix for w, matrix in zip(weights, noise, strict=True)) / weights.sum()
-    edge = 0.0
+    edge, factors = 0.0, np.stack([np.linalg.cholesky(matrix) for matrix in noise])
     for number in range(40):
         draws = np.random.default_rng(number).standard_normal((n, width))
-        simulated = np.stack([np.linalg.cholesky(noise[i]) @ draws[i] for i in range(n)])
+        simulated = np.einsum("iab,ib->ia", factors, draws)
         edge = max(edge, eigh(moment(simulated), of_noise, eigvals_only=True)[-1])
     gamma, found = max(np.sqrt(edge) - 1.0, 0.0) ** 2, np.zeros((width, width))
     # Axes for which vector @ of_noise @ vector = 1: their values are in units of the noise along them.

@@ -143,24 +143,24 @@ def told_of_ridges(task: Residual, own: Cohort, board: Board) -> np.ndarray:
     u, wanted = board.arrays["item_factors"][own.items].astype(np.float64), unexplained(own, board)
     wanted = wanted.astype(np.float64)
     growth = n**s.user_ridge_exponent
-    alone = left_out_error(np.ones((n, 1)), wanted, [growth * s.user_bias_ridge])
-    columns, gains = np.column_stack([np.ones(n), u]), []
-    for candidate in CANDIDATES:
-        ridge = [growth * s.user_bias_ridge, *[growth * candidate * unit] * s.rank]
-        gains.append(np.sqrt(n) * (left_out_error(columns, wanted, ridge) - alone) / unit)
-    row = np.array(gains)
+    (alone,) = left_out_errors(np.ones((n, 1)), wanted, [[growth * s.user_bias_ridge]])
+    columns = np.column_stack([np.ones(n), u])
+    ridges = [[growth * s.user_bias_ridge, *[growth * c * unit] * s.rank] for c in CANDIDATES]
+    row = np.sqrt(n) * (left_out_errors(columns, wanted, ridges) - alone) / unit
     return on_grid(MARGIN * row / max(np.linalg.norm(row), 1.0), 1.0, 2**20)
 
 
-def left_out_error(columns: np.ndarray, wanted: np.ndarray, ridge: list[float]) -> float:
-    """Mean squared error for ratings that are left out in turn, the regression solved again without each."""
-    errors = []
-    for k in range(0, len(wanted), int(np.ceil(len(wanted) / MOST_LEFT_OUT))):
-        others = [other for other in range(len(wanted)) if other != k]
-        left = columns[others].T @ columns[others] + np.diag(ridge)
+def left_out_errors(columns: np.ndarray, wanted: np.ndarray, ridges: list[list[float]]) -> np.ndarray:
+    """For each ridge the mean squared error for ratings that are left out in turn, the regression solved again
+    without each.
+    """
+    total, places = np.zeros(len(ridges)), range(0, len(wanted), int(np.ceil(len(wanted) / MOST_LEFT_OUT)))
+    for k in places:
+        others = np.arange(len(wanted)) != k
+        left = columns[others].T @ columns[others] + np.stack([np.diag(ridge) for ridge in ridges])
         found = np.linalg.solve(left, columns[others].T @ wanted[others])
-        errors.append(float(wanted[k] - columns[k] @ found) ** 2)
-    return sum(errors) / len(errors)
+        total += (wanted[k] - found @ columns[k]) ** 2
+    return total / len(places)
 
 
 def sums_of(task: Residual, cohort: Cohort, board: Board, *, t: int, clip_norm: float) -> Sums:
@@ -170,11 +170,12 @@ def sums_of(task: Residual, cohort: Cohort, board: Board, *, t: int, clip_norm: 
     moment, counts, ridges = np.zeros((width, width)), np.zeros(n), np.zeros(len(CANDIDATES))
     for j in range(cohort.n_users):
         row = row_of(task, cohort.rows(j, j + 1), board, t=t, clip_norm=clip_norm)
-        moment += np.outer(row.vector, row.vector)
+        square = np.outer(row.vector, row.vector)
+        moment += square
         if releases_ridges(task.settings, t):
             ridges += told_of_ridges(task, cohort.rows(j, j + 1), board)
         for i, w, r in zip(row.items, row.weights, row.residuals, strict=True):
             linear[i] += w * r * row.vector
-            curvature[i] += w * np.outer(row.vector, row.vector)
+            curvature[i] += w * square
             counts[i] += w
     return Sums(linear=linear, moment=moment, curvature=curvature, weighted_counts=counts, ridges=ridges)
