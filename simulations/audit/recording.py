@@ -2,8 +2,9 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +26,20 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """A folder of published blocks. Pickles to its path, so that workers write into the same one."""
+    """Published blocks: those of this process in memory, those of workers, who get the path alone, in a folder."""
 
     folder: Path
+    _kept: list[tuple[str, int, FloatArray]] | None = field(default_factory=list, repr=False, compare=False)
+    """Name, first row and values of each block; None in a worker."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Recorder, (self.folder, None))
 
     def write(self, name: str, start: int, values: FloatArray) -> None:
         """Keep a block; writing the same rows twice keeps both, so that ``read`` can tell."""
+        if self._kept is not None:
+            self._kept.append((name, start, values.copy()))
+            return
         prefix = f"{_slug(name)}@{start}@"
         with tempfile.NamedTemporaryFile(dir=self.folder, prefix=prefix, suffix=".npy", delete=False) as out:
             np.save(out, values)
@@ -41,12 +50,13 @@ class Recorder:
         Raises:
             PrivacyError: some rows were published twice, or not all of them.
         """
-        files = {path: int(path.name.split("@")[1]) for path in self.folder.glob(f"{_slug(name)}@*.npy")}
-        if not files:
+        parts = [(start, values) for kept, start, values in self._kept or () if kept == name]
+        files = self.folder.glob(f"{_slug(name)}@*.npy")
+        parts += [(int(path.name.split("@")[1]), np.load(path)) for path in files]
+        if not parts:
             return None
-        ordered = sorted(files, key=lambda path: files[path])
-        blocks = [np.load(path) for path in ordered]
-        starts = tuple(files[path] for path in ordered)
+        parts.sort(key=lambda part: part[0])
+        starts, blocks = tuple(start for start, _ in parts), [values for _, values in parts]
         stops = np.cumsum([len(block) for block in blocks])
         if starts != (0, *stops[:-1].tolist()):
             raise PrivacyError(f"release {name!r}: rows were published twice or left out")

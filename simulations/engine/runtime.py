@@ -66,7 +66,7 @@ class Engine:
         on_progress: OnProgress | None = None,
         scales: FloatArray | None = None,
     ) -> None:
-        """Copy the ratings into shared memory, user-major and item-major.
+        """Copy the ratings to where the workers see them, user-major and item-major.
 
         Args:
             task: what is learnt.
@@ -78,7 +78,7 @@ class Engine:
                 the run's guarantee is everybody's.
         """
         self._task, self._protocol, self._pool = task, protocol, pool
-        self._shared = SharedArrays()
+        self._shared = SharedArrays(one_process=pool.n_workers == 1)
         self._on_progress = on_progress
         self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
         self._population = jobs.SharedCohort.of(cohort, self._shared)

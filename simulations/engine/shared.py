@@ -1,7 +1,8 @@
-"""Arrays that several processes see at once."""
+"""Arrays that several processes see at once; where there is only one, they are arrays like any other."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
@@ -17,13 +18,19 @@ class SharedArray:
     shape: tuple[int, ...]
     dtype: str
     _attached: list[SharedMemory] = field(default_factory=list, repr=False, compare=False)
+    _own: NDArray[Any] | None = field(default=None, repr=False, compare=False)
+    """The array itself, where it is of this process alone."""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._own is not None:
+            raise TypeError("an array of one process cannot be handed to another")
         return (SharedArray, (self.name, self.shape, self.dtype))
 
     @property
     def array(self) -> NDArray[Any]:
         """The array itself, mapped on first use."""
+        if self._own is not None:
+            return self._own
         if not self._attached:
             self._attached.append(_attach(self.name))
         return np.ndarray(self.shape, dtype=self.dtype, buffer=self._attached[0].buf)
@@ -32,6 +39,8 @@ class SharedArray:
 _LOOKED_AFTER = 256
 """Each time so many more are mapped, those that are freed are let go: a worker that serves thousands of engines
 must not run out of file descriptors."""
+_numbers = count()
+"""Of arrays of one process; no two have the same name."""
 _mapped: dict[str, SharedMemory] = {}
 """What this process has mapped: a worker gets a fresh handle with each job, and maps each array once."""
 
@@ -61,13 +70,22 @@ def _exists(name: str) -> bool:
 class SharedArrays:
     """Owner of shared arrays: creates them, and frees all of them when it is closed."""
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, *, one_process: bool = False) -> None:
+        """Start with none.
+
+        Args:
+            one_process: nobody else will look at them, so nothing has to be shared, and there is nothing that the
+                system would have to be asked to free.
+        """
+        self._one_process = one_process
         self._memories: list[SharedMemory] = []
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> SharedArray:
         """A new array of zeros."""
         kind = np.dtype(dtype)
+        if self._one_process:
+            own: NDArray[Any] = np.zeros(shape, kind)
+            return SharedArray(f"own-{next(_numbers)}", shape, kind.str, _own=own)
         size = max(1, int(np.prod(shape, dtype=np.int64)) * kind.itemsize)
         memory = SharedMemory(create=True, size=size)
         self._memories.append(memory)

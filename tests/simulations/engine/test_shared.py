@@ -48,3 +48,18 @@ def test_arrays_that_are_not_freed_stay_however_many(monkeypatch: pytest.MonkeyP
     assert [array.tolist() for array in seen] == [[number] * 3 for number in range(7)]
     assert len(shared._mapped) == 7
     owner.close()
+
+
+def test_where_there_is_one_process_nothing_is_shared_and_nothing_can_be_handed_over() -> None:
+    owner = SharedArrays(one_process=True)
+    arrays = [owner.copy_of(np.arange(3)), owner.copy_of(np.arange(3)), owner.empty((2, 0), np.int16)]
+
+    arrays[0].array[1] = 9
+
+    assert owner._memories == []
+    assert [array.array.tolist() for array in arrays] == [[0, 9, 2], [0, 1, 2], [[], []]]
+    assert len({array.name for array in arrays}) == len(arrays)
+    with pytest.raises(TypeError, match="cannot be handed to another"):
+        pickle.dumps(arrays[0])
+    owner.close()
+    assert arrays[0].array.tolist() == [0, 9, 2]
