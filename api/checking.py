@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.client.guarantee.evidence import Evidence, read_evidence
 from fedboard.client.guarantee.verification import verify_evidence
 from fedboard.common.board import Board
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection, protection_of
@@ -57,22 +59,42 @@ class Verification:
         )
 
 
-def verify(target: "str | Path | Board | Certificate") -> Verification:
+def verify(
+    target: "str | Path | Board | Certificate", *, witnesses: "str | Path | None" = None
+) -> Verification:
     """Recompute every number of a certificate from the ones that it follows from.
 
     Args:
         target: a run directory (with its ledger and all its boards), a board file, a ``certificate.json``, or a
             board, certificate or run at hand.
+        witnesses: policy file of witnesses, of whom enough must have seen the board in its run's log, as it was
+            fetched into the folder of the board file; one more check. None: nobody need have.
 
     Raises:
-        InputError: no certificate there, or one that cannot be read.
+        InputError: no certificate there, or one that cannot be read; or no policy.
     """
     evidence = _evidence(target)
+    seen = () if witnesses is None else (_seen_by(Path(witnesses), target, evidence.board),)
     return Verification(
-        findings=tuple(verify_evidence(evidence)),
+        findings=(*verify_evidence(evidence), *seen),
         protection=protection_of(evidence.certificate.releases),
         what=_what(evidence),
     )
+
+
+def _seen_by(policy: Path, target: object, board: Board | None) -> Finding:
+    """Whether the log beside a board file shows it to enough witnesses."""
+    witnesses = WitnessPolicy.read(policy)
+    place = Path(target) if isinstance(target, str | Path) else None
+    folder = place if place is None or place.is_dir() else place.parent
+    shown = board is not None and folder is not None and WitnessedLog(witnesses, folder).shows(board)
+    detail = (
+        f"enough have seen this board: {witnesses.sentence}"
+        if shown
+        else "no log beside the board file shows it to enough of them; fetch it with `fedboard board fetch "
+        "... --witnesses`"
+    )
+    return Finding(check="witnesses", passed=shown, detail=detail)
 
 
 def _evidence(target: "str | Path | Board | Certificate") -> Evidence:

@@ -12,6 +12,7 @@ from fedboard.client.recommending import neighbours as alike
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.common.board import Board
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 
 Place: TypeAlias = str | Path
@@ -72,16 +73,19 @@ class Explained(NamedTuple):
     """One per own rating, strongest first."""
 
 
-def load_board(place: Place) -> Board:
+def load_board(place: Place, *, witnesses: Place | None = None) -> Board:
     """Open a board whose content is what its name or its certificate states.
 
     Args:
         place: a board file, or the directory of a run or a cache, of which the newest board is taken.
+        witnesses: policy file of witnesses, of whom enough must have seen the board in its run's log, as it was
+            fetched into a cache; None: nobody need have.
 
     Raises:
-        InputError: no board there, damaged, changed, or from before the first learning round.
+        InputError: no board there, damaged, changed, not witnessed, or from before the first learning round.
     """
-    return open_board(Path(place))
+    policy = None if witnesses is None else WitnessPolicy.read(Path(witnesses))
+    return open_board(Path(place), witnesses=policy)
 
 
 def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list[Recommended]:

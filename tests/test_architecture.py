@@ -370,6 +370,8 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/experiments/personalisation", "trusted"): ROWS,
     ("simulations/runs/asking.py", "trusted"): "a question is asked of rows, under no other protocol",
     ("client/device/protocol_policy.py", "two-server"): "a device decides by the registered name",
+    ("client/device/protocol_policy.py", "secure-sum"): "a device decides by the registered name",
+    ("client/device/protocol_policy.py", "distributed-dp"): "a device decides by the registered name",
     ("server/helper", "two-server"): "it is the second server",
     ("simulations/audit/held.py", "secure-sum"): "it writes down what the parties of a session hold",
     ("simulations/audit/held.py", "two-server"): "it writes down what the parties of a session hold",

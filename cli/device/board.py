@@ -12,6 +12,7 @@ from fedboard.cli.device.board_limits import limit_options, limits_of
 from fedboard.cli.device.board_page import page
 from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
+from fedboard.cli.device.witnesses import WITNESSES, policy_of
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
@@ -39,7 +40,7 @@ _ROOTS = click.option(
 _DAYS = click.option(
     "--days",
     type=click.FloatRange(min=0.01, max=3660),
-    default=30.0,  # server.board_service.signers.USUAL_DAYS
+    default=30.0,  # server.board_service.upkeep.signers.USUAL_DAYS
     show_default=True,
     help="How long what is signed is good; renewed when half of that is over.",
 )
@@ -94,6 +95,14 @@ board.add_command(page)
 @_DAYS
 @_LOG
 @_ASKED
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("mirror", "tuf")),
+    default="mirror",
+    show_default=True,
+    help="tuf: also a repository that clients of The Update Framework read (metadata, targets).",
+)
 @_SIGN_SIMULATION
 def export(
     run_place: Path,
@@ -104,6 +113,7 @@ def export(
     days: float,
     log: Path | None,
     witnesses: Path | None,
+    form: str,
     simulation: bool,
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
@@ -126,6 +136,7 @@ def export(
             days=days,
             roots=roots,
             log=opened,
+            tuf=form == "tuf",
         )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
     if log is not None:
@@ -230,6 +241,7 @@ def serve(
 @click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
 @click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
 @click.option("--simulation", is_flag=True, help="Take boards of seeded noise too; every print says so.")
+@WITNESSES
 @_AUTHORITY
 @_MAX_BYTES
 @click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
@@ -243,6 +255,7 @@ def fetch(
     version: int | None,
     run: str | None,
     simulation: bool,
+    witnesses: Path | None,
     authority: Path | None,
     max_bytes: int,
     follow: bool,
@@ -252,9 +265,9 @@ def fetch(
 
     SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
     is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
-    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device. A board
-    whose noise can be reproduced from its seed is refused, whatever its manifest says, but with --simulation, or
-    where the device's [policy] has seeded_noise = true.
+    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device, and
+    --witnesses from its [policy]. A board whose noise can be reproduced from its seed is refused, whatever its
+    manifest says, but with --simulation, or where the device's [policy] has seeded_noise = true.
     """
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
@@ -275,6 +288,7 @@ def fetch(
             run=run,
             max_bytes=max_bytes,
             simulation=simulation or reader.simulation,
+            witnesses=policy_of(witnesses or reader.witnesses),
         )
         started = time.perf_counter()
         fetched = feed.fetch(version)
@@ -286,6 +300,7 @@ def fetch(
 @board.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
 @click.argument("source")
 @_PUBLIC_KEY
+@WITNESSES
 @_AUTHORITY
 @_MAX_BYTES
 @click.option("--simulation", is_flag=True, help="Accept boards of seeded noise: 0 where all else passed.")
@@ -294,6 +309,7 @@ def fetch(
 def verify(
     source: str,
     key: Path,
+    witnesses: Path | None,
     authority: Path | None,
     max_bytes: int,
     simulation: bool,
@@ -312,7 +328,7 @@ def verify(
 
     pinned = PinnedKey.read(key)
     with closing(open_source(source, authority=authority)) as opened:
-        findings = list(check_source(opened, pinned, max_bytes=max_bytes))
+        findings = list(check_source(opened, pinned, max_bytes=max_bytes, witnesses=policy_of(witnesses)))
     protection = protection_of_source(findings)
     passed = all(finding.passed is True for finding in findings)
     if as_json:
@@ -335,6 +351,8 @@ class _Reader(NamedTuple):
     authority: Path | None
     simulation: bool = False
     """Whether the device takes boards of seeded noise."""
+    witnesses: Path | None = None
+    """Policy file of the device's witnesses."""
 
 
 def _reader(
@@ -356,6 +374,7 @@ def _reader(
         cache or configured.cache,
         authority or config.authority(place),
         config.policy.seeded_noise,
+        config.policy.witnesses,
     )
 
 

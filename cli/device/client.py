@@ -81,10 +81,12 @@ def _take_part(config: Path, *, once: bool, live: str | None) -> None:
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    if device.policy.published_only and None in (device.board.source, device.board.public_key):
+    wanted = "published_only" if device.policy.published_only else "witnesses"
+    needed = device.policy.published_only or device.policy.witnesses is not None
+    if needed and None in (device.board.source, device.board.public_key):
         logging.warning(
-            "published_only: [board] names no source and public_key, "
-            "so boards get here by `fedboard board fetch` alone"
+            "%s: [board] names no source and public_key, so boards get here by `fedboard board fetch` alone",
+            wanted,
         )
     tally = Tally()
     node = WarmNode(

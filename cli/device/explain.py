@@ -8,6 +8,7 @@ import click
 from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.device.witnesses import WITNESSES, policy_of
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
@@ -22,8 +23,17 @@ if TYPE_CHECKING:
 @click.argument("board", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many of your ratings.")
 @OWN_COLUMNS
+@WITNESSES
 @JSON
-def explain(item: str, ratings: Path, board: Path | None, k: int, columns: str | None, as_json: bool) -> None:
+def explain(
+    item: str,
+    ratings: Path,
+    board: Path | None,
+    k: int,
+    columns: str | None,
+    witnesses: Path | None,
+    as_json: bool,
+) -> None:
     """Show which of your ratings pulled ITEM up or down, exactly.
 
     ITEM is an id, a title or a part of one title. RATINGS is a CSV file, a rating store or a device.toml, whose
@@ -33,7 +43,7 @@ def explain(item: str, ratings: Path, board: Path | None, k: int, columns: str |
     from fedboard.client.recommending.catalogue_search import ItemIndex
     from fedboard.client.recommending.explain import explain as take_apart
 
-    view = open_own(ratings, board, columns=own_columns(columns))
+    view = open_own(ratings, board, columns=own_columns(columns), witnesses=policy_of(witnesses))
     number = ItemIndex(view.board.catalogue).find_part(item)
     found = take_apart(view.own, view.board, number)
     if as_json:

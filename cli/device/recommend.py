@@ -8,6 +8,7 @@ import click
 from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.device.witnesses import WITNESSES, policy_of
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
@@ -24,8 +25,11 @@ _STAYS = "Computed on this machine from the board; your ratings were sent nowher
 @click.argument("board", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many items.")
 @OWN_COLUMNS
+@WITNESSES
 @JSON
-def recommend(ratings: Path, board: Path | None, k: int, columns: str | None, as_json: bool) -> None:
+def recommend(
+    ratings: Path, board: Path | None, k: int, columns: str | None, witnesses: Path | None, as_json: bool
+) -> None:
     """Recommend items to one person, on this machine.
 
     RATINGS is a small CSV file with the header `item,rating`; items are named by id or by title. For a board
@@ -36,7 +40,7 @@ def recommend(ratings: Path, board: Path | None, k: int, columns: str | None, as
     from fedboard.client.device.own_ratings import open_own
     from fedboard.client.recommending import recommend as device
 
-    view = open_own(ratings, board, columns=own_columns(columns))
+    view = open_own(ratings, board, columns=own_columns(columns), witnesses=policy_of(witnesses))
     explicit = device.rating_range_of(view.board) is not None
     found = device.recommend(view.own, view.board, k=k)
     if as_json:

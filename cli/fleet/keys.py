@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
-from fedboard.cli.fleet import note_keys
+from fedboard.cli.fleet import note_keys, roster_keys
+from fedboard.cli.fleet.live_keys import renew, show
+from fedboard.cli.fleet.root_keys import holder, root, rotate, sign
 from fedboard.cli.style.groups import Commands
 
 _FOLDER = click.option(
@@ -19,7 +21,14 @@ _FOLDER = click.option(
 
 @click.group(cls=Commands)
 def keys() -> None:
-    """Make keys and certificates. Private ones are readable by their owner only, and none is overwritten."""
+    """Make keys and certificates, replace them, and see what expires.
+
+    Private ones are readable by their owner only, and none is overwritten.
+    """
+
+
+for _command in (holder, root, rotate, sign, renew, show):
+    keys.add_command(_command)
 
 
 @keys.command(epilog="Example: fedboard keys authority --name films")
@@ -100,3 +109,6 @@ def questions(folder: Path) -> None:
 
 keys.add_command(note_keys.log)
 keys.add_command(note_keys.witness)
+keys.add_command(roster_keys.identity)
+keys.add_command(roster_keys.roster_authority)
+keys.add_command(roster_keys.roster)

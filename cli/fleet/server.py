@@ -1,6 +1,7 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -68,6 +69,7 @@ def server(
     from fedboard.server.fleet.plan.introducing import require_named
     from fedboard.server.fleet.plan.preparing import prepare
     from fedboard.server.fleet.plan.settings import read_settings
+    from fedboard.server.fleet.processes.fleet_status import expiries_of
 
     settings = read_settings(config)
     if (live is not None or trackers) and (status or check):
@@ -88,6 +90,10 @@ def server(
         f"{privacy.delta:g} for every user ({privacy.adjacency}), {privacy.noise} noise, "
         f"{len(settings.nodes)} nodes admitted{_and_invited(settings)}, protocol {settings.protocol.name}"
     )
+    now = time.time()
+    for expiry in expiries_of(settings):
+        if expiry.is_soon(now):
+            _say(expiry.sentence(now))
     if check:
         _require_ports(settings)
         return

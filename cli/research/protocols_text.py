@@ -42,8 +42,12 @@ def shown(name: str, protocol: AggregationProtocol, *, clients: int) -> str:
         f"{key.replace('_', ' ').capitalize()}\n{fill(text, _WIDTH, initial_indent='  ', subsequent_indent='  ')}"
         for key, text in asdict(protocol.trust).items()
     ]
-    meanings = chosen_card(name).meanings
+    card = chosen_card(name)
+    meanings = {**card.meanings, **card.optional}
     rows = [(key, str(value), meanings.get(key, "")) for key, value in protocol.parameters.items()]
+    rows += [
+        (key, "(unset)", meaning) for key, meaning in card.optional.items() if key not in protocol.parameters
+    ]
     parameters = f"Parameters for {clients:,} clients of one user each\n" + aligned(("", "", ""), rows)
     return "\n\n".join([f"{name}: noise drawn at {protocol.noise_at}", *said, parameters])
 

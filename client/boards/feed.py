@@ -15,8 +15,11 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.client.boards.trust import Trust
+from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
+from fedboard.common.board_service.log.history import History
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
@@ -28,6 +31,8 @@ from fedboard.common.protection import Protection, is_as_stated
 _SEEN = "seen.json"
 PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """What may go better next time."""
+_BETTER_LATER = PASSING | {FeedCode.NOT_WITNESSED}
+"""The same of a board that is there: witnesses may still be asked."""
 _SAME_BOARD = (Encoding.EXACT, Encoding.PACKED)
 _WATCH_SECONDS = 6 * 3600.0
 """After so long a reader who waits asks again, also where nothing was published."""
@@ -64,7 +69,9 @@ class BoardFeed:
     the newest root names (see ``Trust``), it is of the followed run, has not expired, is no older than the newest
     manifest ever seen here, continues it where versions are consecutive, every byte is the one that was signed,
     and the releases that its certificate lists have private noise; a simulation gets in where simulations are
-    taken, and only if its manifest says so too. Whatever fails, the boards that were in the cache stay.
+    taken, and only if its manifest says so too. With witnesses, it is in a log of boards that enough of them have
+    cosigned (see ``WitnessedLog``), with the ledger that its certificate states. Whatever fails, the boards that
+    were in the cache stay.
     Not guaranteed: that there is no newer board; a server can withhold it, until the one that it shows expires.
     """
 
@@ -80,6 +87,7 @@ class BoardFeed:
         simulation: bool = False,
         patience: Patience | None = None,
         clock: Clock = time.time,
+        witnesses: WitnessPolicy | None = None,
     ) -> None:
         """Look at a source.
 
@@ -93,8 +101,10 @@ class BoardFeed:
             simulation: whether to take boards whose noise can be reproduced from its seed.
             patience: None for the default.
             clock: of this machine.
+            witnesses: whose log must show a board before it is taken; None: nobody's.
         """
         self._source, self._cache, self._clock = source, cache, clock
+        self._log = None if witnesses is None else WitnessedLog(witnesses, cache.folder)
         self._trust = Trust(key, cache.folder, clock=clock)
         self._encoding, self._run, self._max_bytes = Encoding(encoding), run, max_bytes
         self._simulation, self._patience = simulation, patience or Patience()
@@ -157,7 +167,7 @@ class BoardFeed:
                         yield fetched
             except FeedRefusedError as error:
                 failures += 1
-                if error.code not in PASSING or failures >= self._patience.attempts:
+                if error.code not in _BETTER_LATER or failures >= self._patience.attempts:
                     raise
                 self._patience.wait(failures)
 
@@ -185,20 +195,36 @@ class BoardFeed:
 
     def _take_alone(self, signed: SignedManifest, *, version: int | None) -> Fetched:
         manifest = self.verify(signed, version=version)
+        history = self._logged(signed, manifest)
         seen = self.seen()
         if seen is None or seen.place <= manifest.place:
             write_atomically(self._cache.folder / _SEEN, signed.to_bytes())
         wanted = self._smallest(manifest, base=None)
         for cached in self._cache.boards():
             if cached.digest == wanted.board_digest and _is_as_stated(cached.path, manifest):
+                _require_logged(cached.path, history)
                 return Fetched(manifest=manifest, file=wanted, path=cached.path, received=0)
         base = self._base(manifest)
         try:
-            return self._download(manifest, self._smallest(manifest, base=base and base[0]), base and base[1])
+            smallest = self._smallest(manifest, base=base and base[0])
+            return self._download(manifest, smallest, base and base[1], history=history)
         except FeedRefusedError as error:
             if base is None or error.code is not FeedCode.WRONG_DIGEST:
                 raise
-        return self._download(manifest, wanted, None)
+        return self._download(manifest, wanted, None, history=history)
+
+    def _logged(self, signed: SignedManifest, manifest: Manifest) -> History | None:
+        """All that the log has said, where it shows this manifest to enough witnesses; None without witnesses."""
+        if self._log is None:
+            return None
+        try:
+            content = self._patiently(self._source.log_proof)
+        except FeedRefusedError as error:
+            code = FeedCode.NOT_WITNESSED if error.code is FeedCode.NOT_FOUND else error.code
+            raise FeedRefusedError(code) from error
+        history = self._log.take(content).history
+        logged_entry(history, signed, manifest)
+        return history
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -225,7 +251,9 @@ class BoardFeed:
         usable = [(board.version, board.path) for board in self._cache.boards() if board.version in bases]
         return max(usable, default=None)
 
-    def _download(self, manifest: Manifest, file: BoardFile, base: Path | None) -> Fetched:
+    def _download(
+        self, manifest: Manifest, file: BoardFile, base: Path | None, *, history: History | None
+    ) -> Fetched:
         if max(file.size, file.board_size) > self._max_bytes:
             raise FeedRefusedError(FeedCode.TOO_LARGE)
         arriving = self._cache.folder / f"{file.sha256}.part"
@@ -236,6 +264,7 @@ class BoardFeed:
         try:
             board_file = _unpacked(arriving, file, base)
             _require_as_stated(board_file, manifest)
+            _require_logged(board_file, history)
             path = self._cache.adopt(board_file, digest=file.board_digest)
         except InputError as error:  # the key signed something that is no board, or not this one
             raise FeedRefusedError(FeedCode.WRONG_DIGEST) from error
@@ -297,6 +326,11 @@ def _require_as_stated(board_file: Path, manifest: Manifest) -> None:
     if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
         board_file.unlink(missing_ok=True)
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
+
+
+def _require_logged(board_file: Path, history: History | None) -> None:
+    if history is not None:
+        require_ledger(history, Board.load(board_file))
 
 
 def _require_continuation(seen: Manifest, offered: Manifest, *, may_be_older: bool) -> None:

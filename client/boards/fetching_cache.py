@@ -15,8 +15,10 @@ from fedboard.client.boards.feed import PASSING, BoardFeed, newest_seen
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import open_source
 from fedboard.client.boards.trust import Trust
+from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class FetchingCache(BoardCache):
         authority: Path | None = None,
         simulation: bool = False,
         wait_seconds: float = _WAIT_SECONDS,
+        witnesses: WitnessPolicy | None = None,
     ) -> None:
         """Use a folder; nothing is fetched yet.
 
@@ -54,7 +57,8 @@ class FetchingCache(BoardCache):
             public_key: PEM file of the key that signs them.
             authority: PEM file of the authority that vouches for the source; None: the system's.
             simulation: whether to take boards whose noise can be reproduced from its seed.
-            wait_seconds: for a board that is not there yet.
+            wait_seconds: for a board that is not there yet, or that too few witnesses have seen yet.
+            witnesses: whose log must show a board; None: nobody's.
 
         Raises:
             InputError: key or certificate cannot be read.
@@ -63,7 +67,8 @@ class FetchingCache(BoardCache):
         if authority is not None:
             read_authority(authority)
         self._largest, self._place, self._authority = max_bytes, source, authority
-        self._simulation = simulation
+        self._simulation, self._witnesses = simulation, witnesses
+        self._log = None if witnesses is None else WitnessedLog(witnesses, folder)
         self._key, self._wait_seconds = PinnedKey.read(public_key), wait_seconds
 
     def holds(self, digest: str) -> bool:
@@ -84,7 +89,7 @@ class FetchingCache(BoardCache):
         return True
 
     def _counts(self, digest: str) -> bool:
-        if not super().holds(digest):
+        if not super().holds(digest) or (self._log is not None and not self._log.has(digest)):
             return False
         keys = Trust(self._key, self.folder).keys
         seen = newest_seen(self.folder, keys)
@@ -103,10 +108,11 @@ class FetchingCache(BoardCache):
                     max_bytes=self._largest,
                     simulation=self._simulation,
                     patience=Patience(attempts=1),
+                    witnesses=self._witnesses,
                 ).fetch()
         except FeedRefusedError as refused:
             _log.warning("no board from %s: %s", self._place, refused)
-            return refused.code in PASSING
+            return refused.code in PASSING | {FeedCode.NOT_WITNESSED}
         except InputError as error:  # another process is fetching into this folder, or the source is none
             _log.warning("no board from %s: %s", self._place, error)
         return True

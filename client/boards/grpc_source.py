@@ -17,6 +17,8 @@ from fedboard.common.board_service.board_service_pb2 import (
 )
 from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
 from fedboard.common.board_service.board_signature import SignedManifest
+from fedboard.common.board_service.layout import LOG_PROOF
+from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
 from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.methods import (
     CHUNK_BYTES,
@@ -92,6 +94,17 @@ class GrpcSource:
                 method(ROOT), RootRequest.SerializeToString, RootDocument.FromString
             )
             return bytes(call(RootRequest(version=version), timeout=self._seconds).content)
+
+    def log_proof(self) -> bytes:
+        """By ``Get``, as if it were an encoding."""
+        content = bytearray()
+        with _grpc_failures():
+            for part in self._get(GetRequest(encoding=LOG_PROOF), self._seconds):
+                if part.WhichOneof("part") == "chunk":
+                    content += part.chunk
+                if len(content) > MAX_PROOF_BYTES:
+                    raise FeedRefusedError(FeedCode.TOO_LARGE)
+        return bytes(content)
 
     def watch(self, known: int | None, *, seconds: float | None = None) -> Iterator[SignedManifest]:
         """The newest manifest if it is not known, then each one as it is published; ends when the service does, or

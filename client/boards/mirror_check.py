@@ -14,8 +14,11 @@ from fedboard.client.boards.feed import PASSING
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource
 from fedboard.client.boards.trust import Trust
+from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
+from fedboard.common.board_service.log.history import History
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.board_service.packing import unpack
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
@@ -47,6 +50,7 @@ def check_source(
     max_bytes: int,
     patience: Patience | None = None,
     clock: Clock = time.time,
+    witnesses: WitnessPolicy | None = None,
 ) -> Iterator[Found]:
     """Check the newest board and all before it: who may sign, signatures, the chain, and every byte of every file.
 
@@ -56,32 +60,65 @@ def check_source(
         max_bytes: largest file and largest board that are read.
         patience: with a source that is busy or away; None for the default.
         clock: of this machine.
+        witnesses: whose log must show every board; None: nobody's.
 
     Yields:
-        One for each manifest and each file.
+        One for the log, where there are witnesses, and for each manifest and each file.
 
     Raises:
         FeedRefusedError: there is no newest manifest that enough keys signed, or a root does not follow.
     """
     patiently = _Patiently(patience or Patience())
     keys = _newest_root(source, key, patiently, clock)
-    newest = keys.open(patiently(source.manifest))
-    later: Manifest | None = None
+    latest = patiently(source.manifest)
+    newest, later, history = keys.open(latest), None, None
+    if witnesses is not None:
+        finding, history = _log_finding(source, witnesses, latest, newest, patiently)
+        yield finding
     for version in range(newest.version, -1, -1):
         try:
-            manifest = keys.open(patiently(partial(source.manifest, version)))
+            signed = patiently(partial(source.manifest, version))
+            manifest = keys.open(signed)
         except FeedRefusedError as error:
             if error.code is not FeedCode.NOT_FOUND or version == newest.version:
                 yield Found(check=f"version {version}", passed=_failed(error), detail=str(error))
             later = None
             continue
-        found = _continued(manifest, version, newest, later)
+        found = _logged(_continued(manifest, version, newest, later), history, signed, manifest)
         yield found if version < newest.version else _dated(found, manifest, keys, clock)
         for file in manifest.files:
-            reading = partial(_read_file, source, manifest, file)
+            reading = partial(_read_file, source, manifest, file, history)
             too_large = max(file.size, file.board_size) > max_bytes
             yield _file_finding(manifest, file, None if too_large else partial(patiently, reading))
         later = manifest
+
+
+def _log_finding(
+    source: BoardSource, policy: WitnessPolicy, latest: SignedManifest, newest: Manifest, ask: "_Patiently"
+) -> tuple[Found, History | None]:
+    """What was found of the log, and all that it has said; None where nobody can rely on it."""
+    check = "log of boards"
+    try:
+        proof = WitnessedLog(policy).take(ask(source.log_proof))
+        logged_entry(proof.history, latest, newest)
+    except FeedRefusedError as error:
+        if error.code is FeedCode.NOT_FOUND:
+            error = FeedRefusedError(FeedCode.NOT_WITNESSED)
+        return Found(check=check, passed=_failed(error), detail=str(error)), None
+    entries, names = len(proof.history.entries), ", ".join(sorted(policy.cosigners(proof.note)))
+    detail = f"{entries} entries, cosigned by {names}; {policy.sentence}"
+    return Found(check=check, passed=True, detail=detail), proof.history
+
+
+def _logged(found: Found, history: History | None, signed: SignedManifest, manifest: Manifest) -> Found:
+    """What was found of a manifest, with whether it was logged."""
+    if history is None:
+        return found
+    try:
+        logged_entry(history, signed, manifest)
+    except FeedRefusedError as error:
+        return replace(found, passed=False, detail=str(error))
+    return replace(found, detail=f"{found.detail}; logged")
 
 
 def _newest_root(source: BoardSource, key: PinnedKey, ask: "_Patiently", clock: Clock) -> PinnedKey:
@@ -173,7 +210,7 @@ def _file_finding(manifest: Manifest, file: BoardFile, reading: Callable[[], str
     return Found(check=check, passed=True, detail=detail)
 
 
-def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile) -> str:
+def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile, history: History | None) -> str:
     content = bytearray()
     for piece in source.read(manifest, file, 0):
         content += piece
@@ -191,4 +228,6 @@ def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile) -> str:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
     if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
+    if history is not None:
+        require_ledger(history, board)
     return f"{file.size} bytes as signed, board {board.digest[:16]}"

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from fedboard.client.boards.cache import require_digest
+from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.common.board import Board
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 
 _FIRST_LEARNT_VERSION = 2
@@ -29,18 +31,21 @@ def board_file(place: Path) -> Path:
     return found[-1]
 
 
-def open_board(place: Path) -> Board:
+def open_board(place: Path, *, witnesses: WitnessPolicy | None = None) -> Board:
     """Open a board whose items are learnt and whose content is what its name or its certificate states.
 
     Args:
         place: a board file, or a run directory or cache, of which the newest board is taken.
+        witnesses: who must have seen the board in its run's log, as it was fetched into this folder; None: nobody.
 
     Raises:
-        InputError: no board there, damaged, changed, or from before the first learning round.
+        InputError: no board there, damaged, changed, not witnessed, or from before the first learning round.
     """
     path = board_file(place)
     board = Board.load(path)
     require_digest(path, board)
+    if witnesses is not None:
+        WitnessedLog(witnesses, path.parent).require_shown(board, path)
     if board.version < _FIRST_LEARNT_VERSION:
         raise InputError(
             f"{path}: version {board.version} of this board has learnt nothing about the items yet; "

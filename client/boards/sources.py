@@ -15,7 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.common.board_service.board_signature import MAX_MANIFEST_BYTES, SignedManifest
-from fedboard.common.board_service.layout import LATEST, file_name, manifest_name, root_name
+from fedboard.common.board_service.layout import LATEST, LOG_PROOF, file_name, manifest_name, root_name
+from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
 from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
@@ -37,6 +38,10 @@ class BoardSource(Protocol):
 
     def root(self, version: int) -> bytes:
         """The root document of a version, ``not-found`` where there is none; at most ``MAX_ROOT_BYTES`` + 1."""
+        ...
+
+    def log_proof(self) -> bytes:
+        """What was logged of the boards; ``not-found`` where nothing is; at most ``MAX_PROOF_BYTES`` + 1."""
         ...
 
     def close(self) -> None:
@@ -134,6 +139,11 @@ class HttpSource:
         with _http_failures(), self._open(root_name(version)) as answer:
             return bytes(answer.read(MAX_ROOT_BYTES + 1))
 
+    def log_proof(self) -> bytes:
+        """From its file."""
+        with _http_failures(), self._open(LOG_PROOF) as answer:
+            return bytes(answer.read(MAX_PROOF_BYTES + 1))
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -166,6 +176,11 @@ class FolderSource:
         """From its file."""
         with _file_failures(), (self._folder / root_name(version)).open("rb") as stream:
             return stream.read(MAX_ROOT_BYTES + 1)
+
+    def log_proof(self) -> bytes:
+        """From its file."""
+        with _file_failures(), (self._folder / LOG_PROOF).open("rb") as stream:
+            return stream.read(MAX_PROOF_BYTES + 1)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -22,9 +22,11 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
+    from fedboard.client.boards.witnessed import WitnessedLog
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
+    from fedboard.common.protocols.shared.voucher import Voucher
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,6 +67,9 @@ class Server(_Section, frozen=True, kw_only=True):
     question_key: Path | None = None
     """PEM file of the public key that this server signs its questions with; nobody else's are answered. Without it
     none are."""
+    identity_key: Path | None = None
+    """PEM file of this device's identity (``fedboard keys identity``), by which other devices know it; needed where
+    the policy names ``vouched_by``."""
     poll_seconds: float = 1.0
     """Mean time between two questions for work."""
     max_question_megabytes: int = 64
@@ -185,6 +190,29 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             largest_answer=self.server.max_answer_megabytes << 20,
         )
 
+    def voucher(self) -> "Voucher | None":
+        """The device's identity, and whom it believes about other devices; None where the policy names nobody.
+
+        Raises:
+            InputError: no identity is named, or it cannot be read.
+        """
+        if self.policy.vouched_by is None or self.server is None:
+            return None
+        from fedboard.client.device.newest_roster import NewestRoster
+        from fedboard.common.keys.roster import IdentityKey
+        from fedboard.common.protocols.shared.voucher import Voucher
+
+        if self.server.identity_key is None:
+            raise InputError(
+                "[policy] names vouched_by, and [server] no identity_key by which others would know this device; "
+                "make one with: fedboard keys identity"
+            )
+        return Voucher(
+            identity=IdentityKey.load(self.server.identity_key),
+            authority=bytes.fromhex(self.policy.vouched_by),
+            admit=NewestRoster(self.state / "rosters.json").admit,
+        )
+
     def answers(self, *, server: str = "") -> "KeptAnswers":
         """The last answers, to be sent again where the server lost them.
 
@@ -216,14 +244,29 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         """The boards that were fetched."""
         return BoardCache(self.board.cache, max_bytes=self.board.max_bytes)
 
-    def published_boards(self) -> BoardCache:
-        """The same, for the gate: with ``published_only`` it fetches what it misses, where it knows from whom.
+    def witnessed_log(self) -> "WitnessedLog | None":
+        """The log of boards that was seen here; None without witnesses.
 
         Raises:
-            InputError: key or certificate of the source cannot be read.
+            InputError: the policy file cannot be used.
         """
-        board = self.board
-        if not self.policy.published_only or board.source is None or board.public_key is None:
+        if self.policy.witnesses is None:
+            return None
+        from fedboard.client.boards.witnessed import WitnessedLog
+        from fedboard.common.board_service.log.policy import WitnessPolicy
+
+        return WitnessedLog(WitnessPolicy.read(self.policy.witnesses), self.board.cache)
+
+    def published_boards(self) -> BoardCache:
+        """The same, for the gate: with ``published_only`` or witnesses it fetches what it misses, where it knows
+        from whom.
+
+        Raises:
+            InputError: key or certificate of the source, or the policy of witnesses, cannot be read.
+        """
+        board, log = self.board, self.witnessed_log()
+        wanted = self.policy.published_only or log is not None
+        if not wanted or board.source is None or board.public_key is None:
             return self.board_cache()
         from fedboard.client.boards.fetching_cache import FetchingCache
 
@@ -234,6 +277,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             public_key=board.public_key,
             authority=self.authority(board.source),
             simulation=self.policy.seeded_noise,
+            witnesses=None if log is None else log.policy,
         )
 
 
@@ -297,6 +341,8 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             asker=asker,
             refusals=config.refusals(),
             cache=config.published_boards(),
+            log=config.witnessed_log(),
+            voucher=config.voucher(),
         )
         yield source, gate
 

@@ -19,6 +19,7 @@ from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import Scale
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.soundness import has_sound_arrays
+from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.client.device.board_policy import MOST_RELEASES, require_certified
 from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.device.policy import Policy
@@ -29,6 +30,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.registry import rebuild_task
@@ -56,6 +58,8 @@ class DeviceGate:
         refusals: RefusalCounts,
         asker: Asker,
         cache: BoardCache | None = None,
+        log: WitnessedLog | None = None,
+        voucher: Voucher | None = None,
     ) -> None:
         """Use a ledger that is open for writing: its lock keeps a second process from answering too.
 
@@ -66,13 +70,17 @@ class DeviceGate:
             refusals: are counted there.
             asker: whose questions are answered.
             cache: of published boards.
+            log: of those that enough witnesses have seen, where the policy names any.
+            voucher: the device's identity, where the policy names who vouches for devices.
         """
         self._policy = policy
         self._ledger = ledger
         self._answers = answers
         self._refusals = refusals
         self.asker = asker
+        self._cache, self._log = cache, log
         self._cache = cache
+        self._voucher = voucher
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """The bytes that answered this very question before, to be sent again as they are; None for a new one.
@@ -130,7 +138,9 @@ class DeviceGate:
         """
         with self._counting():
             self._require_run(step.run, step.protocol, private_noise=step.private_noise)
-            return relied_on(step.protocol, step.parameters, self._policy, backend=backend)
+            return relied_on(
+                step.protocol, step.parameters, self._policy, backend=backend, voucher=self._voucher
+            )
 
     def welcome(self, step: StepMessage) -> None:
         """Hold the first step of a session against what was answered before; books nothing.
@@ -189,9 +199,13 @@ class DeviceGate:
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
         agreed = policy.catalogues
         _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
-        if policy.published_only:
+        if policy.published_only or policy.witnesses is not None:
             published = self._cache is not None and self._cache.holds(board.digest)
-            _require(published, Refusal.NOT_PUBLISHED)
+            unseen = Refusal.NOT_PUBLISHED if policy.witnesses is None else Refusal.NOT_WITNESSED
+            _require(published, unseen)
+        if policy.witnesses is not None:
+            witnessed = self._log is not None and self._log.shows(board, run=question.run)
+            _require(witnessed, Refusal.NOT_WITNESSED)
 
     def _require_history(self, run: str, board: Board) -> None:
         """The board must continue the last one that was answered; rounds may be missed in between."""

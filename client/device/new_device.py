@@ -32,10 +32,12 @@ adjacency = "{adjacency}"
 # least_survivors = 5           # where contributions are masked: in sums of at least so many clients alone
 # most_honest = 20              # where clients add the noise: runs that count on so many honest ones at most
 # helper = "0000000000000000000000000000000000000000000000000000000000000000"  # the second server (fedboard helper)
+# vouched_by = "00000000..."    # where contributions are masked: who vouches for devices (fedboard keys roster)
 # catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
 # smallest_catalogue = 50       # fewer items make the question too pointed
 # seeded_noise = true           # take simulations too, runs and boards, whose noise the server can remove
 # published_only = true         # answer only about boards that come, signed for everybody, from [board]
+# witnesses = "witnesses.policy" # answer only about boards that enough of these witnesses have seen, from [board]
 # answers_kept_hours = 24.0     # how long a server that lost an answer may have the same one again
 
 # [server]                      # a device that trains
@@ -43,6 +45,7 @@ adjacency = "{adjacency}"
 # ca_certificate = "ca.pem"
 # node_key = "node.key"         # see: fedboard keys --help
 # question_key = "question-signing.pub"  # who may ask: the key that this server signs its questions with
+# identity_key = "identity.key" # by which other devices know this one; see: fedboard keys identity
 # max_question_megabytes = 64   # larger questions (with the board) are refused unread
 # max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
 # poll_seconds = 5.0            # how often it asks for work

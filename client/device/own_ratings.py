@@ -10,6 +10,7 @@ from fedboard.client.ratings.own_file import read_own_ratings
 from fedboard.client.ratings.store import RatingStore
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection, protection_of_board
@@ -32,7 +33,11 @@ class OwnView:
 
 
 def open_own(
-    ratings: Path, place: Path | Board | None, *, columns: Mapping[str, str] | None = None
+    ratings: Path,
+    place: Path | Board | None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    witnesses: WitnessPolicy | None = None,
 ) -> OwnView:
     """Open a person's ratings beside a board.
 
@@ -40,16 +45,17 @@ def open_own(
         ratings: a CSV file, a rating store, or a device's configuration (``.toml``).
         place: a board, board file, run directory or cache; a device may leave it out, its own cache is taken.
         columns: what a CSV file calls ``item`` and ``rating``, where it calls them otherwise.
+        witnesses: as for ``open_board``, where ``place`` is a path; a device has a policy of its own.
 
     Raises:
         InputError: one of them cannot be used as it is.
     """
     if ratings.suffix == ".toml":
         config, store = _of_device(ratings)
-        return _from_store(store, _board_of(config) if place is None else _opened(place))
+        return _from_store(store, _board_of(config) if place is None else _opened(place, witnesses))
     if place is None:
         raise InputError("give a board too: a board file, or the directory of a run")
-    board = _opened(place)
+    board = _opened(place, witnesses)
     if is_store(ratings):
         return _from_store(ratings, board)
     own = read_own_ratings(
@@ -58,8 +64,8 @@ def open_own(
     return OwnView(board=board, own=own, left_out=0)
 
 
-def _opened(place: Path | Board) -> Board:
-    return place if isinstance(place, Board) else open_board(place)
+def _opened(place: Path | Board, witnesses: WitnessPolicy | None) -> Board:
+    return place if isinstance(place, Board) else open_board(place, witnesses=witnesses)
 
 
 def is_store(path: Path) -> bool:
@@ -77,6 +83,9 @@ def _board_of(config: "DeviceConfig") -> Board:
     if not any(cache.glob("board-*.board")):
         raise InputError(f"{cache}: this device has no board yet; get one with `fedboard board fetch`")
     board = open_board(cache)
+    log = config.witnessed_log()
+    if log is not None:
+        log.require_shown(board, cache)
     protection = protection_of_board(board)
     if protection is not Protection.PRIVATE and not config.policy.seeded_noise:
         raise InputError(

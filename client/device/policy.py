@@ -1,6 +1,7 @@
 """A person's participation policy: what she is willing to give, to whom, under which promise. Her own choice."""
 
 import re
+from pathlib import Path
 
 import msgspec
 
@@ -9,6 +10,7 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 
 _IDENTITY = re.compile("[0-9a-fA-F]{64}")
+_AUTHORITY = re.compile("[0-9a-f]{64}")
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +43,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     helper: str | None = None
     """Identity of the second server that she relies on, as ``fedboard helper`` prints it; without it no run of two
     servers is answered."""
+    vouched_by: str | None = None
+    """Public key of the authority that she believes about other devices, as ``fedboard keys roster`` prints it;
+    with it no masked sum is answered whose clients nobody vouches for, or somebody else."""
     catalogues: tuple[str, ...] | None = None
     """Digests of the catalogues that may be asked about, as ``fedboard status`` prints them."""
     smallest_catalogue: int = 50
@@ -49,6 +54,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Whether to answer a run, and take a board, whose noise can be reproduced: a simulation, not private."""
     published_only: bool = False
     """Whether a board must be in the board cache, where only signed ones are, before it is answered."""
+    witnesses: Path | None = None
+    """Policy file of the witnesses of the run's log of boards: about a board that too few of them have seen nothing
+    is answered. It implies ``published_only``, and is for the runs of one log."""
     answers_kept_hours: float = 24.0
     """How long an answer may be sent again to a server that lost it; the answer to the next round ends it before.
     In (0, 720]."""
@@ -65,6 +73,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         _require(0 <= self.least_noise < float("inf"), "least_noise", "a finite number >= 0")
         known = self.helper is None or _IDENTITY.fullmatch(self.helper) is not None
         _require(known, "helper", "64 hexadecimal digits, as `fedboard helper` prints them")
+        known = self.vouched_by is None or _AUTHORITY.fullmatch(self.vouched_by) is not None
+        _require(known, "vouched_by", "64 hexadecimal digits, as `fedboard keys roster` prints them")
         _require(self.least_survivors >= 2, "least_survivors", "a whole number >= 2")
         _require(self.most_honest is None or self.most_honest >= 1, "most_honest", "a whole number >= 1")
         _require(0 < self.answers_kept_hours <= 720, "answers_kept_hours", "in (0, 720]")

@@ -1,13 +1,17 @@
 """Whether what a protocol relies on is what a person is willing to rely on. Public facts and her policy alone."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedboard.client.device.policy import Policy
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
+from fedboard.common.protocols.shared.properties import can_be_vouched
 from fedboard.common.wire.refusals import Refusal, RefusedError
+
+if TYPE_CHECKING:
+    from fedboard.common.protocols.shared.voucher import Voucher
 
 
 def stated_protocol(name: str, parameters: Mapping[str, Any], *, backend: str) -> AggregationProtocol:
@@ -27,13 +31,29 @@ def stated_protocol(name: str, parameters: Mapping[str, Any], *, backend: str) -
         raise RefusedError(Refusal.BAD_PROTOCOL) from None
 
 
+_MASKED = frozenset({"secure-sum", "distributed-dp"})
+"""Protocols whose clients can be vouched for, by their registered names."""
+
+
 def relied_on(
-    name: str, parameters: Mapping[str, Any], policy: Policy, *, backend: str
+    name: str,
+    parameters: Mapping[str, Any],
+    policy: Policy,
+    *,
+    backend: str,
+    voucher: "Voucher | None" = None,
 ) -> AggregationProtocol:
     """The protocol that a server states, where the policy relies on no less than it does.
 
+    Args:
+        name: from a server that need not be honest.
+        parameters: from the same.
+        policy: hers.
+        backend: which kernels compute.
+        voucher: her device's identity, where the policy names an authority.
+
     Raises:
-        RefusedError: ``bad-protocol``, ``too-few``, ``not-private`` or ``other-helper``.
+        RefusedError: ``bad-protocol``, ``too-few``, ``not-private``, ``other-helper`` or ``other-roster``.
     """
     protocol = stated_protocol(name, parameters, backend=backend)
     stated = protocol.parameters
@@ -41,7 +61,17 @@ def relied_on(
         raise RefusedError(Refusal.TOO_FEW)
     if policy.most_honest is not None and stated.get("honest", 0) > policy.most_honest:
         raise RefusedError(Refusal.NOT_PRIVATE)
+    if name in _MASKED:
+        return _vouched(protocol, policy, voucher)
     return _pinned(protocol, policy) if name == "two-server" else protocol
+
+
+def _vouched(protocol: AggregationProtocol, policy: Policy, voucher: "Voucher | None") -> AggregationProtocol:
+    """Among clients whom the authority of the policy vouches for, or where it names none, among any."""
+    stated = protocol.parameters.get("vouched_by")
+    if stated != policy.vouched_by or (stated is not None and voucher is None):
+        raise RefusedError(Refusal.OTHER_ROSTER)
+    return protocol if voucher is None or not can_be_vouched(protocol) else protocol.vouched(voucher)
 
 
 def _pinned(protocol: AggregationProtocol, policy: Policy) -> AggregationProtocol:

@@ -26,6 +26,9 @@ class FeedCode(StrEnum):
     OLD_FORMAT = "old-format"
     SIMULATION = "simulation"
     NOT_AS_STATED = "not-as-stated"
+    NOT_WITNESSED = "not-witnessed"
+    SPLIT_VIEW = "split-view"
+    LEDGER_CHANGED = "ledger-changed"
 
 
 _SENTENCES = {
@@ -72,6 +75,17 @@ _SENTENCES = {
     FeedCode.SIMULATION: (
         "the board's noise can be reproduced from its seed: a simulation, not a private release; --simulation "
         "takes it, or seeded_noise in [policy] of device.toml"
+    ),
+    FeedCode.NOT_WITNESSED: (
+        "no log of boards that enough of your witnesses have cosigned shows this board (yet); it was dropped"
+    ),
+    FeedCode.SPLIT_VIEW: (
+        "the log of boards shows another board for this round, or is not the log that was seen before: somebody "
+        "shows different boards to different people; it was dropped"
+    ),
+    FeedCode.LEDGER_CHANGED: (
+        "the board's ledger is not the one that was logged, or does not continue that of an earlier board: it was "
+        "rolled back or rewritten; the board was dropped"
     ),
     FeedCode.NOT_AS_STATED: (
         "the board carries no certificate of its own that says of its noise what was signed; it was dropped"

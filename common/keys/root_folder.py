@@ -66,8 +66,8 @@ class RootFolder:
         Raises:
             InputError: another root of one of these versions is there; a root that was published is never changed.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         for root in chain:
+            self.folder.mkdir(parents=True, exist_ok=True)
             content, place = root.content or b"", self.path(root.version)
             if not place.exists():
                 write_atomically(place, content)

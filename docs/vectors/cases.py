@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from making import KEY, MODELS, PRIVATE, boards, forms_of, manifest_of, plain, signed
+from making import KEY, PRIVATE, boards, forms_of, manifest_of, plain, signed
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
@@ -284,7 +284,7 @@ def _no_board(board: Board) -> dict[str, Any]:
 
 def cases() -> dict[str, Any]:
     """All of them, each with what the package says of it, and the files that they name."""
-    made, seeded = boards(*MODELS["residual"]), boards(*MODELS["simulation"])[-1]
+    made, seeded = boards("residual"), boards("simulation")[-1]
     found = [*_of_manifests(made), *_of_files(made), *_of_certificates(made, seeded)]
     files = list(dict.fromkeys(case.file for case in found))
     told = [

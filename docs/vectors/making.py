@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedboard.common.protection import protection_of_board
 from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.board_service.checked_board import CheckedBoard
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.calibrating import Training, calibrated_task
@@ -29,6 +31,13 @@ RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:0
 PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())
 KEY = SigningKey(PRIVATE)
 N_ITEMS, RANK = 40, 3
+FEATURES = CatalogueFeatures(
+    number_names=("year",),
+    numbers=np.array([[1950 + 7 * n % 60 if n % 11 else np.nan] for n in range(N_ITEMS)], dtype=np.float32),
+    label_names=("genres: é", "genres: b", "genres: c"),
+    labels=np.array([[n % 3 == 0, n % 5 < 2, n % 7 == 1] for n in range(N_ITEMS)], dtype=np.uint8),
+)
+"""Made up: a year, which is unknown of some items, and three kinds."""
 CATALOGUE = Catalogue(
     item_ids=tuple(f"f{number:02}" for number in range(N_ITEMS)),
     titles=tuple(f"Film {number}, é ☃" for number in range(N_ITEMS)),
@@ -43,14 +52,21 @@ MODELS: Mapping[str, tuple[str, str, NoiseSource, Mapping[str, Any]]] = {
         {"rounds": 1, "rank": RANK, "final_user_ridge": 5.0},
     ),
     "residual-presence": ("residual", "implicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
+    "residual-features": ("residual", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
     "adadpals": ("adadpals", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
     "adadpals-presence": ("adadpals", "implicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
     "topk": ("topk", "implicit", SecureNoise(), {"rank": RANK}),
 }
 
 
-def boards(algorithm: str, feedback: str, noise: NoiseSource, settings: Mapping[str, Any]) -> list[Board]:
-    """All boards of a run whose rounds found made-up numbers, each with the certificate of what was booked."""
+def boards(name: str) -> list[Board]:
+    """All boards of a run whose rounds found made-up numbers, each with the certificate of what was booked.
+
+    Args:
+        name: one of ``MODELS``; items have features where it ends so.
+    """
+    algorithm, feedback, noise, settings = MODELS[name]
+    catalogue = replace(CATALOGUE, features=FEATURES if name.endswith("features") else None)
     training = Training(
         algorithm=variant_of(algorithm),
         feedback=Feedback(feedback),
@@ -58,7 +74,7 @@ def boards(algorithm: str, feedback: str, noise: NoiseSource, settings: Mapping[
         settings=settings,
     )
     task = calibrated_task(training, rating_range=(1.0, 5.0), backend="numpy").task
-    made, booked = [task.first_board(CATALOGUE)], []
+    made, booked = [task.first_board(catalogue)], []
     releases = [[request.release.event() for request in requests] for requests in task.plan()]
     commitment = Commitment.of(
         Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE),

@@ -97,9 +97,25 @@ def read_board(content):
         "digest": digest.hexdigest(),
         "ids": json.loads(stored["catalogue/item_ids"].tobytes()),
         "titles": None if titles is None else json.loads(titles.tobytes()),
-        "has_features": "catalogue/features" in stored,
+        "features": features_of(stored, n_items=len(json.loads(stored["catalogue/item_ids"].tobytes()))),
         "arrays": {name[6:]: array for name, array in stored.items() if name.startswith("array/")},
     }
+
+
+def features_of(stored, *, n_items):
+    """Numbers and labels of the items, or None where there are none [5]."""
+    names = ("catalogue/features", "catalogue/numbers", "catalogue/labels")
+    if not any(name in stored for name in names):
+        return None
+    told, numbers, labels = (stored[name] for name in names)
+    for listed, values, dtype in zip(
+        json.loads(told.tobytes()), (numbers, labels), ("<f4", "u1"), strict=True
+    ):
+        if values.dtype != dtype or values.shape != (n_items, len(listed)):
+            raise ValueError("features of another catalogue")
+    if np.isinf(numbers).any() or (labels > 1).any() or not 1 <= numbers.shape[1] + labels.shape[1] <= 256:
+        raise ValueError("features are numbers, NaN where unknown, and labels of 0 or 1")
+    return numbers, labels
 
 
 def protection(board):

@@ -1,6 +1,7 @@
 """A person's own model on a board, and her best items [8 and 9 of docs/reader-specification.md]. Nothing leaves."""
 
 import numpy as np
+from content import content_of, solved
 from manifests import RefusedError
 
 ALGORITHMS = ("adadpals", "adadpsgd", "residual", "langevin", "topk")
@@ -36,11 +37,15 @@ def fitted(board, ratings):
         scale = np.float32(np.sqrt(strength / config["user_bias_ridge"]))
         rows = np.column_stack([np.full(len(items), scale), factors[items]]).astype(np.float32)
         targets = own - np.float32(mean) - arrays["item_biases"][items]
-        vector = ridge_solution(rows, targets, strength * growth)
+        content = content_of(board) if task == "residual" else None
+        if content is None:
+            vector = ridge_solution(rows, targets, strength * growth)
+        else:
+            both, factors = np.hstack([rows, content[items]]), np.hstack([factors, content])
+            vector = solved(both, targets, rows.shape[1], strength * growth)
         vector[0] *= scale
-        return vector, mean + arrays["item_biases"].astype(float) + vector[0] + factors @ vector[1:].astype(
-            float
-        )
+        along = factors.astype(float) @ vector[1:].astype(float)
+        return vector, mean + arrays["item_biases"].astype(float) + vector[0] + along
     mean = float(arrays["mean"][0]) if explicit else 0.0
     everything = factors.astype(float)
     gram = config["unobserved_weight"] * everything.T @ everything
@@ -63,7 +68,7 @@ def ridge_of(board, *, explicit):
 
 
 def by_lists(arrays, items):
-    """The model of ``topk`` [8.3]."""
+    """The model of ``topk`` [8.4]."""
     factors = arrays["item_factors"]
     if "item_scale" not in arrays:
         return np.zeros(1 + factors.shape[1], dtype=np.float32), arrays["item_counts"].astype(float)

@@ -1,4 +1,4 @@
-"""Read the newest board of a mirror and recommend from it, without fedboard: the other four files are all of it.
+"""Read the newest board of a mirror and recommend from it, without fedboard: the other five files are all of it.
 
     python read.py MIRROR board-signing.pub my-ratings.csv [--simulation]
 
@@ -46,8 +46,6 @@ def main(mirror, key_file, ratings_file, *options):
     claim = (board["certificate"] or {}).get("claim", {})
     print(f"board {board['version']} of {board['manifest']['run']}, noise: {board['manifest']['protection']}")
     print(f"epsilon {claim.get('epsilon')} at delta {claim.get('delta')}: {state}")
-    if board["has_features"]:
-        print("without what its catalogue says of the items: other scores than fedboard recommend gives")
     titles = dict(zip(board["ids"], board["titles"] or board["ids"], strict=True))
     for item, score in best(board, ratings):
         print(f"{score:8.3f}  {titles[item]}")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from fedboard.common.board_service.board_signature import SignedManifest
 from fedboard.common.board_service.layout import MANIFESTS, ROOTS, file_name, manifest_name
+from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.keys.root_folder import RootFolder
 
 
@@ -30,6 +31,14 @@ class Mirror:
     def manifest(self, version: int) -> Path:
         """Where the manifest of a version is."""
         return self.folder / manifest_name(version)
+
+    def run(self) -> str:
+        """The run whose boards these are, as the newest manifest says; its signature is not looked at.
+
+        Raises:
+            FeedRefusedError: the file is damaged.
+        """
+        return Manifest.from_bytes(self.signed(self.versions()[-1]).content.encode()).run
 
     @property
     def roots(self) -> RootFolder:

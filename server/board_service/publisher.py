@@ -1,16 +1,23 @@
 """A thread that signs boards into a mirror as a run publishes them, and again before their signatures expire."""
 
+import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from fedboard.common.board_service.layout import ROOTS
 from fedboard.common.errors import FedboardError
+from fedboard.common.keys.validity import DAY_SECONDS
 from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.board_service.mirror import publish_into
 from fedboard.server.board_service.mirror_files import Mirror
-from fedboard.server.board_service.signers import USUAL_DAYS
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.board_service.upkeep.expiring import root_expiry
+from fedboard.server.board_service.upkeep.signers import USUAL_DAYS
+
+_log = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -48,6 +55,7 @@ class Publisher:
         self._sign = partial(
             publish_into, mirror, boards, run=run, simulation=simulation, days=days, roots=roots, log=log
         )
+        self._mirror, self._next_warning = mirror, 0.0
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="board-publisher", daemon=True)
@@ -73,4 +81,17 @@ class Publisher:
                 self._sign(key=self._key())
                 self.problem = None if self._log is None else self._log.problem
             except (FedboardError, OSError) as error:
+                if self.problem != str(error):
+                    _log.warning("boards cannot be signed: %s", error)
                 self.problem = str(error)
+            self._warn()
+
+    def _warn(self) -> None:
+        """Say once a day that the root expires soon; the signature on the newest board is renewed here."""
+        if time.monotonic() < self._next_warning:
+            return
+        self._next_warning = time.monotonic() + DAY_SECONDS
+        expiry = root_expiry(self._mirror.folder / ROOTS)
+        now = time.time()
+        if expiry is not None and expiry.is_soon(now):
+            _log.warning("%s", expiry.sentence(now))

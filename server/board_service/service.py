@@ -24,8 +24,8 @@ from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
-from fedboard.server.board_service.signers import USUAL_DAYS
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.board_service.upkeep.signers import USUAL_DAYS
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair

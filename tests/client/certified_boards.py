@@ -12,6 +12,7 @@ from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import respond
 from fedboard.client.answering.steps import Client, respond_step
 from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.client.device.gate import DeviceGate
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
@@ -88,10 +89,18 @@ class Memory:
 class Device:
     """A device in a folder, opened anew for each question as a node does."""
 
-    def __init__(self, folder: Path, policy: Policy, *, cache: BoardCache | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policy: Policy,
+        *,
+        cache: BoardCache | None = None,
+        log: WitnessedLog | None = None,
+    ) -> None:
         self.folder = folder
         self.policy = policy
         self.cache = cache
+        self.log = log
         self.ratings = Ratings()
         self.asker = ASKER
         self.vault = Memory()
@@ -128,6 +137,7 @@ class Device:
                 asker=self.asker,
                 refusals=RefusalCounts(self.folder / "refusals.json"),
                 cache=self.cache,
+                log=self.log,
             )
 
     def code(self, board: Board, **asked: Any) -> Refusal | None:

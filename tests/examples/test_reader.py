@@ -23,7 +23,7 @@ READER, VECTORS = ROOT / "examples" / "reader", ROOT / "docs" / "vectors"
 MODELS, REFUSALS = (json.loads((VECTORS / name).read_text()) for name in ("models.json", "refusals.json"))
 KEY = bytes.fromhex(MODELS["key"])
 BOARDS = {vector["name"]: vector for vector in MODELS["boards"]}
-PARTS = ("manifests", "boards", "promise", "own_model")
+PARTS = ("manifests", "boards", "promise", "content", "own_model")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
 from fedboard.common.protocols.secure_sum.card import (
     AUDITED_WITH,
     MEANINGS,
+    OPTIONAL,
     crowd,
     masking,
     neighbours,
@@ -31,12 +32,13 @@ CARD = Card(
     trusted="enough other clients",
     server_sees="the sum, noised already",
     bytes_by="items x rank, + neighbours",
-    steps="4",
+    steps="4 or 5",
     meanings={
         **MEANINGS,
         "honest": "Fewest honest clients in any sum, whose shares make up all of the noise.",
         "most_clients": "Most clients of a round, whose noise the sums have room for.",
     },
+    optional=OPTIONAL,
     server_terms=unmasked,
     client_terms=masking,
     neighbours=neighbours,

@@ -6,11 +6,12 @@ survivors. When more stay, there is more noise.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.keys.roster import Roster
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import SharedNoise
 from fedboard.common.protocol import NoiseAt, Trust
@@ -18,9 +19,10 @@ from fedboard.common.protocols.distributed_dp.payload import SharedNumbers
 from fedboard.common.protocols.distributed_dp.rules import SharingRules
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
-from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked
-from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked, require_fitting
+from fedboard.common.protocols.secure_sum.rules import SumRules, require_known
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.protocols.sums.residues import Packing
 
 
@@ -37,9 +39,14 @@ class DistributedDp:
     """
 
     NAME: ClassVar[str] = "distributed-dp"
+    vouches: ClassVar[bool] = True
     rules: SharingRules
     backend: str = "numpy"
     """Which kernels compute; never changes a sum."""
+    voucher: Voucher | None = None
+    """Of a device."""
+    roster: Roster | None = None
+    """Of a server, where clients are vouched for."""
 
     @property
     def name(self) -> str:
@@ -60,11 +67,21 @@ class DistributedDp:
             noise=(
                 f"At least {self.rules.honest} of the clients in every sum must be honest and draw their share "
                 "of the noise: that of clients that collude, or that the server invented, does not count, nor does "
-                "the own share of whoever looks at a board; who drops out does not matter. The server must keep to "
-                "the protocol: one that lies about who is there or who stayed obtains sums over far fewer clients, "
-                "with less noise. Rounded shares add up to rounded Gaussian noise up to 1e-40 in total variation, "
-                "for each number."
+                f"the own share of whoever looks at a board; who drops out does not matter. {self._server_must} "
+                "Rounded shares add up to rounded Gaussian noise up to 1e-40 in total variation, for each number."
             ),
+        )
+
+    @property
+    def _server_must(self) -> str:
+        if self.rules.vouched_by:
+            return (
+                "The server need not keep to the protocol: each client signs who is in the sum, and counts the "
+                "shares in it, before it helps to open it."
+            )
+        return (
+            "The server must keep to the protocol: one that lies about who is there or who stayed obtains sums "
+            "over far fewer clients, with less noise."
         )
 
     @property
@@ -98,12 +115,21 @@ class DistributedDp:
         Raises:
             InputError: not the parameters of this protocol, or a client's share could be too small with them.
         """
-        known = {field.name for field in fields(SharingRules)}
-        if set(parameters) != known:
-            raise InputError(
-                f"distributed-dp has the parameters {', '.join(sorted(known))}, got {', '.join(sorted(parameters))}"
-            )
+        require_known(SharingRules, parameters, of="distributed-dp")
         return cls(rules=SharingRules(**parameters), backend=backend)
+
+    def vouched(self, voucher: Voucher) -> Self:
+        """The same protocol on a device with an identity; it takes part where its authority vouches."""
+        return replace(self, voucher=voucher)
+
+    def among(self, roster: Roster) -> Self:
+        """The same protocol on a server, among the devices of a list.
+
+        Raises:
+            InputError: the list names more devices than the noise was sized for.
+        """
+        require_fitting(self.rules, roster)
+        return replace(self, roster=roster)
 
     def noise(self, drawn: NoiseSource) -> SharedNoise:
         """The clients' shares."""
@@ -131,11 +157,13 @@ class DistributedDp:
                 f"{len(clients)} clients are there, and distributed-dp was sized for {self.rules.most_clients}: "
                 "there is no room for their noise, and more of them may collude"
             )
-        return open_masked(self.rules, self._carried, about, requests, clients)
+        return open_masked(self.rules, self._carried, about, requests, clients, self.roster)
 
     def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
         """Begin a round on a client."""
-        return SecureSumClient(about=about, noise=noise, rules=self.rules, carried=self._carried)
+        return SecureSumClient(
+            about=about, noise=noise, rules=self.rules, carried=self._carried, voucher=self.voucher
+        )
 
     def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
         """Go on on a client."""

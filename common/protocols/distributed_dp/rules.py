@@ -54,7 +54,26 @@ class SharingRules(SumRules):
         """
         return math.sqrt(self.most_clients / self.honest)
 
-    def neighbourhood(self, clients: int) -> Neighbourhood:
+    def require_list(self, devices: int) -> None:
+        """Refuse a list with more devices than ``most_clients``: more of them could collude than is allowed for.
+
+        Raises:
+            RefusedError: ``bad-protocol``.
+        """
+        if devices > self.most_clients:
+            raise RefusedError(Refusal.BAD_PROTOCOL)
+
+    def require_sum_over(self, survivors: int) -> None:
+        """Refuse a sum over too few clients, or with fewer honest shares of the noise than are booked.
+
+        Raises:
+            RefusedError: ``too-few``.
+        """
+        SumRules.require_sum_over(self, survivors)
+        if self.honest_among(survivors) < self.honest:
+            raise RefusedError(Refusal.TOO_FEW)
+
+    def neighbourhood(self, clients: int, devices: int | None = None) -> Neighbourhood:
         """Of each client, where so many advertised keys.
 
         Raises:
@@ -62,4 +81,4 @@ class SharingRules(SumRules):
         """
         if clients > self.most_clients:
             raise RefusedError(Refusal.BAD_PROTOCOL)
-        return SumRules.neighbourhood(self, clients)
+        return SumRules.neighbourhood(self, clients, devices)

@@ -17,6 +17,9 @@ MEANINGS: Mapping[str, str] = {
     "dropout": "Largest share of the clients that may drop out of a round.",
     "colluding": "Largest share of the clients that may collude with the server.",
 }
+OPTIONAL: Mapping[str, str] = {
+    "vouched_by": "Public key of who vouches for devices; with it the masks hold against a server that lies, too.",
+}
 AUDITED_WITH: Parameters = {"colluding": 0.0, "survivors": 7}
 """Without clients that collude, the noise that is booked is that of the smallest set of survivors, exactly."""
 
@@ -74,8 +77,9 @@ CARD = Card(
     trusted="the server's noise",
     server_sees="the sum over everybody",
     bytes_by="items x rank, + neighbours",
-    steps="4",
+    steps="4 or 5",
     meanings=MEANINGS,
+    optional=OPTIONAL,
     server_terms=unmasked,
     client_terms=masking,
     neighbours=neighbours,

@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.secure_sum.masking.advertised import Advertised, Secrets
+from fedboard.common.protocols.secure_sum.confirming import VouchedSession
+from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES, Advertised, Secrets
 from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES, close_box, open_box
 from fedboard.common.protocols.secure_sum.masking.mask_stream import apply_masks
 from fedboard.common.protocols.secure_sum.masking.masks import pair_mask, self_mask
 from fedboard.common.protocols.secure_sum.masking.neighbours import Neighbourhood
 from fedboard.common.protocols.secure_sum.masking.secret_shares import NO_SHARE, SHARE_BYTES, split
 from fedboard.common.protocols.secure_sum.messages import (
+    STEPS,
+    VOUCHED_STEPS,
+    Layout,
     MaskingStep,
     Wanted,
     arrays_of,
@@ -27,9 +31,11 @@ from fedboard.common.protocols.secure_sum.messages import (
     shapes_to_client,
     step_of,
     table,
+    with_signatures,
 )
 from fedboard.common.protocols.secure_sum.payload import Carried
 from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.frame import Frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -56,6 +62,14 @@ class _Memory(msgspec.Struct):
     """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
     there: list[bool] = msgspec.field(default_factory=list)
     """Which neighbours are masked with."""
+    roster: bytes = b""
+    """The list of devices; empty where clients are not vouched for, as all that follows."""
+    places: list[int] = msgspec.field(default_factory=list)
+    """Of the neighbours, on the list."""
+    members: bytes = b""
+    """The set of all who take part, as the server said."""
+    confirmed: tuple[bytes, bytes] = (b"", b"")
+    """The sets of those masked with and of survivors, as this client has signed them."""
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -64,8 +78,9 @@ class SecureSumClient:
 
     Guarantee: the masked numbers are sent once, and look uniform to whoever lacks the client's own mask or those
     with its honest neighbours; of each neighbour it gives away at most one share, of one kind, and nothing of its
-    own secrets; and not where fewer clients stayed than the rules ask, by the server's word, or fewer of its
-    neighbours than are needed to put a secret together.
+    own secrets; and not where fewer clients stayed than the rules ask, or fewer of its neighbours than are needed
+    to put a secret together. How many stayed is the server's word, unless clients are vouched for: then more than
+    half of all devices on the list have signed the one set of survivors that this client was told (``quorum``).
 
     Not guaranteed: anything where one ``to_bytes`` is resumed twice and both are shown different contributions. A
     session that was forked refuses to go on.
@@ -75,8 +90,12 @@ class SecureSumClient:
     noise: NoiseSource
     rules: SumRules
     carried: Carried
+    voucher: Voucher | None = None
+    """Of the device; it answers only where its authority vouches for clients."""
     _memory: _Memory = field(default_factory=lambda: _Memory(secrets=Secrets.fresh()))
     _process: int = field(default_factory=os.getpid)
+    _seen: VouchedSession | None = None
+    """The session's list, once it was read."""
 
     def answer(self, message: bytes, given: Given | None) -> bytes:
         """The reply to one step; the same message gets the same bytes.
@@ -91,9 +110,11 @@ class SecureSumClient:
             )
         step, frame = step_of(message)
         question, answered = hashlib.sha256(message).digest(), self._memory.answered
-        if step < len(answered) and answered[step].question == question:
-            return answered[step].reply
-        if step != len(answered):
+        steps = VOUCHED_STEPS if self.rules.vouched_by else STEPS
+        turn = steps.index(step) if step in steps else len(steps)
+        if turn < len(answered) and answered[turn].question == question:
+            return answered[turn].reply
+        if turn != len(answered):
             raise RefusedError(Refusal.OUT_OF_TURN)
         content = self._reply(step, frame, given)
         answered.append(_Answered(question=question, reply=content))
@@ -123,21 +144,28 @@ class SecureSumClient:
                 return self._shares(frame)
             case MaskingStep.MASKED:
                 return self._masked(frame, given)
+            case MaskingStep.CONFIRM:
+                return self._confirm(frame)
             case MaskingStep.UNMASK:
                 return self._unmask(frame)
 
     def _keys(self, frame: Frame) -> bytes:
         memory = self._memory
-        memory.session = read_session(frame, self.about)
-        content = memory.secrets.advertised(memory.session).content
+        session, roster = read_session(frame, self.about, vouched=bool(self.rules.vouched_by))
+        memory.session, memory.roster, self._seen = session, roster, None
+        keys, vouched = memory.secrets.advertised(session), self._vouched()
+        content = keys.content if vouched is None else vouched.signed(keys)
         return reply(MaskingStep.KEYS, memory.session, np.frombuffer(content, dtype=np.uint8))
 
     def _shares(self, frame: Frame) -> bytes:
         memory = self._memory
-        clients = self._count(frame)
-        around = self.rules.neighbourhood(clients)
-        (rows,) = arrays_of(frame, shapes_to_client(MaskingStep.SHARES, around.size))
-        neighbours = [Advertised(row.tobytes()) for row in rows]
+        clients, vouched = self._count(frame), self._vouched()
+        around = self._around(clients)
+        rows, *members = arrays_of(frame, shapes_to_client(MaskingStep.SHARES, self._layout(around.size)))
+        if vouched is not None:
+            memory.places = vouched.places_of(rows, members[0], clients=clients)
+            memory.members = members[0].tobytes()
+        neighbours = [Advertised(row[:ADVERTISED_BYTES].tobytes()) for row in rows]
         self._require_neighbours(neighbours)
         boxes = self._boxes(neighbours, around)
         memory.clients, memory.neighbours = clients, [neighbour.content for neighbour in neighbours]
@@ -166,7 +194,7 @@ class SecureSumClient:
             raise RefusedError(Refusal.MALFORMED)
         memory = self._memory
         clients, size = self._count(frame), len(memory.neighbours)
-        flags, boxes = arrays_of(frame, shapes_to_client(MaskingStep.MASKED, size))
+        flags, boxes = arrays_of(frame, shapes_to_client(MaskingStep.MASKED, self._layout(size)))
         if flags.max(initial=0) > 1:
             raise RefusedError(Refusal.MALFORMED)
         there = [bool(flag) for flag in flags]
@@ -201,10 +229,41 @@ class SecureSumClient:
         masks = [pair_mask(pair, own, peer, session=session) for peer in peers]
         apply_masks(vector, [self_mask(secrets.self_seed, session=session), *masks])
 
+    def _confirm(self, frame: Frame) -> bytes:
+        """Sign the one set of survivors that is to be opened, and the graph; after that no other one is."""
+        memory, clients, vouched = self._memory, self._count(frame), self._vouched()
+        assert vouched is not None  # else this step is out of turn
+        there, stayed = arrays_of(frame, shapes_to_client(MaskingStep.CONFIRM, self._layout(0)))
+        told = vouched.set_of(memory.members, there, stayed)
+        self.rules.require_sum_over(int(told.stayed.sum()))
+        if int(told.stayed.sum()) != clients:
+            raise RefusedError(Refusal.MALFORMED)
+        if told.there[memory.places].tolist() != memory.there:
+            raise RefusedError(Refusal.NOT_CONFIRMED)
+        self._require_enough(int(told.stayed[memory.places].sum()), clients)
+        signature = vouched.voucher.identity.sign(told.statement)
+        memory.confirmed = (there.tobytes(), stayed.tobytes())
+        return reply(MaskingStep.CONFIRM, memory.session, np.frombuffer(signature, dtype=np.uint8))
+
+    def _wanted(self, frame: Frame) -> NDArray[np.uint8]:
+        """Which share of each neighbour is asked for; where clients are vouched for, of the confirmed set."""
+        memory, vouched = self._memory, self._vouched()
+        shapes = shapes_to_client(MaskingStep.UNMASK, self._layout(len(memory.neighbours)))
+        if vouched is None:
+            return arrays_of(frame, shapes)[0]
+        wanted, signers, signatures = arrays_of(frame, with_signatures(frame, shapes))
+        there, stayed = (np.frombuffer(bits, dtype=np.uint8) for bits in memory.confirmed)
+        told = vouched.set_of(memory.members, there, stayed)
+        vouched.require_confirmed(told, signers, signatures)
+        survivors = np.where(told.stayed[memory.places], Wanted.SELF_SEED, Wanted.MASK_SEED)
+        if not np.array_equal(wanted, survivors * told.there[memory.places]):
+            raise RefusedError(Refusal.NOT_CONFIRMED)
+        return wanted
+
     def _unmask(self, frame: Frame) -> bytes:
         memory = self._memory
         clients = self._count(frame)
-        (wanted,) = arrays_of(frame, shapes_to_client(MaskingStep.UNMASK, len(memory.neighbours)))
+        wanted = self._wanted(frame)
         if wanted.max(initial=0) > max(Wanted) or [bool(kind) for kind in wanted] != memory.there:
             raise RefusedError(Refusal.MALFORMED)
         self._require_enough(int(np.count_nonzero(wanted == Wanted.SELF_SEED)), clients)
@@ -217,8 +276,8 @@ class SecureSumClient:
     def _count(self, frame: Frame) -> int:
         """How many clients the server says are left: never fewer than the rules ask, never more than before."""
         memory = self._memory
-        clients = read_count(frame, memory.session)
-        if clients < self.rules.fewest:
+        clients, vouched = read_count(frame, memory.session), self._vouched()
+        if clients < self.rules.fewest_of(None if vouched is None else vouched.devices):
             raise RefusedError(Refusal.TOO_FEW)
         if memory.clients and clients > memory.clients:
             raise RefusedError(Refusal.MALFORMED)
@@ -227,11 +286,33 @@ class SecureSumClient:
     def _require_enough(self, neighbours: int, clients: int) -> None:
         """Enough neighbours to put a secret together, and as many as there are clients where all are joined."""
         memory = self._memory
-        if neighbours < self.rules.neighbourhood(memory.clients).needed:
+        if neighbours < self._around(memory.clients).needed:
             raise RefusedError(Refusal.TOO_FEW)
         everybody = len(memory.neighbours) == memory.clients - 1
         if neighbours > clients - 1 or (everybody and neighbours != clients - 1):
             raise RefusedError(Refusal.MALFORMED)
+
+    def _vouched(self) -> VouchedSession | None:
+        """The session among the clients of a list; None where nobody is vouched for.
+
+        Raises:
+            RefusedError: ``other-roster``: not whom this device believes, also where it believes somebody and the
+                server says nobody.
+        """
+        memory = self._memory
+        if self.voucher is None and not self.rules.vouched_by:
+            return None
+        if self._seen is None:
+            self._seen = VouchedSession.begin(self.voucher, self.rules, memory.session, memory.roster)
+        return self._seen
+
+    def _around(self, clients: int) -> Neighbourhood:
+        vouched = self._vouched()
+        return self.rules.neighbourhood(clients, None if vouched is None else vouched.devices)
+
+    def _layout(self, size: int) -> Layout:
+        vouched = self._vouched()
+        return Layout(size=size, devices=None if vouched is None else vouched.devices)
 
     @property
     def _identity(self) -> bytes:

@@ -23,20 +23,31 @@ class Graph:
     around: Neighbourhood
 
     @staticmethod
-    def of(session: bytes, keys: Mapping[str, Advertised], around: Neighbourhood) -> "Graph":
+    def of(
+        session: bytes,
+        keys: Mapping[str, Advertised],
+        around: Neighbourhood,
+        identities: Mapping[str, bytes] | None = None,
+    ) -> "Graph":
         """The ring of these clients.
 
         Args:
             session: 32 bytes that no other session has.
             keys: what each advertised; no two the same.
             around: the size of a neighbourhood.
+            identities: by client, what the ring is made of; None for what follows from its keys. Where clients are
+                vouched for it is the key of the list, so that each of them can make the ring itself.
         """
         members = sorted((advertised.identity, name) for name, advertised in keys.items())
-        number = {identity: place for place, (identity, _) in enumerate(members)}
+        of_ring = {name: advertised.identity for name, advertised in keys.items()}
+        of_ring = of_ring if identities is None else {name: identities[name] for name in keys}
+        number = {of_ring[name]: place for place, (_, name) in enumerate(members)}
         joined = np.empty((len(members), around.size), dtype=np.int32)
-        order = ring(session, [identity for identity, _ in members])
+        order = ring(session, list(of_ring.values()))
         for place, identity in enumerate(order):
-            joined[number[identity]] = [number[other] for other in neighbours(order, place, around.size)]
+            joined[number[identity]] = sorted(
+                number[other] for other in neighbours(order, place, around.size)
+            )
         names = tuple(name for _, name in members)
         advertised = tuple(keys[name] for name in names)
         return Graph(names=names, advertised=advertised, joined=joined, around=around)

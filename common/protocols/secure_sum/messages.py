@@ -1,4 +1,4 @@
-"""The messages of a secure sum: four steps, each with one message to a client and one back.
+"""The messages of a secure sum: four or five steps, each with one message to a client and one back.
 
 With k neighbours and a vector of n numbers, besides a header of about 250 bytes:
 
@@ -10,10 +10,23 @@ shares     those of its neighbours: 96 k               a box for each neighbour:
 masked     who is still there, their boxes: 51 k       its numbers, masked: 4 n
 unmask     who stayed: k                               a share for each neighbour: 17 k
 =========  ==========================================  =============================================
+
+Where clients are vouched for there is a step ``confirm`` before the last one, and some messages hold more. With N
+devices on the list, q of which must confirm:
+
+=========  ==========================================  =============================================
+step       to a client, besides                        from it, besides
+=========  ==========================================  =============================================
+keys       the list: 67 N                              its place and signature: 68
+shares     who takes part: N / 8; 68 k                 nothing
+confirm    who was masked with, who stayed: N / 4      its signature: 64
+unmask     who confirmed, signatures: N / 8 + 64 q     nothing
+=========  ==========================================  =============================================
 """
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
 from typing import Any
@@ -22,9 +35,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.keys.roster import SIGNATURE_BYTES
 from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES
 from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES
 from fedboard.common.protocols.secure_sum.masking.secret_shares import SHARE_BYTES
+from fedboard.common.protocols.secure_sum.vouching import VOUCHED_BYTES, bits_bytes
 from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -38,12 +53,43 @@ Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 class MaskingStep(IntEnum):
-    """The steps, in their order."""
+    """The steps; ``STEPS`` and ``VOUCHED_STEPS`` say their order."""
 
     KEYS = 0
     SHARES = 1
     MASKED = 2
     UNMASK = 3
+    CONFIRM = 4
+    """Of sums among vouched clients only, before ``UNMASK``."""
+
+
+STEPS = (MaskingStep.KEYS, MaskingStep.SHARES, MaskingStep.MASKED, MaskingStep.UNMASK)
+"""The steps of a sum, in their order."""
+VOUCHED_STEPS = (*STEPS[:3], MaskingStep.CONFIRM, MaskingStep.UNMASK)
+"""The same, where clients are vouched for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the shapes of messages follow from. Public."""
+
+    size: int = 0
+    """Neighbours of a client; 0 while nobody has any."""
+    devices: int | None = None
+    """On the list of those vouched for; None where nobody is."""
+    numbers: int = 0
+    """Of the masked vector."""
+
+    @property
+    def keys_bytes(self) -> int:
+        """Of what a client advertises."""
+        return ADVERTISED_BYTES if self.devices is None else VOUCHED_BYTES
+
+    def sets(self, *names: str) -> Shapes:
+        """Of sets of devices; there are none where nobody is vouched for."""
+        if self.devices is None:
+            return {}
+        return {name: ("u1", (bits_bytes(self.devices),)) for name in names}
 
 
 class Wanted(IntEnum):
@@ -123,17 +169,20 @@ def read_reply(
     return arrays_of(frame, {"content": (dtype, shape)})[0]
 
 
-def read_session(frame: Frame, about: bytes) -> bytes:
-    """The session that a first message begins.
+def read_session(frame: Frame, about: bytes, *, vouched: bool) -> tuple[bytes, bytes]:
+    """The session that a first message begins, and the list of devices in it, empty where there is none.
 
     Args:
         frame: from a server that need not be honest.
         about: run, round and board that it must be about.
+        vouched: whether there must be a list.
 
     Raises:
-        RefusedError: it is about others.
+        RefusedError: it is about others, or has no list where one must be, or the other way round.
     """
-    arrays_of(frame, shapes_to_client(MaskingStep.KEYS, 0))
+    found = frame.arrays.get("roster")
+    shapes: Shapes = {"roster": ("u1", (0 if found is None else found.size,))} if vouched else {}
+    arrays = arrays_of(frame, shapes)
     fields = frame.read(_FirstFields)
     try:
         nonce = bytes.fromhex(fields.nonce)
@@ -143,7 +192,7 @@ def read_session(frame: Frame, about: bytes) -> bytes:
         raise RefusedError(Refusal.MALFORMED)
     session = session_of(about, nonce)
     _require_session(fields.session, session)
-    return session
+    return session, b"".join(array.tobytes() for array in arrays)
 
 
 def read_count(frame: Frame, session: bytes) -> int:
@@ -183,24 +232,37 @@ def table(rows: list[bytes], width: int) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), width)
 
 
-def shapes_to_client(step: MaskingStep, size: int) -> Shapes:
-    """What a message to a client with so many neighbours holds."""
+def shapes_to_client(step: MaskingStep, layout: Layout) -> Shapes:
+    """What a message to a client holds, but for the first and the signatures in the last."""
+    size = layout.size
     shapes: dict[MaskingStep, Shapes] = {
         MaskingStep.KEYS: {},
-        MaskingStep.SHARES: {"neighbours": ("u1", (size, ADVERTISED_BYTES))},
+        MaskingStep.SHARES: {
+            "neighbours": ("u1", (size, layout.keys_bytes)),
+            **layout.sets("members"),
+        },
         MaskingStep.MASKED: {"there": ("u1", (size,)), "boxes": ("u1", (size, BOX_BYTES))},
-        MaskingStep.UNMASK: {"wanted": ("u1", (size,))},
+        MaskingStep.CONFIRM: layout.sets("there", "stayed"),
+        MaskingStep.UNMASK: {"wanted": ("u1", (size,)), **layout.sets("signers")},
     }
     return shapes[step]
 
 
-def shape_from_client(step: MaskingStep, size: int, numbers: int) -> tuple[str, tuple[int, ...]]:
-    """Dtype and shape of what a client with so many neighbours replies."""
+def with_signatures(frame: Frame, shapes: Shapes) -> Shapes:
+    """The same shapes, with as many signatures as a message has."""
+    found = frame.arrays.get("signatures")
+    count = len(found) if found is not None and found.ndim == 2 else 0
+    return {**shapes, "signatures": ("u1", (count, SIGNATURE_BYTES))}
+
+
+def shape_from_client(step: MaskingStep, layout: Layout) -> tuple[str, tuple[int, ...]]:
+    """Dtype and shape of what a client replies."""
     shapes: dict[MaskingStep, tuple[str, tuple[int, ...]]] = {
-        MaskingStep.KEYS: ("u1", (ADVERTISED_BYTES,)),
-        MaskingStep.SHARES: ("u1", (size, BOX_BYTES)),
-        MaskingStep.MASKED: ("u4", (numbers,)),
-        MaskingStep.UNMASK: ("u1", (size, SHARE_BYTES)),
+        MaskingStep.KEYS: ("u1", (layout.keys_bytes,)),
+        MaskingStep.SHARES: ("u1", (layout.size, BOX_BYTES)),
+        MaskingStep.MASKED: ("u4", (layout.numbers,)),
+        MaskingStep.CONFIRM: ("u1", (SIGNATURE_BYTES,)),
+        MaskingStep.UNMASK: ("u1", (layout.size, SHARE_BYTES)),
     }
     return shapes[step]
 

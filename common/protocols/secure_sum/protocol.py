@@ -8,11 +8,12 @@ Raykova (2020), doi:10.1145/3372297.3417885 (neighbourhoods).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.keys.roster import Roster
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import NoiseAt, Trust
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
@@ -20,6 +21,8 @@ from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.payload import Carried, ExactNumbers
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
+from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.wire.refusals import RefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,13 @@ class SecureSum:
     """
 
     NAME: ClassVar[str] = "secure-sum"
+    vouches: ClassVar[bool] = True
     rules: SumRules
     backend: str = "numpy"
+    voucher: Voucher | None = None
+    """Of a device."""
+    roster: Roster | None = None
+    """Of a server, where clients are vouched for."""
 
     @classmethod
     def sized(
@@ -80,6 +88,19 @@ class SecureSum:
             ),
         )
 
+    def vouched(self, voucher: Voucher) -> "SecureSum":
+        """The same protocol on a device with an identity; it takes part where its authority vouches."""
+        return replace(self, voucher=voucher)
+
+    def among(self, roster: Roster) -> "SecureSum":
+        """The same protocol on a server, among the devices of a list.
+
+        Raises:
+            InputError: the list names more devices than the numbers of the sum allow for.
+        """
+        require_fitting(self.rules, roster)
+        return replace(self, roster=roster)
+
     def noise(self, drawn: NoiseSource) -> NoiseSource:
         """The server's own."""
         return drawn
@@ -93,11 +114,13 @@ class SecureSum:
             InputError: the sums do not fit 32 bits, or there are too many clients.
             TooFewAnswersError: fewer clients than survivors are asked for.
         """
-        return open_masked(self.rules, self._carried, about, requests, clients)
+        return open_masked(self.rules, self._carried, about, requests, clients, self.roster)
 
     def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
         """Begin a round on a client, with fresh secrets."""
-        return SecureSumClient(about=about, noise=noise, rules=self.rules, carried=self._carried)
+        return SecureSumClient(
+            about=about, noise=noise, rules=self.rules, carried=self._carried, voucher=self.voucher
+        )
 
     def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
         """Go on with a session; a state must be resumed once only.
@@ -113,7 +136,12 @@ class SecureSum:
 
 
 def open_masked(
-    rules: SumRules, carried: Carried, about: bytes, requests: Sequence[Request], clients: Sequence[str]
+    rules: SumRules,
+    carried: Carried,
+    about: bytes,
+    requests: Sequence[Request],
+    clients: Sequence[str],
+    roster: Roster | None,
 ) -> SecureSumServer:
     """A server's session, whatever the masked vectors carry.
 
@@ -123,12 +151,30 @@ def open_masked(
     """
     if len(clients) > MOST_CLIENTS or len(set(clients)) != len(clients):
         raise InputError(f"a secure sum takes up to {MOST_CLIENTS} clients, each once, got {len(clients)}")
-    if len(clients) < rules.fewest:
+    fewest = rules.fewest_of(None if roster is None else len(roster.keys))
+    if len(clients) < fewest:
         raise TooFewAnswersError(
-            f"{len(clients)} clients are there and a secure sum needs {rules.fewest}; nothing was asked"
+            f"{len(clients)} clients are there and a secure sum needs {fewest}; nothing was asked"
         )
     packing = carried.packing(requests)
-    return SecureSumServer(about=about, clients=tuple(clients), rules=rules, carried=carried, packing=packing)
+    return SecureSumServer(
+        about=about, clients=tuple(clients), rules=rules, carried=carried, packing=packing, roster=roster
+    )
+
+
+def require_fitting(rules: SumRules, roster: Roster) -> None:
+    """Refuse a list that clients would refuse.
+
+    Raises:
+        InputError: it names more devices than the numbers of the sum allow for.
+    """
+    try:
+        rules.require_list(len(roster.keys))
+    except RefusedError:
+        raise InputError(
+            f"the list names {len(roster.keys)} devices, more than this run was sized for: more of them may "
+            "collude than its noise allows for; begin a new run"
+        ) from None
 
 
 def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
@@ -149,13 +195,7 @@ def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
             "A client sees the keys of its neighbours, under names that hold for one round, which of them dropped "
             "out, and shares of their secrets that are too few to mean anything."
         ),
-        privacy_relies_on=(
-            "No input is seen alone by a server that keeps to the protocol, even together with up to "
-            f"{rules.colluding:.0%} of the clients; at least {rules.fewest} clients are in every sum then. A "
-            "server that lies about who dropped out cannot have both secrets of a client put together, but one "
-            "that invents clients, or tells them different neighbours or survivors, can obtain sums over far "
-            f"fewer: no authority vouches for keys, and clients do not confirm the set to one another. {noise}"
-        ),
+        privacy_relies_on=f"{_vouched(rules) if rules.vouched_by else _unvouched(rules)} {noise}",
         utility_relies_on=(
             f"The round is given up, booked, if more than {rules.dropout:.0%} of the clients drop out, and any "
             "client can make it fail with wrong shares to or for many others."
@@ -165,4 +205,24 @@ def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
             "for. It cannot weaken the privacy of others by that: what is published is reduced modulo 2^32 after "
             "the noise, not before."
         ),
+    )
+
+
+def _unvouched(rules: SumRules) -> str:
+    return (
+        "No input is seen alone by a server that keeps to the protocol, even together with up to "
+        f"{rules.colluding:.0%} of the clients; at least {rules.fewest} clients are in every sum then. A "
+        "server that lies about who dropped out cannot have both secrets of a client put together, but one "
+        "that invents clients, or tells them different neighbours or survivors, can obtain sums over far "
+        "fewer: no authority vouches for keys, and clients do not confirm the set to one another."
+    )
+
+
+def _vouched(rules: SumRules) -> str:
+    return (
+        f"No input is seen alone, and no sum over fewer than {rules.fewest} clients is opened, whatever the "
+        f"server says or does, as long as at most {rules.colluding:.0%} of the devices that the authority "
+        f"{rules.vouched_by[:16]} vouches for collude with it, devices of the server's own making among them. "
+        "Each client checks that its neighbours are listed and are those of the graph, and helps to open a sum "
+        "only once more than half of all listed devices have signed the one set of survivors that it was told."
     )

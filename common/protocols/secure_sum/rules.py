@@ -1,5 +1,6 @@
 """How many clients a secure sum needs, and how many it can lose. Public; server and clients compute alike."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,12 +12,17 @@ from fedboard.common.protocols.secure_sum.masking.neighbours import (
     Neighbourhood,
     fewest_left,
     neighbourhood,
+    share_of,
+    vouched_neighbourhood,
 )
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
+from fedboard.common.protocols.secure_sum.vouching import quorum
+from fedboard.common.wire.refusals import Refusal, RefusedError
 
 DROPOUT = 0.3
 COLLUDING = 0.1
 _MOST_USERS = 1 << 31
+_AUTHORITY = re.compile("([0-9a-f]{64})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +36,11 @@ class SumRules:
     dropout: float = DROPOUT
     """Largest share of the clients of a round that may drop out; ``dropout < (1 - colluding) / 2``."""
     colluding: float = COLLUDING
-    """Largest share of them that may collude with the server; 0 to less than 1."""
+    """Largest share of them that may collude with the server; 0 to less than 1. Of the devices on the list, where
+    clients are vouched for."""
+    vouched_by: str = ""
+    """Public key of the authority that vouches for clients, 64 hexadecimal digits; nobody does where it is
+    empty."""
 
     def __post_init__(self) -> None:
         """Check every number.
@@ -42,6 +52,11 @@ class SumRules:
         require_whole("survivors", self.survivors, least=2, most=MOST_CLIENTS)
         _require_share("dropout", self.dropout)
         _require_share("colluding", self.colluding)
+        if not isinstance(self.vouched_by, str) or not _AUTHORITY.fullmatch(self.vouched_by):
+            raise InputError(
+                "vouched_by must be the public key of an authority, 64 hexadecimal digits as `fedboard keys "
+                f"roster` prints them, or nothing, got {self.vouched_by!r}"
+            )
         if not self.dropout < (1 - self.colluding) / 2:
             raise InputError(
                 f"dropout must be below (1 - colluding) / 2 = {(1 - self.colluding) / 2:g}, got {self.dropout:g}: "
@@ -77,30 +92,69 @@ class SumRules:
         Raises:
             InputError: unknown, missing or out of range.
         """
-        known = {field.name for field in fields(SumRules)}
-        if set(parameters) != known:
-            raise InputError(
-                f"a secure sum has the parameters {', '.join(sorted(known))}, got {', '.join(sorted(parameters))}"
-            )
+        require_known(SumRules, parameters, of="a secure sum")
         return SumRules(**parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """All of them, JSON-able."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """All of them, JSON-able; who vouches only where somebody does."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return found if self.vouched_by else {k: v for k, v in found.items() if k != "vouched_by"}
 
-    def neighbourhood(self, clients: int) -> Neighbourhood:
+    def neighbourhood(self, clients: int, devices: int | None = None) -> Neighbourhood:
         """Of each client, where so many advertised keys.
+
+        Args:
+            clients: how many.
+            devices: on the list, where clients are vouched for.
 
         Raises:
             InputError: fewer than 3.
         """
-        return neighbourhood(clients, dropout=self.dropout, colluding=self.colluding)
+        if devices is None:
+            return neighbourhood(clients, dropout=self.dropout, colluding=self.colluding)
+        return vouched_neighbourhood(clients, dropout=self.dropout, bad=self.colluding_of(devices))
 
     @property
     def fewest(self) -> int:
         """Clients without which no session begins."""
         return max(FEWEST_CLIENTS, self.survivors)
+
+    def colluding_of(self, devices: int) -> int:
+        """Devices of a list that may collude with the server."""
+        return share_of(devices, self.colluding)
+
+    def quorum(self, devices: int) -> int:
+        """Confirmations of one set of survivors without which no client opens anything."""
+        return quorum(devices, self.colluding_of(devices))
+
+    def fewest_of(self, devices: int | None) -> int:
+        """Clients without which there is no sum, where so many are on the list."""
+        return self.fewest if devices is None else max(self.fewest, self.quorum(devices))
+
+    def require_list(self, devices: int) -> None:
+        """Refuse a list of devices that these numbers do not fit; any list fits those of an exact sum."""
+
+    def require_sum_over(self, survivors: int) -> None:
+        """Refuse a sum over too few clients.
+
+        Raises:
+            RefusedError: ``too-few``.
+        """
+        if survivors < self.fewest:
+            raise RefusedError(Refusal.TOO_FEW)
+
+
+def require_known(rules: type, parameters: Mapping[str, Any], *, of: str) -> None:
+    """Refuse parameters that are not those of these rules; only who vouches may be left out.
+
+    Raises:
+        InputError: unknown or missing.
+    """
+    known = {field.name for field in fields(rules)}
+    if set(parameters) | {"vouched_by"} != known:
+        named = ", ".join(sorted(known - {"vouched_by"}))
+        raise InputError(f"{of} has the parameters {named}, got {', '.join(sorted(parameters))}")
 
 
 def _require_share(name: str, value: Any) -> None:

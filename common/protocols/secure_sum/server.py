@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster, has_signed
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.secure_sum.graph import Graph, Messages
 from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES, Advertised
 from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES
 from fedboard.common.protocols.secure_sum.messages import (
     NONCE_BYTES,
+    STEPS,
+    VOUCHED_STEPS,
+    Layout,
     MaskingStep,
     Wanted,
     ask,
@@ -26,6 +30,7 @@ from fedboard.common.protocols.secure_sum.messages import (
 from fedboard.common.protocols.secure_sum.payload import Carried
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.secure_sum.unmasking import Unmasking
+from fedboard.common.protocols.secure_sum.vouching import Vouched, survivors_statement, to_bits
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -44,12 +49,16 @@ class SecureSumServer:
     rules: SumRules
     carried: Carried
     packing: Packing
+    roster: Roster | None = None
+    """Who is vouched for; None where nobody is."""
     _nonce: bytes = field(default_factory=lambda: os.urandom(NONCE_BYTES))
     _step: MaskingStep = MaskingStep.KEYS
     _over: bool = False
     _replied: set[str] = field(default_factory=set)
     """Who replied to this step."""
     _keys: dict[str, Advertised] = field(default_factory=dict)
+    _vouched: dict[str, bytes] = field(default_factory=dict)
+    """What each advertised with its signature, where there is a list."""
     _told: set[bytes] = field(default_factory=set)
     """Every public key that was advertised."""
     _graph: Graph | None = None
@@ -59,6 +68,16 @@ class SecureSumServer:
     _total: NDArray[np.uint32] = field(init=False)
     _unmasking: Unmasking | None = None
     _sums: DenseSums | None = None
+    _place: dict[str, int] = field(default_factory=dict)
+    """Of each client, on the list."""
+    _taken: set[int] = field(default_factory=set)
+    """Places of those who advertised keys."""
+    _statement: bytes = b""
+    """What clients confirm, once it is known who stayed."""
+    _signatures: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    """Of it, by place on the list."""
+    _confirmations: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
+    """As many signatures as are needed, and whose they are."""
 
     def __post_init__(self) -> None:
         """Everybody is asked, and nothing is added up yet."""
@@ -75,7 +94,8 @@ class SecureSumServer:
         if self._over:
             return {}
         if self._step is MaskingStep.KEYS:
-            first = ask(MaskingStep.KEYS, self._session, {}, nonce=self._nonce.hex())
+            listed = {} if self.roster is None else {"roster": np.frombuffer(self.roster.content, np.uint8)}
+            first = ask(MaskingStep.KEYS, self._session, listed, nonce=self._nonce.hex())
             return dict.fromkeys(self._number, first)
         return Messages(dict(self._number), self._message)
 
@@ -90,8 +110,7 @@ class SecureSumServer:
             raise RefusedError(Refusal.UNKNOWN_NODE)
         if client in self._replied:
             raise RefusedError(Refusal.DUPLICATE)
-        size = self._graph.around.size if self._graph else 0
-        dtype, shape = shape_from_client(self._step, size, self.packing.size)
+        dtype, shape = shape_from_client(self._step, self._layout)
         self._put(client, read_reply(reply, self._step, self._session, dtype, shape))
         self._replied.add(client)
 
@@ -109,10 +128,13 @@ class SecureSumServer:
                 self._gather()
             case MaskingStep.MASKED:
                 self._close()
+            case MaskingStep.CONFIRM:
+                self._confirm()
             case MaskingStep.UNMASK:
                 self._finish()
                 return False
-        self._step, self._replied = MaskingStep(self._step + 1), set()
+        steps = STEPS if self.roster is None else VOUCHED_STEPS
+        self._step, self._replied = steps[steps.index(self._step) + 1], set()
         return True
 
     def sums(self) -> ExactSums:
@@ -132,6 +154,15 @@ class SecureSumServer:
         return session_of(self.about, self._nonce)
 
     @property
+    def _devices(self) -> int | None:
+        return None if self.roster is None else len(self.roster.keys)
+
+    @property
+    def _layout(self) -> Layout:
+        size = self._graph.around.size if self._graph else 0
+        return Layout(size=size, devices=self._devices, numbers=self.packing.size)
+
+    @property
     def _members(self) -> Graph:
         assert self._graph is not None  # since the first step was closed
         return self._graph
@@ -144,35 +175,77 @@ class SecureSumServer:
     def _put(self, client: str, content: NDArray[np.uint8]) -> None:
         match self._step:
             case MaskingStep.KEYS:
-                self._put_keys(client, Advertised(content.tobytes()))
+                self._put_keys(client, content.tobytes())
             case MaskingStep.SHARES:
                 self._boxes[self._number[client]] = content.copy()
             case MaskingStep.MASKED:
                 self._total += content
+            case MaskingStep.CONFIRM:
+                self._put_confirmation(client, content)
             case MaskingStep.UNMASK:
                 self._shares.shares[self._number[client]] = content.copy()
 
-    def _put_keys(self, client: str, keys: Advertised) -> None:
+    def _put_keys(self, client: str, content: bytes) -> None:
+        keys = Advertised(content[:ADVERTISED_BYTES])
         keys.require_usable()
         public = {keys.mask_key, keys.share_key}
         if len(public) < 2 or public & self._told:
             raise RefusedError(Refusal.DUPLICATE)
+        if self.roster is not None:
+            vouched = Vouched(content)
+            vouched.require(self.roster, session=self._session)
+            if vouched.place in self._taken:
+                raise RefusedError(Refusal.DUPLICATE)
+            self._taken.add(vouched.place)
+            self._place[client], self._vouched[client] = vouched.place, content
         self._told |= public
         self._keys[client] = keys
+
+    def _put_confirmation(self, client: str, signature: NDArray[np.uint8]) -> None:
+        """A client that signs another set than the others, or nothing, is out; the others need not know why."""
+        assert self.roster is not None  # else there is no such step
+        place = self._place[client]
+        if not has_signed(self.roster.keys[place], signature.tobytes(), self._statement):
+            raise RefusedError(Refusal.BAD_SIGNATURE)
+        self._signatures[place] = signature.copy()
 
     def _message(self, client: str) -> bytes:
         number, graph = self._number[client], self._members
         joined = graph.joined[number]
         if self._step is MaskingStep.SHARES:
-            rows = [graph.advertised[other].content for other in joined.tolist()]
-            arrays = {"neighbours": table(rows, ADVERTISED_BYTES)}
+            rows = [self._advertised(other) for other in joined.tolist()]
+            arrays = {"neighbours": table(rows, self._layout.keys_bytes), **self._sets(members=None)}
             return ask(self._step, self._session, arrays, clients=len(graph.names))
         there, stayed = self._shares.there, self._shares.stayed
+        if self._step is MaskingStep.CONFIRM:
+            return ask(
+                self._step, self._session, self._sets(there=there, stayed=stayed), clients=int(stayed.sum())
+            )
         if self._step is MaskingStep.MASKED:
             arrays = {"there": there[joined].astype(np.uint8), "boxes": self._boxes_for(number)}
             return ask(self._step, self._session, arrays, clients=int(there.sum()))
         wanted = np.where(stayed[joined], Wanted.SELF_SEED, Wanted.MASK_SEED) * there[joined]
-        return ask(self._step, self._session, {"wanted": wanted.astype(np.uint8)}, clients=int(stayed.sum()))
+        arrays = {"wanted": wanted.astype(np.uint8), **self._confirmations}
+        return ask(self._step, self._session, arrays, clients=int(stayed.sum()))
+
+    def _advertised(self, number: int) -> bytes:
+        """What a client has advertised, with its signature where there are any."""
+        name = self._members.names[number]
+        return self._members.advertised[number].content if self.roster is None else self._vouched[name]
+
+    def _sets(self, **marked: BoolArray | None) -> dict[str, NDArray[np.uint8]]:
+        """Sets of clients as sets of places on the list; None is everybody, and without a list there are none."""
+        found = {}
+        for name, of_clients in marked.items() if self.roster is not None else ():
+            found[name] = to_bits(self._places(of_clients))
+        return found
+
+    def _places(self, of_clients: BoolArray | None) -> BoolArray:
+        """bool, shape (devices,), of a set of clients by number."""
+        places = np.zeros(self._devices or 0, dtype=np.bool_)
+        for number, name in enumerate(self._members.names):
+            places[self._place[name]] = of_clients is None or of_clients[number]
+        return places
 
     def _boxes_for(self, number: int) -> NDArray[np.uint8]:
         """What its neighbours that are there put in boxes for a client; zeros for the others."""
@@ -186,15 +259,16 @@ class SecureSumServer:
 
     def _join(self) -> None:
         """Whoever advertised keys gets neighbours."""
-        self._require(len(self._keys), self.rules.fewest, given=False)
-        around = self.rules.neighbourhood(len(self._keys))
-        self._graph = Graph.of(self._session, self._keys, around)
+        self._require(len(self._keys), self._fewest, given=False)
+        around = self.rules.neighbourhood(len(self._keys), self._devices)
+        identities = None if self.roster is None else {n: self.roster.keys[p] for n, p in self._place.items()}
+        self._graph = Graph.of(self._session, self._keys, around, identities)
         self._number = {name: number for number, name in enumerate(self._graph.names)}
 
     def _gather(self) -> None:
         """Whoever sent boxes, and has enough neighbours who did, masks its input."""
         there = self._members.well_joined(self._marked())
-        self._require(int(there.sum()), self.rules.fewest, given=False)
+        self._require(int(there.sum()), self._fewest, given=False)
         self._keep(there)
         self._unmasking = Unmasking(
             graph=self._members, session=self._session, there=there, stayed=np.zeros_like(there)
@@ -204,9 +278,30 @@ class SecureSumServer:
         """Whoever sent masked numbers is in the sum; whoever did not has its masks taken off it."""
         stayed = self._marked()
         self._boxes.clear()
-        self._require(int(stayed.sum()), self.rules.fewest, given=True)
+        self._require(int(stayed.sum()), self._fewest, given=True)
         self._keep(stayed)
         self._shares.stayed = stayed
+        if self.roster is not None:
+            sets = [self._places(marked) for marked in (None, self._shares.there, stayed)]
+            self._statement = survivors_statement(
+                self._session, self.roster, members=sets[0], there=sets[1], stayed=sets[2]
+            )
+
+    def _confirm(self) -> None:
+        """Whoever confirmed the set of survivors helps to open its sum, if they are enough."""
+        assert self.roster is not None  # else there is no such step
+        least = self.rules.quorum(len(self.roster.keys))
+        self._require(len(self._signatures), least, given=True)
+        self._keep(self._marked())
+        first = sorted(self._signatures)[:least]
+        signers = np.zeros(len(self.roster.keys), dtype=np.bool_)
+        signers[first] = True
+        rows = [self._signatures[place].tobytes() for place in first]
+        self._confirmations = {"signers": to_bits(signers), "signatures": table(rows, SIGNATURE_BYTES)}
+
+    @property
+    def _fewest(self) -> int:
+        return self.rules.fewest_of(self._devices)
 
     def _finish(self) -> None:
         shares, self._over = self._shares, True

@@ -50,6 +50,8 @@ class Card:
     """Of a round."""
     meanings: Mapping[str, str] = field(default_factory=dict)
     """Each parameter in a sentence, by name."""
+    optional: Mapping[str, str] = field(default_factory=dict)
+    """Likewise, those that a protocol has only where they are set."""
     server_terms: TermsOf = added
     """What the work of all servers grows with."""
     client_terms: TermsOf = alone

@@ -14,8 +14,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.log.log import KEY as LOG_KEY
-from fedboard.server.board_service.signers import Signer, chain_for, require_days
 from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.board_service.upkeep.signers import Signer, chain_for, require_days
 from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings
 

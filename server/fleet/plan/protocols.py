@@ -1,5 +1,6 @@
 """The protocol of a job: sized for its nodes, held against all that will be asked, and given its second server."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,9 +8,15 @@ from pathlib import Path
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.files import write_atomically
+from fedboard.common.keys.roster import Roster
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import says, sized_protocol
-from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
+from fedboard.common.protocols.shared.properties import (
+    authority_of,
+    can_be_vouched,
+    has_second_server,
+    shows_rows,
+)
 from fedboard.common.task import Task
 from fedboard.server.fleet.plan.job import Job
 
@@ -42,6 +49,7 @@ def require_carried(protocol: AggregationProtocol, task: Task, job: Job) -> None
         InputError: it cannot carry one of the rounds, or not from so few nodes.
         PrivacyError: what it does to numbers breaks what a release relies on.
     """
+    protocol = among_listed(protocol, job)
     for asked in task.plan():
         try:
             protocol.open(b"plan", asked, [str(number) for number in range(job.rounds.quorum)], n_items=1)
@@ -50,6 +58,27 @@ def require_carried(protocol: AggregationProtocol, task: Task, job: Job) -> None
                 f"quorum is {job.rounds.quorum}, and protocol {protocol.name!r} needs more: {error}; raise quorum, "
                 "or set the protocol's survivors"
             ) from None
+
+
+def among_listed(protocol: AggregationProtocol, job: Job) -> AggregationProtocol:
+    """The same protocol among the devices of the list as it stands in its file now; any other as it is.
+
+    Raises:
+        InputError: there is no list, or it is over, of another authority, or names more devices than the run was
+            sized for.
+    """
+    authority, path = authority_of(protocol), job.protocol.roster
+    if authority is None or not can_be_vouched(protocol):
+        return protocol
+    if path is None:
+        raise InputError("devices are vouched for, and no list names them: name protocol.roster")
+    roster = Roster.load(path, authority=authority)
+    if roster.until < time.time():
+        raise InputError(f"{path}: this list of devices is over, and no device takes it; sign it again")
+    try:
+        return protocol.among(roster)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def require_same_protocol(folder: Path, name: str) -> None:
@@ -83,6 +112,8 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
     Raises:
         InputError: nobody is named, or its files cannot be read.
     """
+    if authority_of(protocol) is not None:
+        return lambda _: among_listed(protocol, job)
     if not has_second_server(protocol):
         return lambda _: protocol
     if (helper := job.protocol.helper) is None:

@@ -7,7 +7,7 @@ import msgspec
 
 from fedboard.common.tasks.registry import usual
 from fedboard.server.board_service.limits import Limits
-from fedboard.server.board_service.signers import USUAL_DAYS
+from fedboard.server.board_service.upkeep.signers import USUAL_DAYS
 from fedboard.server.run_spec import Section
 
 

@@ -89,6 +89,9 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             f"protocol.helper is needed for {names_where(has_second_server)}, and for nothing else": (
                 (self.protocol.helper is not None) == says(self.protocol.name, has_second_server)
             ),
+            "protocol.roster is needed where protocol.settings has vouched_by, and nowhere else": (
+                (self.protocol.roster is not None) == bool(self.protocol.settings.get("vouched_by"))
+            ),
             f"rounds.form is of protocol {names_where(shows_rows)} alone": rounds.form == "factored"
             or says(self.protocol.name, shows_rows),
             "ports must be in [1, 65535]": all(1 <= port <= 65535 for port in ports),

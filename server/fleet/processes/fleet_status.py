@@ -9,19 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cryptography import x509
-
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import LATEST
-from fedboard.common.board_service.manifest import Manifest
-from fedboard.common.board_service.refusals import FeedRefusedError
 from fedboard.common.files import stamp_of
-from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.validity import utc_seconds
+from fedboard.server.board_service.upkeep.expiring import (
+    Expiry,
+    certificate_expiry,
+    manifest_expiry,
+    root_expiry,
+)
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
@@ -32,26 +29,8 @@ from fedboard.server.operating.run_fares import Fares
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-SOON_DAYS = 30.0
-"""What expires within so many days is told as a problem."""
 _HEARD_SECONDS = 25.0
 """A device that was silent for longer is gone: its heart beats every 10 s."""
-_DAY = 86_400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry:
-    """Something that ends."""
-
-    what: str
-    """A key of ``fleet.toml``, or what it stands for."""
-    place: str
-    at: float
-    """Seconds since 1970 UTC."""
-
-    def days(self, now: float) -> float:
-        """That are left; below zero where it is over."""
-        return (self.at - now) / _DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +91,7 @@ class FleetStatus:
             )
         if self.fares.lost:
             found.append(f"{self.fares.lost} rounds are lost with their budget; rounds.jsonl says why")
-        for one in self.expiries:
-            if (days := one.days(self.now)) < SOON_DAYS:
-                ends = f"ends in {days:.1f} days" if days > 0 else f"ended {-days:.1f} days ago"
-                found.append(f"{one.what} ({one.place}) {ends}")
+        found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -156,7 +132,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         quorum=settings.rounds.quorum,
         expected=settings.rounds.expected_nodes,
         devices=_devices(state, now, running=running),
-        expiries=tuple(sorted(_expiries(settings, state), key=lambda one: one.at)),
+        expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
         now=now,
     )
 
@@ -205,42 +181,24 @@ def _online(door: Path, now: float) -> dict[str, str] | None:
         return None
 
 
-def _expiries(settings: FleetSettings, state: StateFolder) -> list[Expiry]:
+def expiries_of(settings: FleetSettings) -> list[Expiry]:
+    """What of a fleet's server expires: certificates, root, signature on the newest board."""
     network, board = settings.network, settings.board
-    found = []
-    for what, place in (
-        ("network.certificate", network.certificate),
-        ("network.authority", network.authority),
-    ):
-        if (at := _end_of_certificate(place)) is not None:
-            found.append(Expiry(what=what, place=str(place), at=at))
-    latest = state.mirror / LATEST
-    if board.enabled and (text := _manifest_expiry(latest)) is not None:
-        found.append(
-            Expiry(what="the signature on the newest board", place=str(latest), at=utc_seconds(text))
-        )
-    chain = [] if board.roots is None else RootFolder(board.roots).chain()
-    if chain and chain[-1].expires is not None:
-        newest = chain[-1]
-        found.append(Expiry(what="board.roots", place=str(board.roots), at=utc_seconds(newest.expires or "")))
-    return found
-
-
-def _end_of_certificate(path: Path) -> float | None:
-    """When the last of the certificates in a file ends; None where there is none."""
-    try:
-        held = x509.load_pem_x509_certificates(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return max(one.not_valid_after_utc for one in held).astimezone(UTC).timestamp()
-
-
-def _manifest_expiry(path: Path) -> str | None:
-    """Of the newest signed manifest; its signature is checked by those who rely on it."""
-    try:
-        return Manifest.from_bytes(SignedManifest.from_bytes(path.read_bytes()).content.encode()).expires
-    except (OSError, FeedRefusedError):
-        return None
+    found = [
+        certificate_expiry(
+            network.certificate, what="network.certificate", remedy="make a new one: fedboard keys server"
+        ),
+        certificate_expiry(
+            network.authority,
+            what="network.authority",
+            remedy="make a new one (fedboard keys authority) and give it to every device",
+        ),
+        None if board.roots is None else root_expiry(board.roots, what="board.roots"),
+    ]
+    if board.enabled:
+        renewed = "a running server signs it again by itself"
+        found.append(manifest_expiry(StateFolder.of(settings).mirror, remedy=renewed))
+    return [one for one in found if one is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ _LASTING: Final = frozenset(
         Refusal.BAD_PROTOCOL,
         Refusal.TOO_FEW,
         Refusal.OTHER_HELPER,
+        Refusal.OTHER_ROSTER,
     }
 )
 """What a node's policy says of a run it says of all its rounds; in a later round it would only drop out again."""

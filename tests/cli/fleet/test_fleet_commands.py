@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.server.fleet.processes.work_locks import alone
+from tests.cli.fleet.key_drill import Drill
 from tests.ports import free_ports
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fleet" / "fleet.toml"
@@ -214,6 +215,29 @@ def test_status_tells_rounds_made_and_lost_and_ends_with_the_code_of_a_run_that_
         "epsilon": {"spent": 4.5, "limit": 5.0, "left": 0.5},
     }
     assert ("most_lost is 0.2" in told.stderr) == (code == 6)
+
+
+def test_what_expires_soon_is_said_at_the_start_and_in_the_status(folder: Path, drill: Drill) -> None:
+    roots, config = folder / "roots", folder / "fleet.toml"
+    terms = ("--holder", drill.holder("bob", "pub"), "--board-key", folder / "keys" / "board-signing.pub")
+    made = ("keys", "root", roots, *terms, "--threshold", "1", "--sign", drill.holder("bob"), "--days", "5")
+    assert fedboard(*made).exit_code == 0
+    board = '\n[board]\nenabled = true\nsigning_key = "keys/board-signing.key"\nroots = "roots"\n'
+    text = config.read_text(encoding="utf-8") + board
+    config.write_text(text, encoding="utf-8")
+
+    check = fedboard("server", "--config", config, "--check")
+    status = fedboard("fleet", "status", "--config", config, "--json")
+
+    assert check.exit_code == 0, check.stderr
+    assert f"board.roots ({roots}) ends in 5.0 days" in check.stdout
+    assert "its holders sign the next one: fedboard keys rotate" in check.stdout
+    assert f"board.roots ({roots}) ends in 5.0 days" in status.stdout
+
+    stranger = text.replace("keys/board-signing.key", str(drill.key("first")))
+    config.write_text(stranger, encoding="utf-8")
+    refused = fedboard("server", "--config", config, "--check")
+    assert (refused.exit_code, "does not name the signing key" in refused.stderr) == (2, True)
 
 
 def test_json_without_status_is_refused(folder: Path) -> None:

@@ -31,6 +31,7 @@ ELSEWHERE = {
     ("fleet", "status"): "server/fleet/processes/test_fleet_status.py",
     ("fleet", "invite"): "client/joining/test_joining.py",
     ("fleet", "members"): "client/joining/test_joining.py",
+    ("keys", "show"): "cli/fleet/test_key_drill.py",
     ("protocols", "compare"): "cli/research/test_protocols.py",
     ("ratings", "list"): "cli/device/test_device_commands.py",
     ("server",): "cli/fleet/test_fleet_commands.py",

@@ -7,8 +7,10 @@ import pytest
 
 from fedboard.client.device.policy import Policy
 from fedboard.client.device.protocol_policy import relied_on
+from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, protocol_class, says, sized_protocol
-from fedboard.common.protocols.shared.properties import has_second_server
+from fedboard.common.protocols.shared.properties import can_be_vouched, has_second_server
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 CLIENTS = 20
@@ -19,7 +21,7 @@ POLICIES: Mapping[str, Mapping[str, Any]] = {
     "many survivors": {"least_survivors": 15},
     "few honest": {"most_honest": 3},
 }
-CLAIMS = ("shows_rows", "second_server", "fits_any_fleet", "helper", "identity", "name")
+CLAIMS = ("shows_rows", "second_server", "fits_any_fleet", "vouches", "helper", "identity", "name")
 
 
 def decided(name: str, parameters: Mapping[str, Any], policy: Policy) -> str:
@@ -74,3 +76,45 @@ def test_every_protocol_with_a_second_server_is_answered_only_where_the_policy_n
         if says(name, has_second_server):
             parameters = sized_protocol(name, clients=CLIENTS, users=CLIENTS).parameters
             assert decided(name, parameters, Policy(epsilon=1.0, delta=1e-5)) == Refusal.OTHER_HELPER
+
+
+VOUCHED = [name for name in PROTOCOL_NAMES if says(name, can_be_vouched)]
+AUTHORITY, OTHER = "cd" * 32, "ef" * 32
+
+
+@pytest.mark.parametrize("name", VOUCHED)
+@pytest.mark.parametrize(
+    ("stated", "believed", "answered"),
+    [
+        (None, None, True),
+        (AUTHORITY, AUTHORITY, True),
+        (None, AUTHORITY, False),
+        (OTHER, AUTHORITY, False),
+        (AUTHORITY, None, False),
+    ],
+)
+def test_a_masked_sum_is_answered_only_where_the_authority_of_the_policy_vouches(
+    name: str, stated: str | None, believed: str | None, answered: bool
+) -> None:
+    """A server cannot choose to have nobody vouch for clients, nor somebody else: that would be as before."""
+    settings = {} if stated is None else {"vouched_by": stated}
+    parameters = sized_protocol(name, clients=CLIENTS, users=CLIENTS, settings=settings).parameters
+    policy = Policy(epsilon=1.0, delta=1e-5, vouched_by=believed)
+    voucher = None if believed is None else Voucher(identity=IdentityKey(), authority=bytes.fromhex(believed))
+
+    if not answered:
+        with pytest.raises(RefusedError) as error:
+            relied_on(name, parameters, policy, backend="numpy", voucher=voucher)
+        assert error.value.code is Refusal.OTHER_ROSTER
+        return
+    protocol = relied_on(name, parameters, policy, backend="numpy", voucher=voucher)
+    assert getattr(protocol, "voucher", None) is voucher
+    if believed is not None:
+        assert decided(name, parameters, policy) == Refusal.OTHER_ROSTER  # no identity, no answer
+
+
+def test_every_protocol_whose_clients_can_be_vouched_for_is_held_to_the_policy() -> None:
+    """Who adds such a protocol has to teach the policy its name: this fails until then."""
+    for name in VOUCHED:
+        parameters = sized_protocol(name, clients=CLIENTS, users=CLIENTS).parameters
+        assert decided(name, parameters, Policy(epsilon=1.0, vouched_by=AUTHORITY)) == Refusal.OTHER_ROSTER

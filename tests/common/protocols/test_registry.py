@@ -19,13 +19,19 @@ from fedboard.common.protocols.registry import (
     sized_protocol,
 )
 from fedboard.common.protocols.shared.properties import (
+    can_be_vouched,
     fits_any_fleet,
     has_second_server,
     shows_rows,
     with_second_server,
 )
 
-PROPERTIES = {"shows_rows": shows_rows, "second_server": has_second_server, "fits_any_fleet": fits_any_fleet}
+PROPERTIES = {
+    "shows_rows": shows_rows,
+    "second_server": has_second_server,
+    "fits_any_fleet": fits_any_fleet,
+    "vouches": can_be_vouched,
+}
 
 
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
@@ -35,6 +41,9 @@ def test_a_name_has_one_class_and_its_card_says_every_parameter(name: str) -> No
     assert card.protocol is protocol_class(name) is type(protocol)
     assert protocol.name == name
     assert set(card.meanings) == set(protocol.parameters)
+    vouched = {"vouched_by": "ab" * 32} if says(name, can_be_vouched) else {}
+    everything = sized_protocol(name, clients=50, users=50, settings=vouched).parameters
+    assert set(card.meanings) | set(card.optional) == set(everything)
     assert all(text.strip() for text in (card.trusted, card.server_sees, card.bytes_by, card.steps))
     assert USUAL in PROTOCOL_NAMES
 
@@ -53,6 +62,7 @@ def test_what_is_so_of_which_protocol() -> None:
         "shows_rows": ["trusted"],
         "second_server": ["two-server"],
         "fits_any_fleet": ["trusted"],
+        "vouches": ["secure-sum", "distributed-dp"],
     }
     assert names_where(shows_rows) == "trusted"
     assert names_where(lambda _: True) == ", ".join(PROTOCOL_NAMES)
@@ -88,6 +98,7 @@ class Boasting:
     shows_rows: Any = False
     second_server: Any = False
     fits_any_fleet: Any = False
+    vouches: Any = False
 
 
 class Vague:
@@ -96,6 +107,7 @@ class Vague:
     shows_rows: ClassVar[Any] = "true"
     second_server: ClassVar[Any] = 1
     fits_any_fleet = property(lambda self: True)
+    vouches: ClassVar[Any] = "yes"
 
 
 @pytest.mark.parametrize("asked", PROPERTIES.values(), ids=PROPERTIES)

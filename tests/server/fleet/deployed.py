@@ -18,6 +18,7 @@ from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Board
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.keys.node_keys import make_node_key
+from fedboard.common.keys.roster import IdentityKey, RosterAuthority
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.signing import create_board_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
@@ -35,7 +36,7 @@ name = "trial"
 task = {{ rating_range = [1.0, 5.0], {task} }}
 privacy = {{ epsilon = 5.0, noise = "seeded" }}
 catalogue = {{ file = "catalogue.csv" }}
-protocol = {{ name = "{protocol}", step_seconds = 10 }}
+protocol = {{ name = "{protocol}", step_seconds = 10{listed} }}
 rounds = {{ expected_nodes = 4, quorum = 3, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 10, \
 poll_seconds = 0.2 }}
 nodes = [{nodes}]
@@ -62,7 +63,7 @@ name = "Films of a trial"
 """
 _DEVICE = """\
 ratings = {{ cohort = "cohort" }}
-policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true }}
+policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true{believes} }}
 
 [server]
 address = "127.0.0.1:{port}"
@@ -70,6 +71,7 @@ ca_certificate = "../authority.pem"
 node_key = "node.key"
 question_key = "../question-signing.pub"
 poll_seconds = 0.5
+{identity}
 """
 
 
@@ -81,15 +83,17 @@ class Fleet:
         folder: Path,
         *,
         protocol: str = "secure-sum",
+        vouched: bool = False,
         task: str = _TASK,
         environment: Mapping[str, str] | None = None,
         more: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Make keys, ratings and configurations; ``environment`` is added to that of all processes, and to the
-        command of a process what ``more`` has under its name.
+        command of a process what ``more`` has under its name. Where devices are vouched for, each has an identity
+        on a list.
         """
         self.folder, self._environment, self._more = folder, environment or {}, more or {}
-        self.settings = _make(folder, protocol, task)
+        self.settings = _make(folder, protocol, task, vouched)
         self.state = StateFolder.of(self.settings)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -170,7 +174,7 @@ def deployed(
         fleet.end_all(list(fleet._processes), signal.SIGTERM)
 
 
-def _make(folder: Path, protocol: str, task: str) -> FleetSettings:
+def _make(folder: Path, protocol: str, task: str, vouched: bool) -> FleetSettings:
     make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
     make_server_certificate(
         folder / "server.pem",
@@ -184,15 +188,26 @@ def _make(folder: Path, protocol: str, task: str) -> FleetSettings:
         csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in ids)])
     create_board_keys(folder)
     QuestionKey().write(folder)
+    authority = RosterAuthority()
+    if vouched:
+        list_devices(folder, authority)
     port, superlink_port, board_port, metrics_port = free_ports(4)
     for number, name in enumerate(NODES):
         make_node_key(folder / name / "node.key", name=name)
         _ratings(folder / name / "cohort", ids, first_row=number * _USERS)
-        (folder / name / "device.toml").write_text(_DEVICE.format(port=port))
+        (folder / name / "device.toml").write_text(
+            _DEVICE.format(
+                port=port,
+                believes=f', vouched_by = "{authority.public.hex()}"' if vouched else "",
+                identity='identity_key = "identity.key"' if vouched else "",
+            )
+        )
     nodes = ", ".join(
         f'{{ name = "{name}", public_key = "{name}/node.pub", max_users = {_USERS} }}' for name in NODES
     )
+    settings = f', settings = {{ vouched_by = "{authority.public.hex()}" }}, roster = "roster"'
     text = _FLEET.format(
+        listed=settings if vouched else "",
         protocol=protocol,
         task=task,
         nodes=nodes,
@@ -203,6 +218,16 @@ def _make(folder: Path, protocol: str, task: str) -> FleetSettings:
     )
     (folder / "fleet.toml").write_text(text)
     return read_settings(folder / "fleet.toml")
+
+
+def list_devices(folder: Path, authority: RosterAuthority) -> None:
+    """An identity for each device, and the list of them."""
+    identities = {name: IdentityKey() for name in NODES}
+    for name, identity in identities.items():
+        identity.write(folder / name)
+    keys = [identity.public for identity in identities.values()]
+    signed = authority.sign(keys, fleet="trial", number=1, seconds=86_400)
+    (folder / "roster").write_bytes(signed.content)
 
 
 def _ratings(folder: Path, ids: tuple[str, ...], *, first_row: int) -> None:

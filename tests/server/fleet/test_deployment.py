@@ -43,7 +43,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, r
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     (port,) = free_ports(1)
     more = {"server": ("--live", f"127.0.0.1:{port}"), "a": ("--live", "127.0.0.1:0")}
-    with deployed(tmp_path_factory.mktemp("fleet"), before=half_made_database, more=more) as running:
+    with deployed(
+        tmp_path_factory.mktemp("fleet"), before=half_made_database, more=more, vouched=True
+    ) as running:
         yield running
 
 
@@ -95,6 +97,8 @@ def test_the_training_is_completed_though_each_part_is_killed(fleet: Fleet) -> N
     assert sum(len(line["releases"]) > 0 for line in lines) >= 2
     assert {line["protocol"] for line in lines} == {"secure-sum"}
     assert all(3 <= line["answers"] <= 4 for line in lines if line["releases"])
+    assert {len(line["steps"]) for line in lines if line["releases"]} == {5}  # confirmed before it was opened
+    assert "whatever the server says or does" in " ".join(certificate.trust)
     assert "superlink started again (start 3" in fleet.log("server")
 
 

@@ -4,7 +4,7 @@ Clients are put in an order that nobody chooses (a hash of the session and of ev
 each is joined to the k / 2 next ones on either side. The order is a function of keys that are fixed before it is
 known, so those who drop out and those who collude fall into a neighbourhood as balls drawn without replacement
 (hypergeometric). Assumed: they do not depend on the order. A server that drops clients after it knows the order, or
-that invents clients, is outside of what the sizes are computed for.
+that invents clients, is outside of what ``neighbourhood`` is computed for; ``vouched_neighbourhood`` is for it.
 
 Reference: Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/3372297.3417885, sections 3 and 4.
 """
@@ -29,6 +29,8 @@ MOST_JOINED = 50
 """Up to so many clients everybody is joined to everybody: it costs little, and each sees how many are left."""
 _BROKEN = 2.0**-40
 _LOST = 2.0**-20
+_TRIED = 2.0**-64
+"""One over the number of graphs that a server which lies may try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +96,54 @@ def neighbourhood(clients: int, *, dropout: float, colluding: float) -> Neighbou
     return _sized(clients - 1, clients, bad)
 
 
+@lru_cache(maxsize=256)
+def vouched_neighbourhood(clients: int, *, dropout: float, bad: int) -> Neighbourhood:
+    """The smallest neighbourhood that is safe enough against a server that lies, where clients are vouched for.
+
+    Such a server chooses who drops out, after it knows the graph, and may try 2^64 graphs (numbers of sessions,
+    sets of members) before it picks one. With h(k) the smallest number for which ``2 n P(more than h of k / 2
+    neighbours collude) <= 2^-104``, and ``t = k / 2 + h + 1``, k is the smallest even number with ``n P(fewer than
+    t of k neighbours stay) <= 2^-20``, for dropouts by chance; or else, and among 50 clients or fewer, everybody
+    is joined to everybody, with ``t = floor((k + c) / 2) + 1``.
+
+    Then, but for a chance of 2^-40 (``h`` counts the colluding of either half of a neighbourhood):
+
+    * those who collude hold at most ``2 h < t`` shares of a secret;
+    * ``2 t > k + 2 h``: no client's both secrets can be put together, whatever is asked of whom;
+    * whoever cuts the ring leaves a survivor with all k / 2 neighbours on one side gone or colluding: at most
+      ``k / 2 + h < t`` can give shares of its secret, so no sum over a piece of the ring can be opened.
+
+    Args:
+        clients: n, those that advertised keys; >= 3.
+        dropout: largest share of them that may drop out afterwards by chance.
+        bad: most of them that may collude with the server; the list of devices bounds it.
+
+    Raises:
+        InputError: fewer than 3 clients.
+    """
+    if clients < FEWEST_CLIENTS:
+        return neighbourhood(clients, dropout=dropout, colluding=0.0)
+    dropped, bad = share_of(clients, dropout), min(bad, clients - 1)
+    for size in range(2, clients - 1, 2) if clients > MOST_JOINED else ():
+        half = size // 2
+        most = _most_marked(half, clients - 1, bad, 2 * clients, _BROKEN * _TRIED)
+        needed = half + most + 1
+        lost = clients * _at_most(needed - 1, clients - 1, clients - 1 - dropped, size)
+        if needed <= size and lost <= _LOST:
+            return Neighbourhood(size=size, needed=needed, colluding=2 * most)
+    return _sized(clients - 1, clients, bad)
+
+
+def _most_marked(drawn: int, all_others: int, marked: int, times: int, chance: float) -> int:
+    """The smallest number that is exceeded with at most this chance in so many draws."""
+    more = _probabilities(all_others, marked, drawn)[::-1].cumsum()[::-1]  # at least 0, 1, ... of those drawn
+    return int(np.count_nonzero(times * more > chance)) - 1
+
+
 def _sized(size: int, clients: int, bad: int) -> Neighbourhood:
     most = min(size, bad)
     if size < clients - 1:
-        more = _probabilities(clients - 1, bad, size)[::-1].cumsum()[
-            ::-1
-        ]  # at least 0, 1, ... of the neighbours
-        most = int(np.count_nonzero(clients * more > _BROKEN)) - 1
+        most = _most_marked(size, clients - 1, bad, clients, _BROKEN)
     return Neighbourhood(size=size, needed=(size + most) // 2 + 1, colluding=most)
 
 

@@ -7,14 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
+from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MaskingStep, reply
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
+from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 
 ABOUT = b"run, round, board"
@@ -53,11 +56,31 @@ def some_numbers(seed: int, width: int = 4) -> NDArray[np.int64]:
     return np.random.default_rng(seed).integers(-limit, limit + 1, width)
 
 
+AUTHORITY = RosterAuthority()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list of devices, and their keys."""
+
+    identities: list[IdentityKey]
+    roster: Roster
+
+    @staticmethod
+    def of(count: int, *, number: int = 1) -> "Listed":
+        identities = [IdentityKey() for _ in range(count)]
+        keys = [identity.public for identity in identities]
+        return Listed(identities, AUTHORITY.sign(keys, fleet="test", number=number, seconds=3600))
+
+    def voucher(self, k: int) -> Voucher:
+        return Voucher(identity=self.identities[k], authority=AUTHORITY.public)
+
+
 @dataclass
 class Summing:
     """One session of clients that give one user's numbers each."""
 
-    protocol: SecureSum
+    protocol: SecureSum | DistributedDp
     numbers: dict[str, NDArray[np.int64]]
     server: SecureSumServer
     clients: dict[str, SecureSumClient]
@@ -65,11 +88,26 @@ class Summing:
     messages: dict[MaskingStep, dict[str, bytes]] = field(default_factory=dict)
 
     @staticmethod
-    def of(count: int, *, width: int = 4, about: bytes = ABOUT, **settings: Any) -> "Summing":
-        protocol = SecureSum.sized(clients=count, users=count, settings=settings)
+    def of(
+        count: int,
+        *,
+        width: int = 4,
+        about: bytes = ABOUT,
+        listed: "Listed | None" = None,
+        kind: type[SecureSum] | type[DistributedDp] = SecureSum,
+        **settings: Any,
+    ) -> "Summing":
+        """Among the first devices of a list, where there is one."""
+        if listed is not None:
+            settings = {"vouched_by": AUTHORITY.public.hex(), **settings}
+        protocol = kind.sized(clients=count, users=count, settings=settings)
         numbers = {f"client-{k}": some_numbers(k, width) for k in range(count)}
-        server = protocol.open(about, [a_request(width)], tuple(numbers), n_items=0)
-        clients = {name: protocol.join(about, SecureNoise()) for name in numbers}
+        here = protocol if listed is None else protocol.among(listed.roster)
+        server = here.open(about, [a_request(width)], tuple(numbers), n_items=0)
+        clients = {}
+        for k, name in enumerate(numbers):
+            own = protocol if listed is None else protocol.vouched(listed.voucher(k))
+            clients[name] = own.join(about, SecureNoise())
         return Summing(protocol, numbers, server, clients)
 
     def reply(self, name: str, message: bytes) -> bytes:
@@ -128,7 +166,9 @@ def _read(message: bytes) -> Any:
 
 __all__ = [
     "ABOUT",
+    "AUTHORITY",
     "BOUND",
+    "Listed",
     "MaskingStep",
     "Summing",
     "a_request",

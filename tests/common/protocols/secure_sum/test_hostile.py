@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.secure_sum.masking.secret_shares import combine
-from fedboard.common.protocols.secure_sum.messages import MaskingStep, Wanted, ask
+from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep, Wanted, ask
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.secure_sum.masking.test_key_agreement import LOW_ORDER
 from tests.common.protocols.secure_sum.secure_sums import (
@@ -67,7 +67,7 @@ def test_the_server_refuses_somebody_elses_keys() -> None:
     finished(summing)
 
 
-@pytest.mark.parametrize("step", list(MaskingStep))
+@pytest.mark.parametrize("step", list(STEPS))
 def test_replies_that_are_cut_of_another_shape_or_of_another_session_are_refused(step: MaskingStep) -> None:
     summing, earlier = Summing.of(4).until(step), Summing.of(4).until(step)
     reply, replayed = summing.collect()["client-1"], earlier.collect()["client-1"]
@@ -97,7 +97,7 @@ def test_a_reply_of_an_earlier_step_and_one_after_the_end_are_refused() -> None:
     while summing.step():
         pass
 
-    for step in MaskingStep:
+    for step in STEPS:
         assert (
             refused(summing.server.take, "client-0", summing.replies[step]["client-0"])
             is Refusal.UNKNOWN_NODE
@@ -350,7 +350,7 @@ def test_nothing_is_masked_among_too_few_neighbours() -> None:
 
 def test_a_message_of_an_old_session_is_refused_although_it_is_about_the_same_round() -> None:
     summing, old = Summing.of(4), Summing.of(4)
-    for step in MaskingStep:
+    for step in STEPS:
         old.step()
         if step is not MaskingStep.KEYS:
             message = old.messages[step]["client-0"]

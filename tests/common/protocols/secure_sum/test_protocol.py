@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import NoiseAt
 from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
-from fedboard.common.protocols.secure_sum.messages import MaskingStep
+from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from tests.common.protocols.secure_sum.secure_sums import BOUND, Summing, a_request, given
 
@@ -140,8 +140,8 @@ def test_a_client_sends_four_bytes_a_number_and_what_its_neighbours_need() -> No
     while summing.step():
         pass
     k = 19
-    up = [len(summing.replies[step]["client-3"]) for step in MaskingStep]
-    down = [len(summing.messages[step]["client-3"]) for step in MaskingStep]
+    up = [len(summing.replies[step]["client-3"]) for step in STEPS]
+    down = [len(summing.messages[step]["client-3"]) for step in STEPS]
 
     for found, payload in zip(up, [96, 50 * k, 4 * 3000, 17 * k], strict=True):
         assert 0 <= found - payload < 300

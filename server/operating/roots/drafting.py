@@ -1,0 +1,151 @@
+"""Making root documents: the first one, the next one, and signatures on them."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedboard.common.errors import InputError
+from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import (
+    BOARDS,
+    MOST_KEYS,
+    OWN_ROLES,
+    QUESTIONS,
+    ROOT,
+    SPEC_VERSION,
+    TUF_ROLES,
+    Role,
+    Root,
+    SignedRoot,
+    tuf_key,
+    tuf_key_id,
+)
+from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_text
+
+USUAL_DAYS: Final = 365.0
+"""How long a root is good unless it is said otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a root is to say. Public."""
+
+    holders: Role
+    """Who sign the next root, on machines that no server can reach."""
+    boards: Role
+    questions: Role | None = None
+    """None: devices have pinned the key of their questions by itself."""
+
+    @classmethod
+    def of(cls, root: Root) -> "Terms":
+        """What a root says."""
+        return cls(holders=root.roles[ROOT], boards=root.roles[BOARDS], questions=root.roles.get(QUESTIONS))
+
+    def changed(self, **roles: Role | None) -> "Terms":
+        """The same with other roles; None keeps one."""
+        return replace(self, **{name: role for name, role in roles.items() if role is not None})
+
+
+def role_of(keys: Sequence[bytes], threshold: int, *, name: str) -> Role:
+    """A role.
+
+    Args:
+        keys: public, 32 bytes each.
+        threshold: how many of them must sign.
+        name: of the role, for errors.
+
+    Raises:
+        InputError: no key, too many, one twice, or a threshold that they cannot reach.
+    """
+    if not 1 <= len(keys) <= MOST_KEYS or len(set(keys)) != len(keys):
+        raise InputError(f"{name} must be 1 to {MOST_KEYS} different keys, got {len(keys)}")
+    if not 1 <= threshold <= len(keys):
+        raise InputError(f"the threshold of {name} must be in [1, {len(keys)}], got {threshold}")
+    return Role(tuple(keys), threshold)
+
+
+def drafted(terms: Terms, *, version: int, days: float, clock: Clock = time.time) -> bytes:
+    """A root document that nobody has signed yet.
+
+    Args:
+        terms: what it says.
+        version: one more than that of the root before.
+        days: how long it is good; > 0.
+        clock: of this machine.
+    """
+    roles = dict.fromkeys(TUF_ROLES, terms.boards) | {ROOT: terms.holders}
+    own = {} if terms.questions is None else {QUESTIONS: terms.questions}
+    signed: dict[str, Any] = {
+        "_type": "root",
+        "spec_version": SPEC_VERSION,
+        "version": version,
+        "expires": utc_text(clock() + days * DAY_SECONDS),
+        "consistent_snapshot": True,
+        "keys": {tuf_key_id(key): tuf_key(key) for role in {**roles, **own}.values() for key in role.keys},
+        "roles": {name: _plain(role) for name, role in roles.items()},
+    }
+    if own:
+        signed[OWN_ROLES] = {name: _plain(role) for name, role in own.items()}
+    return _document(signed, [])
+
+
+def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root | None) -> bytes:
+    """A root document with further signatures; those that are there stay.
+
+    Args:
+        content: the document.
+        keys: of its holders, or of those of the root before.
+        before: the root before; None where it is not at hand, or there is none.
+
+    Raises:
+        InputError: neither root names the key.
+        RootError: it is no root document.
+    """
+    document, plain = SignedRoot.from_bytes(content), json.loads(content)
+    asked = set(document.root.roles[ROOT].keys) | set(() if before is None else before.roles[ROOT].keys)
+    signatures = {one["keyid"]: one["sig"] for one in plain["signatures"]}
+    for key in keys:
+        raw = key.public_key().public_bytes_raw()
+        if raw not in asked:
+            raise InputError(
+                f"version {document.root.version} of the root is not for this key to sign: neither it nor the one "
+                "before, which must lie beside it, names the key as one of the root's holders"
+            )
+        signatures[tuf_key_id(raw)] = key.sign(document.message).hex()
+    return _document(plain["signed"], [{"keyid": name, "sig": sig} for name, sig in signatures.items()])
+
+
+def standing(content: bytes, *, before: Root | None) -> list[str]:
+    """How many have signed a root and how many it takes, as sentences; empty where it counts.
+
+    Raises:
+        RootError: it is no root document.
+    """
+    document = SignedRoot.from_bytes(content)
+    missing = []
+    for root in (before, document.root):
+        if root is not None and not document.is_signed_by(root.roles[ROOT]):
+            have, needed = len(document.signers(root.roles[ROOT])), root.roles[ROOT].threshold
+            missing.append(f"{have} of {needed} holders of version {root.version} have signed")
+    return missing
+
+
+def before(folder: RootFolder, version: int) -> Root | None:
+    """The root before a version; None for the first, or where it is not at hand."""
+    earlier = [root for root in folder.chain() if root.version == version - 1]
+    return earlier[0] if earlier else None
+
+
+def _plain(role: Role) -> dict[str, Any]:
+    return {"keyids": [tuf_key_id(key) for key in role.keys], "threshold": role.threshold}
+
+
+def _document(signed: dict[str, Any], signatures: list[dict[str, str]]) -> bytes:
+    canonical_json(signed)  # what cannot be signed is not written
+    content = {"signatures": sorted(signatures, key=lambda one: one["keyid"]), "signed": signed}
+    return json.dumps(content, indent=1, sort_keys=True).encode() + b"\n"
