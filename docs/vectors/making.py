@@ -1,8 +1,9 @@
 """Made-up boards with certificates and manifests, as a server makes them: what the test vectors are about."""
 
 import hashlib
-from collections.abc import Mapping
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,10 @@ from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protection import protection_of_board
 from fedboard.common.rounds_made import RoundsMade
-from fedboard.common.tasks.registry import variant_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.board_service.checked_board import CheckedBoard
 from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.calibrating import Training, calibrated_task
-from fedboard.server.run_spec import Promise
 
 RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:05Z"
 PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())
@@ -43,37 +41,23 @@ CATALOGUE = Catalogue(
     titles=tuple(f"Film {number}, é ☃" for number in range(N_ITEMS)),
 )
 
-MODELS: Mapping[str, tuple[str, str, NoiseSource, Mapping[str, Any]]] = {
-    "residual": ("residual", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
-    "simulation": (
-        "residual",
-        "explicit",
-        SeededNoise(7),
-        {"rounds": 1, "rank": RANK, "final_user_ridge": 5.0},
-    ),
-    "residual-presence": ("residual", "implicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
-    "residual-features": ("residual", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
-    "adadpals": ("adadpals", "explicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
-    "adadpals-presence": ("adadpals", "implicit", SecureNoise(), {"rounds": 2, "rank": RANK}),
-    "topk": ("topk", "implicit", SecureNoise(), {"rank": RANK}),
-}
+CONFIGURATIONS = json.loads(Path(__file__).with_name("configurations.json").read_text(encoding="utf-8"))
+"""Task and settings of each board, written down so that tuned defaults may change and these boards do not."""
+SIMULATION = "simulation"
+"""The one whose noise would follow from a seed."""
 
 
 def boards(name: str) -> list[Board]:
     """All boards of a run whose rounds found made-up numbers, each with the certificate of what was booked.
 
     Args:
-        name: one of ``MODELS``; items have features where it ends so.
+        name: one of ``CONFIGURATIONS``; items have features where it ends so.
     """
-    algorithm, feedback, noise, settings = MODELS[name]
+    config = CONFIGURATIONS[name]["config"]
+    algorithm, feedback = CONFIGURATIONS[name]["task"], config["feedback"]
+    noise: NoiseSource = SeededNoise(7) if name == SIMULATION else SecureNoise()
     catalogue = replace(CATALOGUE, features=FEATURES if name.endswith("features") else None)
-    training = Training(
-        algorithm=variant_of(algorithm),
-        feedback=Feedback(feedback),
-        promise=Promise(epsilon=5.0),
-        settings=settings,
-    )
-    task = calibrated_task(training, rating_range=(1.0, 5.0), backend="numpy").task
+    task = rebuild_task(Board(version=0, task=algorithm, config=config, arrays={}, catalogue=catalogue))
     made, booked = [task.first_board(catalogue)], []
     releases = [[request.release.event() for request in requests] for requests in task.plan()]
     commitment = Commitment.of(

@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 from cases import cases
-from making import KEY, MODELS, boards, forms_of, plain, signed
+from making import CONFIGURATIONS, KEY, SIMULATION, boards, forms_of, plain, signed
 
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board
-from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.tasks.registry import rebuild_task
 
 HERE = Path(__file__).parent
@@ -53,11 +52,10 @@ PEOPLE: Mapping[str, Mapping[str, float]] = {
 
 def model_vector(name: str) -> dict[str, Any]:
     """One board with what a reader must make of it."""
-    _, _, noise, _ = MODELS[name]
     made = boards(name)
     board, certificate = made[-1], made[-1].certificate or {}
     contents, _ = forms_of(board)
-    simulation = isinstance(noise, SeededNoise)
+    simulation = name == SIMULATION
     return {
         "name": name,
         "signed": plain(signed(board)),
@@ -102,7 +100,7 @@ def person(board: Board, ratings: Mapping[str, float]) -> dict[str, Any]:
 def written() -> dict[str, Any]:
     """Both files."""
     key = KEY.public.raw.hex()
-    models = [model_vector(name) for name in MODELS]
+    models = [model_vector(name) for name in CONFIGURATIONS]
     return {
         "models.json": {"key": key, "boards": models},
         "refusals.json": {"key": key, **cases()},
