@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 @DEVICE
 def status(as_json: bool, device: Path) -> None:
     """Show what this device has given so far: to which runs, at which cost, and what it refused."""
+    from fedboard.client.boards.open_board import out_of_date
     from fedboard.client.device.config import load_device
     from fedboard.client.device.status import status_of
 
-    found = status_of(load_device(device))
+    config = load_device(device)
+    found = status_of(config)
     document(_record(found)) if as_json else _print(found)
+    if (notice := out_of_date(config.board.cache)) is not None:
+        click.echo(notice, err=True)
 
 
 def _record(found: "Status") -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.keys.validity import Clock
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.signing import PinnedServer
 
 LARGEST_QUESTION = 64 << 20
 """Most bytes of a question with its board, unless a device is told otherwise."""
@@ -16,11 +16,24 @@ LARGEST_ANSWER = 256 << 20
 _NUMBER_BYTES = 8
 
 
+class Pinned(Protocol):
+    """What a client has pinned of those who may ask: a ``PinnedServer``, or a root that names them."""
+
+    @property
+    def id(self) -> str:
+        """A short public name."""
+        ...
+
+    def open(self, signed: bytes, *, beside: bytes | None = None, clock: Clock = time.time) -> memoryview:
+        """The message, if it was signed by whom that names; raises ``RefusedError``."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
     """Whose questions a client answers, and how large they may be."""
 
-    server: PinnedServer | None
+    server: Pinned | None
     """None: nobody's, so that everything is refused."""
     largest: int = LARGEST_QUESTION
     """Most bytes of a question, with the board beside it."""

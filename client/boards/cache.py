@@ -13,6 +13,8 @@ from fedboard.common.files import write_atomically
 
 _NAME = re.compile(r"board-(\d{4,9})-([0-9a-f]{64})\.board")
 _LARGEST_CACHE = 1 << 30
+SEEN = "seen.json"
+"""The newest signed manifest that was ever verified for a cache, beside its boards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.client.boards.trust import Trust
@@ -28,7 +28,6 @@ from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import Clock, utc_seconds
 from fedboard.common.protection import Protection, is_as_stated
 
-_SEEN = "seen.json"
 PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """What may go better next time."""
 _BETTER_LATER = PASSING | {FeedCode.NOT_WITNESSED}
@@ -53,7 +52,7 @@ class Fetched:
 
 def newest_seen(folder: Path, keys: PinnedKey) -> Manifest | None:
     """The newest manifest that was ever verified for a cache; None where there is none that these keys signed."""
-    path = folder / _SEEN
+    path = folder / SEEN
     if not path.exists():
         return None
     try:
@@ -198,7 +197,7 @@ class BoardFeed:
         history = self._logged(signed, manifest)
         seen = self.seen()
         if seen is None or seen.place <= manifest.place:
-            write_atomically(self._cache.folder / _SEEN, signed.to_bytes())
+            write_atomically(self._cache.folder / SEEN, signed.to_bytes())
         wanted = self._smallest(manifest, base=None)
         for cached in self._cache.boards():
             if cached.digest == wanted.board_digest and _is_as_stated(cached.path, manifest):

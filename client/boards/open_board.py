@@ -1,12 +1,19 @@
 """Finding the board that somebody means: a board file, or the newest board of a run or of a cache."""
 
+import logging
+import time
 from pathlib import Path
 
-from fedboard.client.boards.cache import require_digest
+from fedboard.client.boards.cache import SEEN, require_digest
 from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.common.board import Board
+from fedboard.common.board_service.board_signature import SignedManifest
 from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.errors import InputError
+from fedboard.common.board_service.manifest import Manifest
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.keys.validity import Clock
+
+_log = logging.getLogger(__name__)
 
 _FIRST_LEARNT_VERSION = 2
 """Board 0 holds no data and board 1 only means and counts; item factors are learnt from there on."""
@@ -34,6 +41,9 @@ def board_file(place: Path) -> Path:
 def open_board(place: Path, *, witnesses: WitnessPolicy | None = None) -> Board:
     """Open a board whose items are learnt and whose content is what its name or its certificate states.
 
+    One that was fetched is opened also where what was signed about it has expired, which is said in a warning: it
+    was right when it came, and who only reads it asks nobody.
+
     Args:
         place: a board file, or a run directory or cache, of which the newest board is taken.
         witnesses: who must have seen the board in its run's log, as it was fetched into this folder; None: nobody.
@@ -46,9 +56,34 @@ def open_board(place: Path, *, witnesses: WitnessPolicy | None = None) -> Board:
     require_digest(path, board)
     if witnesses is not None:
         WitnessedLog(witnesses, path.parent).require_shown(board, path)
+    if (notice := out_of_date(path.parent)) is not None:
+        _log.warning("%s", notice)
     if board.version < _FIRST_LEARNT_VERSION:
         raise InputError(
             f"{path}: version {board.version} of this board has learnt nothing about the items yet; "
             "take a later board of the run"
         )
     return board
+
+
+def out_of_date(cache: Path, *, clock: Clock = time.time) -> str | None:
+    """What to say of boards that were fetched where the newest manifest that was seen with them has expired.
+
+    Args:
+        cache: the folder that they are in.
+        clock: of this machine.
+
+    Returns:
+        None where it has not, and for boards that are no reader's.
+    """
+    try:
+        signed = SignedManifest.from_bytes((cache / SEEN).read_bytes())
+        seen = Manifest.from_bytes(signed.content.encode())
+    except (OSError, FedboardError):
+        return None
+    if seen.is_current(clock):
+        return None
+    return (
+        f"{cache}: the newest board that was seen was good until {seen.expires}, and nothing newer came: fetch "
+        "again. If it stays so, its publisher has stopped, or somebody keeps newer boards back"
+    )

@@ -65,8 +65,8 @@ class Server(_Section, frozen=True, kw_only=True):
     node_key: Path
     """This node's private key."""
     question_key: Path | None = None
-    """PEM file of the public key that this server signs its questions with; nobody else's are answered. Without it
-    none are."""
+    """PEM file of the public key that this server signs its questions with, or a root document that names it;
+    nobody else's are answered. Without it none are."""
     identity_key: Path | None = None
     """PEM file of this device's identity (``fedboard keys identity``), by which other devices know it; needed where
     the policy names ``vouched_by``."""
@@ -104,7 +104,7 @@ class Boards(_Section, frozen=True, kw_only=True):
     source: str | None = None
     """Address of a board service, or of a mirror."""
     public_key: Path | None = None
-    """The key that signs the boards' manifests."""
+    """The key that signs the boards' manifests, or a root document that names it."""
     ca_certificate: Path | None = None
     """PEM file of the authority that vouches for the source; default: that of ``[server]`` for a board service,
     the system's for a web server."""
@@ -179,11 +179,17 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             InputError: the key cannot be read.
         """
         from fedboard.client.answering.asker import Asker
-        from fedboard.common.wire.signing import PinnedServer
+        from fedboard.client.device.followed_server import server_of
 
         if self.server is None or self.server.question_key is None:
             return Asker(server=None)
-        pinned = PinnedServer.read(self.server.question_key)
+        place = self.board.source
+        pinned = server_of(
+            self.server.question_key,
+            kept=self.state / "questions",
+            source=place,
+            authority=None if place is None else self.authority(place),
+        )
         return Asker(
             server=pinned,
             largest=self.server.max_question_megabytes << 20,

@@ -93,7 +93,11 @@ class PinnedServer:
     def __init__(self, key: Ed25519PublicKey) -> None:
         """Use a key."""
         self._key = key
-        self.id = key_id(key)
+
+    @property
+    def id(self) -> str:
+        """A short public name of the key."""
+        return key_id(self._key)
 
     @classmethod
     def read(cls, path: Path) -> "PinnedServer":

@@ -11,6 +11,8 @@ from fedboard.common.board_service.log.note_keys import NoteKey
 from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
+from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import QUESTIONS
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.log.log import KEY as LOG_KEY
@@ -51,7 +53,7 @@ def require_credentials(settings: FleetSettings) -> None:
             f"network.authority: {authority} does not vouch for {network.certificate} at {_OWN_ADDRESS} "
             f"({_reason(error)}); make a new certificate with: fedboard keys server"
         ) from error
-    _require_question_key(network.question_key)
+    _require_question_key(network.question_key, settings.board.roots)
     if settings.board.enabled and settings.board.signing_key is not None:
         _require_signing_key(settings.board, settings.board.signing_key)
     _require_log(settings.board)
@@ -138,12 +140,19 @@ def _require_log(board: BoardSection) -> None:
         raise InputError(f"board.witnesses: the policy {board.witnesses} is not for the log {key.public}")
 
 
-def _require_question_key(path: Path) -> None:
+def _require_question_key(path: Path, roots: Path | None) -> None:
     _content("network.question_key", path, "questions")
     try:
-        QuestionKey.read(path)
+        key = QuestionKey.read(path)
     except InputError as error:
         raise InputError(f"network.question_key: {error}; make one with: fedboard keys questions") from error
+    chain = [] if roots is None else RootFolder(roots).chain()
+    role = chain[-1].roles.get(QUESTIONS) if chain else None
+    if role is not None and bytes.fromhex(key.public.hex) not in role.keys:
+        raise InputError(
+            f"network.question_key: version {chain[-1].version} of the root does not name {path}: it was replaced, "
+            "and devices refuse what it signs; give the key that took its place"
+        )
 
 
 def _content(key: str, path: Path, made_by: str) -> bytes:

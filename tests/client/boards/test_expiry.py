@@ -12,6 +12,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.mirror_check import check_source
+from fedboard.client.boards.open_board import open_board
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.page.boards import held_board
 from fedboard.common.board_service.board_signature import PinnedKey
@@ -163,6 +164,18 @@ def test_a_device_answers_nothing_while_its_source_is_frozen(tmp_path, mirror, k
 
     publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
     assert cache.holds(digest), "renewed, and nothing was trained for it"
+
+
+def test_who_only_reads_boards_that_are_here_is_told_and_goes_on(mirror, key, cache, caplog) -> None:
+    feed(mirror, key, cache).fetch()
+    assert open_board(cache.folder).version == 3
+    assert caplog.text == ""
+
+    frozen = msgspec.structs.replace(newest(mirror, key), expires="2026-01-01T00:00:00Z", renewal=1)
+    (cache.folder / "seen.json").write_bytes(signed_by_hand(frozen.to_bytes(), key=key).to_bytes())
+
+    assert open_board(cache.folder).version == 3
+    assert "was good until 2026-01-01T00:00:00Z, and nothing newer came" in caplog.text
 
 
 def undated(mirror: Mirror, key: SigningKey, version: int) -> None:
