@@ -3,16 +3,20 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.lifeline import SERVER_LOCK, end_with_parent
+
+if TYPE_CHECKING:  # a quarter of a second that the child process needs for nothing
+    from fedboard.server.fleet.plan.settings import FleetSettings
 
 ADDRESS = "127.0.0.1"
 
 
-def superlink_command(settings: FleetSettings) -> list[str]:
+def superlink_command(settings: "FleetSettings") -> list[str]:
     """How it is started; its standard input is the lifeline."""
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+
     network, state = settings.network, StateFolder.of(settings)
     options = {
         "--host": ADDRESS,
@@ -27,8 +31,10 @@ def superlink_command(settings: FleetSettings) -> list[str]:
     return [*command, *(word for pair in options.items() for word in pair), *switches]
 
 
-def superlink_environment(settings: FleetSettings) -> dict[str, str]:
+def superlink_environment(settings: "FleetSettings") -> dict[str, str]:
     """Its environment."""
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+
     state = StateFolder.of(settings)
     return {
         "FLWR_LOG_LEVEL": "WARNING",  # at INFO it would tell of each look at the run
