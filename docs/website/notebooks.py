@@ -95,9 +95,13 @@ def _value(source: str, file: str, names: dict[str, Any]) -> Any:
     """Run a cell; what its last line is worth, if that is an expression."""
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     tree = ast.parse(source, file)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, file, "exec"), names)
+        return None
+    tree.body.pop()
     exec(compile(tree, file, "exec"), names)
-    return None if last is None else eval(compile(ast.Expression(last.value), file, "eval"), names)
+    return eval(compile(ast.Expression(last.value), file, "eval"), names)
 
 
 def _shown(value: Any) -> dict[str, str]:
