@@ -40,7 +40,10 @@ def run_lines(place: Path) -> None:
     finally:
         os.chdir(there)
     if printed.getvalue() != told:
-        raise ValueError(f"{PAGE.name} says\n{told}\nand its lines print\n{printed.getvalue()}")
+        raise ValueError(
+            f"docs/{PAGE.name} says\n{told}\nand its lines print\n{printed.getvalue()}\n"
+            "If that is what they should print now, put it there."
+        )
 
 
 def board_page(run: Path, page: Path) -> None:
