@@ -1,6 +1,6 @@
 """Write the test vectors of ``docs/reader-specification.md`` into this folder, from the package itself.
 
-usage: python docs/vectors/write.py           # writes models.json and refusals.json
+usage: python docs/vectors/write.py           # writes models.json, refusals.json and logs.json
        python docs/vectors/write.py --check   # exit code 1 if they are not what would be written
 
 Boards are made up from a fixed stream of random numbers: nobody's ratings are behind them, and no noise. They are
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from cases import cases
+from logged import logs
 from making import CONFIGURATIONS, KEY, SIMULATION, boards, forms_of, plain, signed
 
 from fedboard.client.ratings.own_file import own_ratings
@@ -42,6 +43,8 @@ _HASHED = (
     "size",
     "board_size",
     "files",
+    "proof",
+    "seen_proof",
 )
 
 PEOPLE: Mapping[str, Mapping[str, float]] = {
@@ -98,12 +101,13 @@ def person(board: Board, ratings: Mapping[str, float]) -> dict[str, Any]:
 
 
 def written() -> dict[str, Any]:
-    """Both files."""
+    """All files."""
     key = KEY.public.raw.hex()
     models = [model_vector(name) for name in CONFIGURATIONS]
     return {
         "models.json": {"key": key, "boards": models},
         "refusals.json": {"key": key, **cases()},
+        "logs.json": {"key": key, **logs()},
     }
 
 

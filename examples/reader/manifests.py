@@ -90,15 +90,27 @@ def opened(signed, key):
 
 def signs(key, signatures, form, content):
     """Whether one of the signatures (hexadecimal) is this key's over content as of a format."""
-    for signature in signatures:
-        try:
-            Ed25519PublicKey.from_public_bytes(key).verify(
-                bytes.fromhex(signature), form.encode() + b"\0" + content
-            )
-        except (InvalidSignature, ValueError):
-            continue
-        return True
-    return False
+    message = form.encode() + b"\0" + content
+    return any(
+        verifies(key, bytes.fromhex(signature), message) for signature in signatures if is_hex(signature)
+    )
+
+
+def is_hex(text):
+    """Whether this is bytes in hexadecimal."""
+    try:
+        return bytes.fromhex(text) is not None
+    except ValueError:
+        return False
+
+
+def verifies(key, signature, message):
+    """Whether bytes are the Ed25519 signature of a message by a key of 32 bytes."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def seconds(text):

@@ -20,10 +20,12 @@ from tests.client.page import certificates
 
 ROOT = Path(__file__).parents[2]
 READER, VECTORS = ROOT / "examples" / "reader", ROOT / "docs" / "vectors"
-MODELS, REFUSALS = (json.loads((VECTORS / name).read_text()) for name in ("models.json", "refusals.json"))
+MODELS, REFUSALS, LOGS = (
+    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("models", "refusals", "logs")
+)
 KEY = bytes.fromhex(MODELS["key"])
 BOARDS = {vector["name"]: vector for vector in MODELS["boards"]}
-PARTS = ("manifests", "boards", "promise", "content", "own_model")
+PARTS = ("manifests", "boards", "promise", "content", "own_model", "witnessed")
 
 
 @pytest.fixture(scope="module")
@@ -114,14 +116,35 @@ def test_what_must_not_be_taken_is_refused_with_its_code(reader: Any, case: dict
     assert refused == case["refused"]
 
 
+@pytest.mark.parametrize("case", LOGS["cases"], ids=lambda case: case["name"])
+def test_a_board_is_taken_only_from_a_log_that_enough_witnesses_have_seen(
+    reader: Any, case: dict[str, Any]
+) -> None:
+    content, policy = base64.b64decode(LOGS["packed"]), reader.witnessed.Policy(LOGS["policy"])
+    proof, seen = (case[name] and base64.b64decode(case[name]) for name in ("proof", "seen_proof"))
+    board = reader.boards.taken(LOGS["signed"], lambda _: content, KEY)
+    refused = None
+
+    try:
+        entries = reader.witnessed.logged(
+            proof, policy, manifest=board["manifest"], content=LOGS["signed"]["content"], seen=seen
+        )
+        reader.witnessed.require_ledger(entries, board)
+    except reader.manifests.RefusedError as error:
+        refused = str(error)
+
+    assert refused == case["refused"]
+
+
 def test_every_code_that_a_file_or_manifest_can_be_refused_with_has_a_case() -> None:
     specification = (ROOT / "docs" / "reader-specification.md").read_text(encoding="utf-8")
-    told = {case["refused"] for case in REFUSALS["cases"]} - {None}
+    told = {case["refused"] for case in (*REFUSALS["cases"], *LOGS["cases"])} - {None}
 
     assert sorted(code for code in told if f"`{code}`" not in specification) == []
     assert told == {
         *("malformed", "bad-signature", "old-format", "wrong-run", "rollback", "broken-chain", "simulation"),
         *("out-of-date", "too-large", "unreachable", "wrong-digest", "not-as-stated", "bad-certificate"),
+        *("not-witnessed", "split-view", "ledger-changed"),
     }
 
 
