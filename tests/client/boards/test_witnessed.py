@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fedboard.client.boards.cache import BoardCache
@@ -22,16 +23,19 @@ from fedboard.client.device.policy import Policy
 from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.log.entries import BoardEntry, releases_digest
 from fedboard.common.board_service.log.history import History
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.board_service.log.proofs import LogProof
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.service import ServiceSettings, start_board_service
 from fedboard.server.board_service.signing import SigningKey
 from tests.client.boards.two_faced import Face, a_face, forged, merged
 from tests.client.certified_boards import RUN, Device, certified_boards, with_certificate
-from tests.common.board_service.boards import keys
+from tests.common.board_service.boards import keys, write_manifest
 from tests.common.tasks.conftest import a_task
 from tests.server.board_service.log.network import Network, network
 
@@ -149,6 +153,21 @@ def test_a_board_that_was_fetched_without_witnesses_is_not_answered_either(
     assert device.code(world.b) is Refusal.NOT_WITNESSED
 
 
+def test_a_device_that_knows_the_log_answers_only_about_the_board_in_it(world: World, tmp_path: Path) -> None:
+    """Both boards are in her cache, signed, and of the same version."""
+    cache = BoardCache(tmp_path / "boards")
+    BoardFeed(FolderSource(world.shown_b.mirror), world.key.public, cache).fetch()
+    (cache.folder / "seen.json").unlink()
+    world.feed(world.shown_a, cache.folder).fetch()
+    device = a_device(world, world.shown_a, tmp_path, published_only=False)
+    device.cache = cache
+
+    assert cache.holds(world.a.digest)
+    assert cache.holds(world.b.digest)
+    assert device.code(world.b) is Refusal.NOT_WITNESSED
+    assert device.code(world.a) is None
+
+
 def test_a_device_answers_only_the_run_of_the_log(world: World, tmp_path: Path) -> None:
     """Else an operator begins another run with the same board for one person."""
     phone = a_device(world, world.shown_a, tmp_path)
@@ -208,6 +227,27 @@ def test_a_reader_who_saw_one_log_refuses_the_other_though_every_witness_lies_an
     assert LogProof.from_bytes((tmp_path / EVIDENCE).read_bytes()).note.signed_by(world.net.log.public)
     assert log.has(world.a.digest)
     assert not log.has(world.b.digest)
+
+
+def test_a_contradiction_that_the_log_did_not_sign_is_no_evidence_against_it(
+    world: World, tmp_path: Path
+) -> None:
+    """Else anybody on the way could make readers believe that the operator lies."""
+    log = WitnessedLog(world.net.policy(least=LEAST), tmp_path)
+    log.take((world.shown_a.mirror / LOG_PROOF).read_bytes())
+    stranger = replace(world.net, log=NoteKey.generate(world.net.log.public.name, Kind.NOTE))
+
+    assert code_of(lambda: log.take(forged(stranger, world.shown_b.proof))) is FeedCode.NOT_WITNESSED
+    assert not (tmp_path / EVIDENCE).exists()
+
+
+def test_a_manifest_that_was_signed_again_and_not_logged_is_not_taken(world: World, tmp_path: Path) -> None:
+    """It is the logged board; what else is in the manifest nobody has seen."""
+    again = world.shown_a.other("again")
+    manifest = world.key.public.open(Mirror(again.mirror).signed(2))
+    write_manifest(Mirror(again.mirror), msgspec.structs.replace(manifest, renewal=1), key=world.key)
+
+    assert code_of(world.feed(again, tmp_path / "cache").fetch) is FeedCode.NOT_WITNESSED
 
 
 def test_a_frozen_log_is_refused_once_a_newer_one_was_seen(world: World, tmp_path: Path) -> None:

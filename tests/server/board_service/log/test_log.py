@@ -145,6 +145,8 @@ def test_an_entry_that_a_crash_cut_short_never_was(operator: Operator, boards: l
     operator.publish(*boards)
 
     assert [entry.version for entry in operator.proof().history.entries] == [2, 3, 4]
+    with BoardLog.open(operator.net.origin) as opened:  # and what is on disk is that
+        assert [entry.version for entry in opened.history.entries] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +260,15 @@ def test_a_witness_that_is_dead_or_never_answers_stops_nothing_and_is_asked_agai
     assert net.policy(least=2).suffices(operator.proof().note)
 
 
+def answering(line: str) -> bytes:
+    content = f"{line}\n".encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content
+
+
 @pytest.mark.parametrize(
     ("reply", "state"),
     [
+        ("of another checkpoint", "something else"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "something else"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * 70_000, "something else"),
         (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "does not know this log"),
@@ -272,8 +280,10 @@ def test_a_witness_that_is_dead_or_never_answers_stops_nothing_and_is_asked_agai
     ],
 )
 def test_whatever_a_hostile_witness_answers_the_board_is_shown(
-    tmp_path: Path, net: Network, key: SigningKey, boards: list[Board], reply: bytes, state: str
+    tmp_path: Path, net: Network, key: SigningKey, boards: list[Board], reply: bytes | str, state: str
 ) -> None:
+    if isinstance(reply, str):
+        reply = answering(net.keys[1].cosign("another\n1\n").line)
     with socket.create_server(("127.0.0.1", 0)) as hostile:
 
         def answer() -> None:
