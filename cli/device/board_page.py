@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from fedboard.cli.device.board_mark import mark
+from fedboard.cli.device.witnesses import WITNESSES, policy_of
 from fedboard.common.errors import InputError
 
 _PATH = click.Path(path_type=Path)
@@ -34,6 +35,7 @@ _PATH = click.Path(path_type=Path)
     is_flag=True,
     help="Also write a manifest and a worker beside it, so that who opens it on a web server can install it.",
 )
+@WITNESSES
 @click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
 )
@@ -44,6 +46,7 @@ def page(
     others: tuple[str, ...],
     fetch: bool,
     installable: bool,
+    witnesses: Path | None,
     authority: Path | None,
 ) -> None:
     """Write a board as one HTML file that needs nothing else.
@@ -61,10 +64,16 @@ def page(
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no such folder; make it first")
     pinned = None if key is None else PinnedKey.read(key)
-    boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
+    policy = policy_of(witnesses)
+    boards = [
+        held_board(place, key=pinned, authority=authority, fetch=fetch, witnesses=policy)
+        for place in (source, *others)
+    ]
     shown = boards[0]
     boards.sort(key=lambda held: held.epsilon)
-    size = write_page(out, boards, chosen=boards.index(shown), key=pinned, installable=installable)
+    size = write_page(
+        out, boards, chosen=boards.index(shown), key=pinned, installable=installable, witnesses=policy
+    )
     for held in boards:
         mark(held.board)
     count = "1 board" if len(boards) == 1 else f"{len(boards)} boards"

@@ -15,7 +15,8 @@ from fedboard.client.boards.trust import Trust
 from fedboard.client.page.contents import HeldBoard
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
-from fedboard.common.board_service.layout import LATEST, file_name
+from fedboard.common.board_service.layout import LATEST, LOG_PROOF, file_name
+from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.board_service.manifest import Encoding, Manifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
@@ -33,7 +34,12 @@ def is_mirror(place: str) -> bool:
 
 
 def held_board(
-    place: str, *, key: PinnedKey | None, authority: Path | None = None, fetch: bool = False
+    place: str,
+    *,
+    key: PinnedKey | None,
+    authority: Path | None = None,
+    fetch: bool = False,
+    witnesses: WitnessPolicy | None = None,
 ) -> HeldBoard:
     """The newest board at a place.
 
@@ -42,9 +48,11 @@ def held_board(
         key: who signs; needed for a mirror.
         authority: as for ``open_source``.
         fetch: whether the page fetches it from a web server by itself.
+        witnesses: whose log must show the board of a mirror; None: nobody's.
 
     Raises:
-        InputError: no such board, a mirror without a key, or one to fetch that is not on a web server.
+        InputError: no such board, a mirror without a key, witnesses without a mirror, or a board to fetch that is
+            not on a web server.
         FeedRefusedError: the mirror's board is not one that the key signed, or not as it was signed.
     """
     if fetch and not place.startswith(_WEB):
@@ -52,6 +60,8 @@ def held_board(
             f"{place}: a page can fetch its board from a web server alone; give https://..., or leave out --fetch"
         )
     if not is_mirror(place):
+        if witnesses is not None:
+            raise InputError(f"{place}: --witnesses goes with boards of a mirror, which have a log")
         path = board_file(Path(place))
         return HeldBoard(board=open_board(path), label=_label(Path(place)), file=path.read_bytes())
     if key is None:
@@ -59,13 +69,17 @@ def held_board(
             f"{place}: boards of a mirror are signed; give --key, the public key that signs them"
         )
     with closing(open_source(place, authority=authority)) as source:
-        return _of_source(place, source, key, fetch=fetch)
+        return _of_source(place, source, key, fetch=fetch, witnesses=witnesses)
 
 
-def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) -> HeldBoard:
+def _of_source(
+    place: str, source: BoardSource, key: PinnedKey, *, fetch: bool, witnesses: WitnessPolicy | None
+) -> HeldBoard:
     with tempfile.TemporaryDirectory(prefix="fedboard-page-") as folder:
         keys = Trust(key).follow(source)
-        fetched = BoardFeed(source, key, BoardCache(Path(folder)), simulation=True).fetch()
+        cache = BoardCache(Path(folder))
+        fetched = BoardFeed(source, key, cache, simulation=True, witnesses=witnesses).fetch()
+        proof = None if witnesses is None else (cache.folder / LOG_PROOF).read_text(encoding="utf-8")
         open_board(fetched.path)  # refuses one that has learnt nothing yet
         content = fetched.path.read_bytes()
     board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))  # the file is gone
@@ -83,6 +97,7 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         signed=signed,
         earlier=tuple(_earlier(source, manifest, keys)),
         signers=keys,
+        proof=proof,
         address=f"{place.rstrip('/')}/{file_name(file.sha256)}" if fetch and file is not None else None,
         form=file.encoding if fetch and file is not None else Encoding.PACKED,
         published=manifest.published,

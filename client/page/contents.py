@@ -12,6 +12,7 @@ from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
+from fedboard.common.board_service.log.policy import Group, WitnessPolicy
 from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.packing import pack
 from fedboard.common.errors import InputError
@@ -42,6 +43,8 @@ class HeldBoard:
     """When it was signed."""
     signers: PinnedKey | None = None
     """Who may sign, after the roots that its source has; None: as was pinned."""
+    proof: str | None = None
+    """What was logged of it, where witnesses were asked for."""
 
     @property
     def epsilon(self) -> float:
@@ -59,6 +62,7 @@ class HeldBoard:
             "address": self.address,
             "signed": _as_it_came(self.signed),
             "earlier": [_as_it_came(signed) for signed in self.earlier],
+            "proof": self.proof,
             "projection": directions(self.board),
         }
 
@@ -126,6 +130,25 @@ def _range(board: Board) -> tuple[Any, ...]:
 def _packed(held: HeldBoard) -> bytes:
     content = np.frombuffer(held.file, dtype=np.uint8)
     return pack(content, Encoding.PACKED, approximates=held.board.digest).content
+
+
+def policy_of(witnesses: WitnessPolicy | None) -> dict[str, Any] | None:
+    """A policy of witnesses as the page reads it."""
+    if witnesses is None:
+        return None
+    return {
+        "log": str(witnesses.log),
+        "witnesses": [{"name": one.name, "key": str(one.key)} for one in witnesses.witnesses],
+        "quorum": _quorum(witnesses.quorum),
+        "bears": witnesses.bears,
+    }
+
+
+def _quorum(group: Group) -> dict[str, Any]:
+    return {
+        "least": group.least,
+        "members": [one if isinstance(one, str) else _quorum(one) for one in group.members],
+    }
 
 
 def signers_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:

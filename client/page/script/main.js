@@ -36,7 +36,7 @@ async function evidenceOf(entry, signers) {
   const bytes = entry.form === "packed" ? await unpacked(transported, entry.size) : transported;
   // What the page itself holds it packed anew: its bytes on the way are the publisher's only where they were fetched.
   const came = entry.signed !== null && entry.address !== null ? transported : null;
-  return { bytes, transported: came, signed: entry.signed, earlier: entry.earlier, ...signers };
+  return { bytes, transported: came, signed: entry.signed, earlier: entry.earlier, proof: entry.proof, ...signers };
 }
 
 async function fetched(address) {
@@ -56,7 +56,7 @@ function prepared(evidence, entry) {
 async function start() {
   const data = JSON.parse(part("data").textContent);
   const key = data.key === null ? null : fromHex(data.key);
-  const signers = { key, more: data.more.map(fromHex), threshold: data.threshold };
+  const signers = { key, more: data.more.map(fromHex), threshold: data.threshold, witnesses: data.witnesses };
   const held = await Promise.all(data.boards.map(async (entry) => prepared(await evidenceOf(entry, signers), entry)));
   const [first] = held;
   const { ids, titles } = first.board;

@@ -16,7 +16,6 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.open_board import open_board
-from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, open_source
 from fedboard.client.boards.witnessed import EVIDENCE, WitnessedLog
 from fedboard.client.device.policy import Policy
@@ -33,48 +32,16 @@ from fedboard.common.wire.refusals import Refusal
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.service import ServiceSettings, start_board_service
 from fedboard.server.board_service.signing import SigningKey
-from tests.client.boards.two_faced import Face, a_face, forged, merged
+from tests.client.boards.two_faced import AT_ONCE, LEAST, TASK, Face, World, a_face, a_world, forged, merged
 from tests.client.certified_boards import RUN, Device, certified_boards, with_certificate
 from tests.common.board_service.boards import keys, write_manifest
-from tests.common.tasks.conftest import a_task
-from tests.server.board_service.log.network import Network, network
-
-TASK = a_task(epsilon=5.0)
-HONEST, HOSTILE = (0, 1, 2), 3
-LEAST = 3
-AT_ONCE = Patience(attempts=1, first_seconds=0.0, poll_seconds=0.0)
-
-
-class World:
-    """One operator, four witnesses of whom the last lies, and two boards of version 2 that both hold."""
-
-    def __init__(self, folder: Path, net: Network) -> None:
-        self.folder, self.net = folder, net
-        self.private, self.public = keys(folder / "keys")
-        self.key = SigningKey.read(self.private)
-        *self.common, self.a = certified_boards(folder, TASK)
-        factors = {"item_factors": self.a.arrays["item_factors"] * 1.5}
-        with Ledger.open(folder / f"{RUN}.sqlite", read_only=True) as ledger:
-            self.b = with_certificate(self.common[-1].successor(**{**self.a.arrays, **factors}), ledger)
-        self.before = a_face(folder / "before", net, self.key, run=RUN)
-        self.before.show(self.common, asked=(*HONEST, HOSTILE))
-        self.shown_a = self.before.other("a")
-        self.shown_b = self.before.other("b")
-        self.shown_a.show([self.a], asked=(0, 1, 3))
-        self.shown_b.show([self.b], asked=(0, 1, 2, 3))
-
-    def feed(self, face: Face, cache: Path, *, least: int = LEAST) -> BoardFeed:
-        """A reader of this face."""
-        policy = self.net.policy(least=least)
-        source = FolderSource(face.mirror)
-        return BoardFeed(source, self.key.public, BoardCache(cache), witnesses=policy, patience=AT_ONCE)
+from tests.server.board_service.log.network import network
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("world")
-    with network(folder / "net", honest=3, hostile=1) as net:
-        yield World(folder, net)
+    with a_world(tmp_path_factory.mktemp("world")) as found:
+        yield found
 
 
 def code_of(action: Callable[[], object]) -> FeedCode:

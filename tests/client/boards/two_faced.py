@@ -1,22 +1,35 @@
 """An operator with two faces: one key for boards, one for the log, and two boards for one round."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.feed import BoardFeed
+from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.sources import FolderSource
 from fedboard.common.board import Board
 from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.log.checkpoints import Checkpoint
 from fedboard.common.board_service.log.history import History
 from fedboard.common.board_service.log.notes import Note
 from fedboard.common.board_service.log.proofs import LogProof
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.board_service.mirror import publish_into
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.signing import SigningKey
-from tests.common.board_service.boards import write_boards
-from tests.server.board_service.log.network import Network
+from tests.client.certified_boards import RUN, certified_boards, with_certificate
+from tests.common.board_service.boards import keys, write_boards
+from tests.common.tasks.conftest import a_task
+from tests.server.board_service.log.network import Network, network
+
+TASK = a_task(epsilon=5.0)
+HONEST, HOSTILE = (0, 1, 2), 3
+LEAST = 3
+AT_ONCE = Patience(attempts=1, first_seconds=0.0, poll_seconds=0.0)
 
 
 @dataclass
@@ -80,3 +93,35 @@ def _cosigned(net: Network, history: History) -> bytes:
     text = Checkpoint(net.log.public.name, size, history.root(size)).text
     note = Note(text, (net.log.sign(text), *(key.cosign(text) for key in net.keys)))
     return LogProof.of(history, size - 1, note).to_bytes()
+
+
+class World:
+    """One operator, four witnesses of whom the last lies, and two boards of version 2 that both hold."""
+
+    def __init__(self, folder: Path, net: Network) -> None:
+        self.folder, self.net = folder, net
+        self.private, self.public = keys(folder / "keys")
+        self.key = SigningKey.read(self.private)
+        *self.common, self.a = certified_boards(folder, TASK)
+        factors = {"item_factors": self.a.arrays["item_factors"] * 1.5}
+        with Ledger.open(folder / f"{RUN}.sqlite", read_only=True) as ledger:
+            self.b = with_certificate(self.common[-1].successor(**{**self.a.arrays, **factors}), ledger)
+        self.before = a_face(folder / "before", net, self.key, run=RUN)
+        self.before.show(self.common, asked=(*HONEST, HOSTILE))
+        self.shown_a = self.before.other("a")
+        self.shown_b = self.before.other("b")
+        self.shown_a.show([self.a], asked=(0, 1, 3))
+        self.shown_b.show([self.b], asked=(0, 1, 2, 3))
+
+    def feed(self, face: Face, cache: Path, *, least: int = LEAST) -> BoardFeed:
+        """A reader of this face."""
+        policy = self.net.policy(least=least)
+        source = FolderSource(face.mirror)
+        return BoardFeed(source, self.key.public, BoardCache(cache), witnesses=policy, patience=AT_ONCE)
+
+
+@contextmanager
+def a_world(folder: Path) -> Iterator[World]:
+    """Everything of it, while its witnesses listen."""
+    with network(folder / "net", honest=len(HONEST), hostile=1) as net:
+        yield World(folder, net)

@@ -6,6 +6,7 @@ import { checkedCertificate } from "./certificate.js";
 import { chainOf, isCurrent, keyId, openedManifest } from "./manifests.js";
 import { isPrivateNoise } from "./releases.js";
 import { sha256 } from "./sha2.js";
+import { witnessedBoard } from "./witnesses.js";
 
 export const PASSED = "passed";
 export const FAILED = "failed";
@@ -16,13 +17,18 @@ const MOST_OF_A_NAME = 40;
 /** What the steps are called, in their order. */
 export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
 
+/** Those of a page that has a policy of witnesses: one more. */
+export function stepsOf({ witnesses = null }) {
+  return witnesses === null ? STEPS : [...STEPS.slice(0, 3), "witnesses", ...STEPS.slice(3)];
+}
+
 /**
  * Check a board.
  *
  * `evidence` has `bytes` (of the board file), `transported` (bytes and description of the file that it came as, or
  * null), `signed` and `earlier` (manifests as they came, newest first; null and empty where nothing was signed), `key`
  * (32 bytes, or null) and, where a root names several, `more` keys and their `threshold`. `told` is called with (step, state, sentence) as each step is done. Gives the seal: `state`,
- * `steps`, and of the certificate `claim` and `numbers` where they hold.
+ * With a policy of `witnesses`, `proof` (text) has to show the board to enough of them. `steps`, and of the certificate `claim` and `numbers` where they hold.
  */
 export async function sealOf(evidence, told = () => {}) {
   const seal = {
@@ -49,18 +55,19 @@ export async function sealOf(evidence, told = () => {}) {
   await guarded("signature", () => signatureStep(evidence, seal, step));
   await guarded("bytes", () => bytesStep(evidence, seal, step));
   await guarded("chain", () => chainStep(evidence, seal, step));
+  if (stepsOf(evidence).includes("witnesses")) await guarded("witnesses", () => witnessStep(evidence, seal, step));
   await guarded("promise", () => promiseStep(seal, step));
   await guarded("noise", () => noiseStep(seal, step));
-  seal.state = overall(Object.values(seal.steps).map(({ state }) => state));
+  seal.state = overall(Object.values(seal.steps).map(({ state }) => state), stepsOf(evidence).length);
   // Only what is sound but for its noise is called a simulation, of which it is told what it would promise.
-  seal.simulation &&= STEPS.every((name) => name === "noise" || seal.steps[name].state !== FAILED);
+  seal.simulation &&= stepsOf(evidence).every((name) => name === "noise" || seal.steps[name].state !== FAILED);
   if (seal.state === FAILED && !seal.simulation) seal.claim = seal.numbers = null;
   return seal;
 }
 
-function overall(states) {
+function overall(states, count) {
   if (states.includes(FAILED)) return FAILED;
-  return states.length === STEPS.length && states.every((state) => state === PASSED) ? PASSED : OPEN;
+  return states.length === count && states.every((state) => state === PASSED) ? PASSED : OPEN;
 }
 
 /** Whose signatures count: the keys and how many of them. */
@@ -150,6 +157,21 @@ async function chainStep(evidence, seal, step) {
     "chain",
     PASSED,
     `The certificate is for this very board, and it ${continued ? before : `is signed; ${before}`}.`,
+  );
+}
+
+async function witnessStep({ witnesses, proof, signed }, seal, step) {
+  const { manifest, board } = seal;
+  if (manifest === null || board === null) throw new Error("Nothing is signed here that a log could show");
+  if ((proof ?? null) === null) throw new Error("No log shows this board to any witness");
+  const { entries, names } = await witnessedBoard(proof, witnesses, { signed, manifest, board });
+  const lie = witnesses.bears === 0 ? "none of them may lie" : `${witnesses.bears} of them may lie`;
+  return step(
+    "witnesses",
+    PASSED,
+    `The log “${shortName(witnesses.log.split("+")[0])}” has ${entries} entries, this board among them, one board for ` +
+      `each version, and a ledger that only grew. ${names.map(shortName).join(", ")} saw it, of ` +
+      `${witnesses.witnesses.length} witnesses; ${lie}.`,
   );
 }
 

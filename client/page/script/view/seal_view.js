@@ -1,12 +1,13 @@
 // The seal as it is seen: its steps as they are done, the verdict, and a byte that can be changed.
 
-import { FAILED, OPEN, PASSED, sealOf, STEPS } from "../seal/seal.js";
+import { FAILED, OPEN, PASSED, sealOf, stepsOf } from "../seal/seal.js";
 import { el, part } from "../shared/dom.js";
 
 const STEP_NAMES = {
   signature: "Signature",
   bytes: "Every byte",
   chain: "The chain of boards",
+  witnesses: "Witnesses",
   promise: "The promise, recomputed",
   noise: "The noise",
 };
@@ -22,7 +23,7 @@ export function sealView(evidence, checked) {
   async function check() {
     const mine = ++turn;
     const { bytes, ...rest } = evidence();
-    const rows = new Map(STEPS.map((step) => [step, stepRow(step)]));
+    const rows = new Map(stepsOf(rest).map((step) => [step, stepRow(step)]));
     part("seal-steps").replaceChildren(...rows.values());
     verdict("checking", "Checking …");
     const held = changedAt === null ? bytes : withChangedByte(bytes, changedAt);
