@@ -161,9 +161,13 @@ def logged_entry(history: History, signed: SignedManifest, manifest: Manifest) -
 def require_ledger(history: History, board: Board) -> None:
     """Hold the ledger that a board's certificate states against all that was logged of it.
 
+    A board of version 0 holds no data: a question about it brings no certificate, and no ledger is behind it.
+
     Raises:
         FeedRefusedError: ``ledger-changed``.
     """
+    if board.version == 0 and board.certificate is None:
+        return
     try:
         history.require_ledger(board.version, board.certificate)
     except (ValueError, TypeError, PrivacyError) as error:

@@ -27,7 +27,7 @@ from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.board_service.log.proofs import LogProof
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.service import ServiceSettings, start_board_service
@@ -133,6 +133,26 @@ def test_a_device_that_knows_the_log_answers_only_about_the_board_in_it(world: W
     assert cache.holds(world.b.digest)
     assert device.code(world.b) is Refusal.NOT_WITNESSED
     assert device.code(world.a) is None
+
+
+def test_a_device_answers_about_the_first_board_which_questions_bring_without_a_certificate(
+    world: World, tmp_path: Path
+) -> None:
+    """Readers get it with one, whose ledger is empty."""
+    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=TASK.settings.shared.adjacency)
+    with Ledger.create(tmp_path / "first.sqlite", budget, run=RUN) as ledger:
+        published = with_certificate(world.common[0], ledger)
+    with network(tmp_path / "net", honest=1) as net:
+        face = a_face(tmp_path / "first", net, world.key, run=RUN)
+        face.show([published], asked=(0,))
+        log = WitnessedLog(net.policy(least=1), tmp_path)
+        log.take((face.mirror / LOG_PROOF).read_bytes())
+
+        assert log.seen().history.entries[0].ledger_head != "-"
+        assert world.common[0].certificate is None
+        assert log.shows(world.common[0], run=RUN)
+        assert log.shows(published, run=RUN)
+        assert not log.shows(world.a, run=RUN)
 
 
 def test_a_device_answers_only_the_run_of_the_log(world: World, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -12,10 +13,13 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
+from fedboard.common.board_service.log.note_keys import NoteKey
+from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.errors import InputError
 from fedboard.server import tls
 from fedboard.server.fleet.plan.credentials import require_credentials
 from fedboard.server.tls import make_authority, make_server_certificate
+from tests.server.board_service.log.network import network
 from tests.server.fleet.deployed import Fleet
 
 
@@ -103,6 +107,32 @@ def test_a_signing_key_of_another_kind_is_refused(fleet: Fleet) -> None:
 
     assert told.startswith("board.signing_key: ")
     assert "boards are signed with Ed25519" in told
+
+
+def logged(fleet: Fleet, **fields: Path) -> None:
+    """The fleet with these keys in its ``[board]``."""
+    board = msgspec.structs.replace(fleet.settings.board, **fields)
+    fleet.settings = msgspec.structs.replace(fleet.settings, board=board)
+
+
+def test_a_log_and_the_policy_of_its_witnesses_go_together(fleet: Fleet, tmp_path: Path) -> None:
+    place = tmp_path / "board-log"
+    logged(fleet, log=place)
+    assert refusal(fleet).startswith(
+        f"board.log: {place / 'board-log.key'}: no private key can be read there"
+    )
+
+    NoteKey.generate("boards.example/films", Kind.NOTE).write(
+        place / "board-log.key", place / "board-log.pub"
+    )
+    require_credentials(fleet.settings)
+    with network(tmp_path / "net", honest=1) as other:
+        logged(fleet, witnesses=other.policy_file(least=1))
+        assert refusal(fleet).startswith(
+            f"board.witnesses: the policy {fleet.settings.board.witnesses} is not for"
+        )
+        logged(fleet, log=other.origin)
+        require_credentials(fleet.settings)
 
 
 def test_a_certificate_that_has_expired_is_said_to_be_so(

@@ -129,6 +129,27 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
             made()
 
 
+@pytest.mark.parametrize(
+    ("board", "holds"),
+    [
+        ('enabled = true\nsigning_key = "k"\nlog = "board-log"\nwitnesses = "w.policy"', True),
+        ('enabled = true\nsigning_key = "k"\nwitnesses = "w.policy"', False),
+        ('log = "board-log"', False),
+    ],
+)
+def test_witnesses_need_a_log_and_a_log_needs_boards_that_are_handed_out(
+    folder: Path, board: str, holds: bool
+) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8").replace("[network]", f"[board]\n{board}\n\n[network]")
+    (folder / "fleet.toml").write_text(text, encoding="utf-8")
+
+    if holds:
+        assert read_settings(folder / "fleet.toml").board.log == folder / "board-log"
+        return
+    with pytest.raises(InputError, match=r"board\.witnesses needs board\.log"):
+        read_settings(folder / "fleet.toml")
+
+
 @pytest.mark.parametrize(("told", "refused"), [("", True), ("simulation = true\n", False)])
 def test_boards_of_seeded_noise_are_handed_out_only_if_told(folder: Path, told: str, refused: bool) -> None:
     text = EXAMPLE.read_text(encoding="utf-8").replace('noise = "secure"', 'noise = "seeded"')
