@@ -1,6 +1,7 @@
 """The log of boards as a reader sees it: what enough witnesses cosigned, and never less or other than before."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from fedboard.common.files import write_atomically
 
 EVIDENCE = "log.contradiction.tlog-proof"
 """Where a proof is kept that contradicts what was seen: the log signed both, so anybody can be shown them."""
+
+
+_LEDGER_ID = re.compile("-[0-9a-f]{32}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,11 @@ class WitnessedLog:
 
         Args:
             board: exact, or an approximation of one that was verified.
-            run: None: that of the log.
+            run: as a server names it to devices, perhaps with its ledger's id behind; None: that of the log.
         """
         seen = self.seen()
         entry = None if seen is None else seen.history.of_version(board.version)
-        if seen is None or entry is None or (run is not None and entry.run != run):
+        if seen is None or entry is None or (run is not None and entry.run not in (run, run_stem(run))):
             return False
         if (board.approximates or board.digest) != entry.board:
             return False
@@ -133,6 +137,11 @@ class WitnessedLog:
             raise FeedRefusedError(FeedCode.SPLIT_VIEW)
         if len(now) < len(before):
             raise FeedRefusedError(FeedCode.ROLLBACK)
+
+
+def run_stem(run: str) -> str:
+    """The public name of a run, without the id of its ledger, which a server puts behind it for devices."""
+    return _LEDGER_ID.sub("", run)
 
 
 def logged_entry(history: History, signed: SignedManifest, manifest: Manifest) -> BoardEntry:

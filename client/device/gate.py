@@ -19,7 +19,7 @@ from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import Scale
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.soundness import has_sound_arrays
-from fedboard.client.boards.witnessed import WitnessedLog
+from fedboard.client.boards.witnessed import WitnessedLog, run_stem
 from fedboard.client.device.board_policy import MOST_RELEASES, require_certified
 from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.device.policy import Policy
@@ -204,8 +204,14 @@ class DeviceGate:
             unseen = Refusal.NOT_PUBLISHED if policy.witnesses is None else Refusal.NOT_WITNESSED
             _require(published, unseen)
         if policy.witnesses is not None:
-            witnessed = self._log is not None and self._log.shows(board, run=question.run)
-            _require(witnessed, Refusal.NOT_WITNESSED)
+            self._require_witnessed(question.run, board)
+
+    def _require_witnessed(self, run: str, board: Board) -> None:
+        """The run's log shows the board; and a log has one ledger, so that no second run asks about its boards."""
+        _require(self._log is not None and self._log.shows(board, run=run), Refusal.NOT_WITNESSED)
+        stem = run_stem(run)
+        answered = {given.run for given in self._ledger.given() if run_stem(given.run) == stem}
+        _require(answered <= {run}, Refusal.NOT_WITNESSED)
 
     def _require_history(self, run: str, board: Board) -> None:
         """The board must continue the last one that was answered; rounds may be missed in between."""

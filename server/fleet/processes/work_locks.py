@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedboard.common.errors import InputError
+from fedboard.server.board_service.log.alone import held_alone
 
 _NAME = "at-work.lock"
 
@@ -53,9 +53,5 @@ def alone(lock: Path) -> Iterator[None]:
     Raises:
         InputError: another server works there.
     """
-    with lock.open("ab") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{lock.parent}: another fedboard server works there; stop it first") from None
+    with held_alone(lock, refusal=f"{lock.parent}: another fedboard server works there; stop it first"):
         yield

@@ -155,12 +155,18 @@ def test_a_device_answers_about_the_first_board_which_questions_bring_without_a_
         assert not log.shows(world.a, run=RUN)
 
 
-def test_a_device_answers_only_the_run_of_the_log(world: World, tmp_path: Path) -> None:
-    """Else an operator begins another run with the same board for one person."""
+def test_a_device_answers_only_the_run_of_the_log_and_of_one_ledger(world: World, tmp_path: Path) -> None:
+    """Else an operator begins another run with the same boards for one person. A server puts its ledger's id behind
+    the name of the run.
+    """
     phone = a_device(world, world.shown_a, tmp_path)
+    one, other = f"{RUN}-{'0' * 32}", f"{RUN}-{'1' * 32}"
 
     assert phone.code(world.a, run="movies-for-you") is Refusal.NOT_WITNESSED
-    assert phone.code(world.a) is None
+    assert phone.code(world.a, run=f"{RUN}-for-you") is Refusal.NOT_WITNESSED
+    assert phone.code(world.a, run=one) is None
+    assert phone.code(world.a, run=other) is Refusal.NOT_WITNESSED
+    assert {run for run, _, _ in phone.booked()} == {one}
 
 
 def test_the_verifier_names_what_is_wrong(world: World) -> None:
