@@ -2,6 +2,8 @@
 
 import click
 
+from fedboard.cli.fleet.keeping import backup, restore
+from fedboard.cli.fleet.kit import install_units, kit
 from fedboard.cli.fleet.members import invite, members, remove
 from fedboard.cli.fleet.standing import status
 from fedboard.cli.style.groups import Commands
@@ -16,5 +18,5 @@ def fleet() -> None:
     """
 
 
-for _command in (status, invite, members, remove):
+for _command in (status, invite, members, remove, backup, restore, install_units, kit):
     fleet.add_command(_command)

@@ -18,6 +18,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.plan.closing import require_open
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import (
     protocol_of,
@@ -56,13 +57,15 @@ def run_job(
 
     Raises:
         InputError: the job's files cannot be used, or its folder holds another run.
-        PrivacyError: the ledger does not belong to the boards, or the preparation round was paid for and lost.
+        PrivacyError: the ledger does not belong to the boards, the preparation round was paid for and lost, or the
+            training is closed.
         TooFewAnswersError: too few nodes answered the preparation round; run the job again.
     """
     folder = Path(job.folder)
+    require_open(folder)
     (folder / "boards").mkdir(parents=True, exist_ok=True)
     first = _first_board(Path(job.first_board))
-    task = rebuild_task(first, backend=job.backend, features=_features(job))
+    task = rebuild_task(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
         training, runtime = _training(grid, job, task, stack, on_progress)
@@ -141,7 +144,12 @@ def run_name(ledger: Ledger) -> str:
     return f"{ledger.run}-{ledger.id}"
 
 
-def _features(job: Job) -> FloatArray | None:
+def features_of(job: Job) -> FloatArray | None:
+    """Public features of the items; None where the task uses none.
+
+    Raises:
+        InputError: they cannot be read.
+    """
     if job.features is None:
         return None
     try:

@@ -17,6 +17,7 @@ import httpx
 
 from fedboard.common.errors import FedboardError
 from fedboard.common.files import write_atomically
+from fedboard.server.fleet.plan.closing import reason_of
 from fedboard.server.fleet.plan.preparing import keep_register
 from fedboard.server.fleet.plan.reloading import require_room, waiting_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
@@ -100,6 +101,7 @@ class Supervisor:
             if knows_as_gone(self._state.database, self._settings.public_keys):
                 forget(self._state.database)
             compact(self._state.database)  # the one before may have been killed
+            self._tell_closed()
             self._admission = Admission(self._control, self._state, say=self._say)
             stack.enter_context(self._control)
             stack.callback(self._stop)
@@ -117,6 +119,12 @@ class Supervisor:
                 if until_trained and self._training.failures >= _MOST_FAILURES:
                     raise TrainingFailedError(f"the training fails: {self._training.problem}")
                 stop.wait(_TICK_SECONDS)
+
+    def _tell_closed(self) -> None:
+        """A training that is closed is not handed in; its boards are served."""
+        if (reason := reason_of(self._state.run)) is not None:
+            self._training.complete = self._told_end = True
+            self._say(f"this training is closed: {reason}; its boards are published as before")
 
     def reload(self, *_: object) -> None:
         """Read the settings again, soon; may be the handler of a signal."""

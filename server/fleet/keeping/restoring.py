@@ -1,0 +1,182 @@
+"""Going on from a backup, on this path or another, without spending anything twice.
+
+A backup is older than the server that is lost. What that server released since is in no ledger that is left; a
+round drawn again on the same answers would be a second release that nobody booked. So a restored training goes on
+only where somebody shows the newest board there is and it is the backup's; even then the round that may have been
+under way counts as lost. Where later boards were published the training is over: the ledger that paid for them is
+gone.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.tasks.registry import rebuild_task
+from fedboard.server.fleet.keeping.archive import Contents, unpack
+from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.closing import close_training
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.running import features_of
+from fedboard.server.publication import BoardStore, require_same_history
+from fedboard.server.round import book_lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What came of it."""
+
+    config: Path
+    contents: Contents
+    lost_round: int | None
+    """The round that was booked as lost, since it may have been under way; None where there was none to book."""
+    closed: bool
+    """Whether nothing more will be released by this training."""
+    withdrawn: int
+    """Open invitations, which are void now."""
+
+
+def restore(
+    backup: Path, folder: Path, *, newest: Path | None = None, stopped: bool = False, closed: bool = False
+) -> Restored:
+    """Write a fleet from its backup into a new folder, and say in its ledger what may have happened since.
+
+    Args:
+        backup: of a server.
+        folder: empty or not there.
+        newest: the newest board that anybody has: its file, a folder of boards, a mirror. It must be the backup's.
+        stopped: nothing ran since the backup was made, says the operator: the server had been stopped.
+        closed: go on with publishing only.
+
+    Raises:
+        InputError: no such backup, the folder is not empty, or not exactly one of the three is given.
+        PrivacyError: later boards were published, or another one in the place of the backup's; nothing was written.
+    """
+    if (newest is not None) + stopped + closed != 1:
+        raise InputError(
+            "a backup is older than what was lost, and what was released since is not in its ledger; say one of: "
+            "--newest-board PLACE (the newest board that anybody has, which must be the backup's), "
+            "--stopped (the server "
+            "had been stopped before the backup, and has not run since), --closed (publish, and train no more)"
+        )
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder}: a backup is restored into a new folder; give one that is empty")
+    parts = folder.with_name(f"{folder.name}.restoring")
+    shutil.rmtree(parts, ignore_errors=True)
+    try:
+        parts.mkdir(mode=0o700, parents=True)
+        contents = unpack(backup, parts)
+        latest = _latest(parts / STATE / "runs" / contents.name)
+        if newest is not None:
+            require_newest(newest, latest, backup)
+        _place(parts, folder, contents)
+    finally:
+        shutil.rmtree(parts, ignore_errors=True)
+    settings = read_settings(folder / SETTINGS)
+    state = StateFolder.of(settings)
+    with Register(state.members) as register:
+        withdrawn = register.withdraw_all()
+    if closed:
+        close_training(state, "a backup was restored, and nobody could show that nothing was released since")
+    prepare(settings)
+    lost = _book_round(settings, state, latest) if newest is not None and latest is not None else None
+    return Restored(
+        config=folder / SETTINGS, contents=contents, lost_round=lost, closed=closed, withdrawn=withdrawn
+    )
+
+
+def _place(parts: Path, folder: Path, contents: Contents) -> None:
+    if Path(contents.state).is_absolute() or ".." in Path(contents.state).parts:
+        raise InputError(
+            f"this backup has its state folder at {contents.state!r}, which is no place beside fleet.toml"
+        )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in sorted((parts / CONFIG).iterdir()):
+        os.replace(path, folder / path.name)
+    state = folder / contents.state
+    state.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(parts / STATE, state)
+    if read_settings(folder / SETTINGS).state != state:
+        shutil.rmtree(folder)
+        raise InputError(
+            f"{folder / SETTINGS}: its state is an absolute path, {contents.state!r} is where the "
+            "backup goes; write "
+            "state relative to the file before a backup is made"
+        )
+
+
+def _latest(run: Path) -> Board | None:
+    """The newest board of a run, held against its ledger."""
+    store = BoardStore(run / "boards")
+    if not store.versions():
+        return None
+    board = store.latest()
+    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
+        require_same_history(board, ledger)
+    return board
+
+
+def require_newest(place: Path, latest: Board | None, backup: Path) -> None:
+    """Hold the newest board that anybody has against the backup's.
+
+    Raises:
+        InputError: no board is there, or one of another run, or one that is older than the backup's.
+        PrivacyError: it is later than the backup, or another one of the same version.
+    """
+    shown = _newest_of(place)
+    if latest is None or (shown.config, shown.catalogue) != (latest.config, latest.catalogue):
+        raise InputError(f"{place}: the board there is not of the training in {backup}")
+    if shown.version > latest.version:
+        raise PrivacyError(
+            f"{place}: board {shown.version} was published after this backup, whose newest is "
+            f"{latest.version}; the "
+            "ledger that paid for it is lost, so this training is over. Restore a later backup, or "
+            "--closed, and give a new "
+            "training another state folder and budget"
+        )
+    if shown.version < latest.version:
+        raise InputError(
+            f"{place}: board {shown.version} is older than the backup's, {latest.version}; give the "
+            "newest that anybody "
+            "has: of the mirror, of a reader, of a device"
+        )
+    if shown.digest != latest.digest:
+        raise PrivacyError(
+            f"{place}: board {shown.version} there is another one than the backup's: this training "
+            "went two ways, and no "
+            "ledger holds both"
+        )
+
+
+def _newest_of(place: Path) -> Board:
+    if place.is_file():
+        return Board.load(place)
+    found = [Board.load(path) for path in sorted(place.rglob("*.board"))]
+    found += [Board.load(path) for path in sorted((place / "files").glob("*")) if path.is_file()]
+    exact = [board for board in found if board.approximates is None]
+    if not exact:
+        raise InputError(f"{place}: no board is there; give a board's file, a folder of boards, or a mirror")
+    return max(exact, key=lambda board: board.version)
+
+
+def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> int | None:
+    """Book the round after this board as lost: it may have been drawn, and its board never seen."""
+    job = Job.load(state.job)
+    task = rebuild_task(Board.load(state.first_board), backend=job.backend, features=features_of(job))
+    requests = task.requests(board)
+    if not requests:
+        return None
+    with Ledger.open(state.run / "ledger.sqlite") as ledger:
+        booked = {str(event["name"]) for event in ledger.events()}
+        if all(request.name in booked for request in requests):
+            return board.version
+        book_lost(task, board, ledger=ledger, noise=protocol_of(job).noise(settings.privacy.noise_source))
+    return board.version

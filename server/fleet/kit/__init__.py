@@ -1,0 +1,1 @@
+"""What an operator puts beside a server: service units, container, reverse proxy, dashboard, alerts."""

@@ -1,0 +1,289 @@
+"""A backup and what is gone on with from it: never a release more than its ledger holds, whatever was lost."""
+
+import dataclasses
+import json
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from flwr.app import Message
+from flwr.clientapp import ClientApp
+from flwr.proto.node_pb2 import NodeInfo
+
+from fedboard.cli.main import commands
+from fedboard.client.answering.asker import Asker
+from fedboard.client.answering.rounds import respond
+from fedboard.client.ratings.cohort_file import CohortFile
+from fedboard.common.board import Board
+from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.rounds.flower_record import frame_of, record_of
+from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.running import run_job
+from fedboard.server.publication import BoardStore
+from fedboard.server.training import FinishedRound
+from tests.server.fleet.deployed import NODES
+from tests.server.fleet.local_fleet import Phone, StormyGrid, Weather
+from tests.server.fleet.opened import a_fleet
+
+pytestmark = pytest.mark.slow
+
+
+class Killed(BaseException):
+    """``kill -9``, as far as this process goes."""
+
+
+class Grid(StormyGrid):
+    """The devices of a fleet's settings, in this process; they keep no record of their own, as if all were new."""
+
+    def __init__(self, settings: FleetSettings, devices: Path) -> None:
+        asker = Asker(server=QuestionKey.read(settings.network.question_key).public)
+        first = Board.load(StateFolder.of(settings).first_board)
+        self._keys = list(settings.public_keys)
+        phones = [Phone(CohortFile.open(devices / n / "cohort").cohort(first), asker=asker) for n in NODES]
+        app = ClientApp()
+
+        @app.query("hello")
+        def greet(message: Message, context: Any) -> Message:
+            return Message(record_of(b""), reply_to=message)
+
+        @app.query("round")
+        def answer(message: Message, context: Any) -> Message:
+            one = phones[int(context.node_config["partition-id"])]
+            content = frame_of(message.content)
+            assert content is not None
+            return Message(record_of(respond(content, source=one, gate=one)), reply_to=message)
+
+        super().__init__(app, len(NODES), Weather())
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return [NodeInfo(node_id=n + 1, public_key=key.encode()) for n, key in enumerate(self._keys)]
+
+
+def go_on(
+    settings: FleetSettings, *, devices: FleetSettings | None = None, until: int | None = None
+) -> list[dict[str, Any]]:
+    """Train, and be killed after so many rounds; the lines of the log."""
+    prepare(settings)
+    state = StateFolder.of(settings)
+
+    def finished(done: FinishedRound) -> None:
+        if done.board.version == until:
+            raise Killed
+
+    grid = Grid(settings, config_of(devices or settings).parent)
+    with grid.running(), suppress(Killed):
+        run_job(grid, Job.load(state.job), on_round=finished)
+    log = state.run / "rounds.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def booked(settings: FleetSettings) -> list[str]:
+    with Ledger.open(StateFolder.of(settings).run / "ledger.sqlite", read_only=True) as ledger:
+        return [str(event["name"]) for event in ledger.events()]
+
+
+def fedboard(*words: object) -> Result:
+    return CliRunner().invoke(commands, [str(word) for word in words])
+
+
+def config_of(settings: FleetSettings) -> Path:
+    return settings.network.authority.parent / "fleet.toml"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> FleetSettings:
+    """A fleet that was killed after two of its three rounds, with an open invitation."""
+    folder = tmp_path_factory.mktemp("trained") / "fleet"
+    folder.mkdir()
+    settings = a_fleet(folder)
+    text = (
+        config_of(settings).read_text().replace('name = "secure-sum", step_seconds = 10', 'name = "trusted"')
+    )
+    text = text.replace('noise = "seeded"', 'noise = "secure"').replace(
+        "poll_seconds = 0.2", "poll_seconds = 0.01"
+    )
+    config_of(settings).write_text(text.replace("grace_seconds = 1,", "grace_seconds = 0.05,"))
+    settings = read_settings(config_of(settings))
+    assert len(go_on(settings, until=2)) == 2
+    with Register(StateFolder.of(settings).members) as register:
+        register.invite(b"s" * 32, name="ann", max_users=1, seconds=600)
+    return settings
+
+
+@pytest.fixture(scope="module")
+def backup(trained: FleetSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("backups")
+    made = fedboard("fleet", "backup", "--config", config_of(trained), "--to", place)
+    assert made.exit_code == 0, made.stderr
+    (file,) = place.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    return file
+
+
+@pytest.fixture
+def lost(trained: FleetSettings, tmp_path: Path) -> Iterator[FleetSettings]:
+    """A copy of the server, to go on and be lost after the backup."""
+    folder = tmp_path / "lost"
+    shutil.copytree(config_of(trained).parent, folder)
+    return read_settings(folder / "fleet.toml")  # type: ignore[return-value]
+
+
+def restored(backup: Path, to: Path, *words: object) -> Result:
+    return fedboard("fleet", "restore", backup, "--to", to, *words)
+
+
+def test_the_drill_kill_restore_elsewhere_go_on(backup: Path, trained: FleetSettings, tmp_path: Path) -> None:
+    newest = StateFolder.of(trained).run / "boards"
+
+    done = restored(backup, tmp_path / "new", "--newest-board", newest)
+
+    assert done.exit_code == 0, done.stderr
+    assert "round 2 is booked as lost: it may have been under way" in done.stdout
+    assert "1 open invitations are void" in done.stdout
+    settings = read_settings(tmp_path / "new" / "fleet.toml")
+    assert settings.network.key.stat().st_mode & 0o077 == 0
+    lines = go_on(settings, devices=trained)
+    assert [(line["round"], line["lost"]) for line in lines] == [(0, False), (1, False), (2, True)]
+    names = booked(settings)
+    assert len(names) == len(set(names))
+    assert set(booked(trained)) < set(names), "the round that may have been drawn is paid for"
+    boards = BoardStore(StateFolder.of(settings).run / "boards")
+    before = BoardStore(newest)
+    assert [boards.load(v).digest for v in before.versions()] == [
+        before.load(v).digest for v in before.versions()
+    ]
+    assert fedboard("certificate", "verify", StateFolder.of(settings).run).exit_code == 0
+
+
+def test_where_later_boards_were_published_it_is_refused_and_nothing_is_written(
+    backup: Path, lost: FleetSettings, tmp_path: Path
+) -> None:
+    assert len(go_on(lost)) >= 1
+    newest = StateFolder.of(lost).run / "boards"
+    assert BoardStore(newest).versions()[-1] == 3
+
+    refused = restored(backup, tmp_path / "new", "--newest-board", newest)
+
+    assert refused.exit_code == 3
+    assert "board 3 was published after this backup, whose newest is 2" in refused.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_training_that_went_two_ways_is_refused(backup: Path, lost: FleetSettings, tmp_path: Path) -> None:
+    run = StateFolder.of(lost).run
+    other = run / "boards" / "board-0002.board"
+    (run / "boards" / "board-0001.board").unlink()
+    factors = Board.load(other)
+    changed = {name: np.asarray(array) * 2 for name, array in factors.arrays.items()}
+    dataclasses.replace(factors, arrays=changed, certificate=None).save(tmp_path / "other.board")
+
+    refused = restored(backup, tmp_path / "new", "--newest-board", tmp_path / "other.board")
+
+    assert refused.exit_code == 3
+    assert "went two ways" in refused.stderr
+
+
+def test_an_old_board_shows_nothing(backup: Path, trained: FleetSettings, tmp_path: Path) -> None:
+    old = StateFolder.of(trained).run / "boards" / "board-0001.board"
+
+    refused = restored(backup, tmp_path / "new", "--newest-board", old)
+
+    assert refused.exit_code == 2
+    assert "board 1 is older than the backup's, 2" in refused.stderr
+
+
+def test_somebody_has_to_say_what_happened_since(backup: Path, tmp_path: Path) -> None:
+    for words in ((), ("--stopped", "--closed")):
+        refused = restored(backup, tmp_path / "new", *words)
+        assert refused.exit_code == 2
+        assert "say one of: --newest-board" in refused.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_nobody_who_can_show_it_may_publish_and_train_no_more(
+    backup: Path, trained: FleetSettings, tmp_path: Path
+) -> None:
+    done = restored(backup, tmp_path / "new", "--closed")
+
+    assert done.exit_code == 0, done.stderr
+    settings = read_settings(tmp_path / "new" / "fleet.toml")
+    with pytest.raises(PrivacyError, match="this training is closed"):
+        go_on(settings, devices=trained)
+    assert BoardStore(StateFolder.of(settings).run / "boards").versions() == [0, 1, 2]
+
+
+def test_a_server_that_was_stopped_loses_no_round(
+    backup: Path, trained: FleetSettings, tmp_path: Path
+) -> None:
+    assert restored(backup, tmp_path / "new", "--stopped").exit_code == 0
+
+    lines = go_on(read_settings(tmp_path / "new" / "fleet.toml"), devices=trained)
+
+    assert [(line["round"], line["lost"]) for line in lines] == [(0, False), (1, False), (2, False)]
+
+
+def test_a_backup_that_was_changed_or_cut_is_refused(backup: Path, tmp_path: Path) -> None:
+    content = backup.read_bytes()
+    with tarfile.open(backup) as tar:
+        inner = next(entry for entry in tar if entry.name.endswith("ledger.sqlite"))
+        at = inner.offset_data + inner.size // 2
+    (tmp_path / "changed").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    (tmp_path / "cut").write_bytes(content[: len(content) // 2])
+    (tmp_path / "none").write_bytes(b"no tar at all")
+    hostile = tmp_path / "hostile"
+    with tarfile.open(backup) as tar, tarfile.open(hostile, "w") as out:
+        for entry in tar:
+            out.addfile(entry, tar.extractfile(entry))
+        link = tarfile.TarInfo("../outside")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        out.addfile(link)
+
+    for name in ("changed", "cut", "none", "hostile"):
+        refused = restored(tmp_path / name, tmp_path / "new", "--stopped")
+        assert refused.exit_code == 2, name
+        assert "no whole backup" in refused.stderr or "not whole" in refused.stderr
+        assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_backup_is_a_new_file_and_is_restored_into_a_new_folder(
+    backup: Path, trained: FleetSettings, tmp_path: Path
+) -> None:
+    taken = fedboard("fleet", "backup", "--config", config_of(trained), "--to", backup)
+    assert (taken.exit_code, "something is there" in taken.stderr) == (2, True)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("")
+    full = restored(backup, tmp_path / "full", "--stopped")
+    assert (full.exit_code, "give one that is empty" in full.stderr) == (2, True)
+    assert os.listdir(tmp_path / "full") == ["mine"]
+    empty = fedboard("fleet", "backup", "--config", config_of(trained), "--to", tmp_path / "none" / "file")
+    assert empty.exit_code == 2
+
+
+def test_files_elsewhere_are_named(trained: FleetSettings, tmp_path: Path) -> None:
+    shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
+    shutil.move(tmp_path / "fleet" / "server.key", tmp_path / "server.key")
+    config = tmp_path / "fleet" / "fleet.toml"
+    config.write_text(config.read_text().replace('"server.key"', f'"{tmp_path / "server.key"}"'))
+
+    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "backup")
+
+    assert made.exit_code == 0, made.stderr
+    assert f"not in it, since it is elsewhere than fleet.toml: {tmp_path / 'server.key'}" in made.stdout
+    with nullcontext(tarfile.open(tmp_path / "backup")) as tar, tar:
+        assert not [name for name in tar.getnames() if name.endswith("server.key")]
+        assert [name for name in tar.getnames() if name.endswith("a/node.pub")], "keys of [[nodes]] are in it"
