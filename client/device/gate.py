@@ -27,7 +27,7 @@ from fedboard.client.device.protocol_policy import relied_on
 from fedboard.client.device.run_terms import catalogue_digest, terms_of
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.errors import BudgetExceededError, FedboardError, PrivacyError
+from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.voucher import Voucher
@@ -199,6 +199,7 @@ class DeviceGate:
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
         agreed = policy.catalogues
         _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
+        self._require_not_continued(board)
         if policy.published_only or policy.witnesses is not None:
             published = self._cache is not None and self._cache.holds(board.digest)
             unseen = Refusal.NOT_PUBLISHED if policy.witnesses is None else Refusal.NOT_WITNESSED
@@ -212,6 +213,18 @@ class DeviceGate:
         stem = run_stem(run)
         answered = {given.run for given in self._ledger.given() if run_stem(given.run) == stem}
         _require(answered <= {run}, Refusal.NOT_WITNESSED)
+
+    def _require_not_continued(self, board: Board) -> None:
+        """A board whose successor was published is asked about by nobody but a server that lost what it had
+        released: its answers would be released a second time, and be booked once.
+        """
+        held = [] if self._cache is None else self._cache.boards()
+        for path in (cached.path for cached in held if cached.version == board.version + 1):
+            try:
+                later = Board.load(path)
+            except InputError:  # damaged, or being deleted by another process
+                continue
+            _require(later.previous_digest != board.digest, Refusal.WRONG_ROUND)
 
     def _require_history(self, run: str, board: Board) -> None:
         """The board must continue the last one that was answered; rounds may be missed in between."""

@@ -406,3 +406,17 @@ def test_a_refusal_never_depends_on_the_ratings(tmp_path: Path, boards: list[Boa
         assert mine.code(boards[0]) is None
         mine.policy = a_policy(smallest_catalogue=26)
         assert mine.code(boards[1]) is Refusal.SINGLES_OUT
+
+
+def test_a_round_whose_board_was_published_is_answered_no_more(tmp_path: Path, boards: list[Board]) -> None:
+    """A server that went back to an older ledger asks again, gets the answer that was kept, and draws new noise."""
+    cache = BoardCache(tmp_path / "published")
+    mine = Device(tmp_path / "device", a_policy(epsilon=50.0), cache=cache)
+    assert mine.code(boards[0]) is None
+    assert mine.code(boards[0]) is None, "lost on the way: the kept answer is sent again"
+    new = Device(tmp_path / "new", a_policy(epsilon=50.0), cache=cache)
+    cache.put(bytes(boards[1].to_bytes()), digest=boards[1].digest)
+
+    assert mine.code(boards[0]) is Refusal.WRONG_ROUND
+    assert new.code(boards[0]) is Refusal.WRONG_ROUND
+    assert new.code(boards[1]) is None
