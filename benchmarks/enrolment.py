@@ -1,10 +1,14 @@
 """Devices that come and go while a fleet of real processes trains over TLS: rounds made, rounds lost.
 
-    python benchmarks/enrolment.py [--rounds 6] [--json FILE]
+    python benchmarks/enrolment.py [--rounds 10] [--restore] [--json FILE]
 
 Two gateways of the settings and one that joins before the first round; while a round is under way another joins by
 the command line, one is removed, the server is killed (``kill -9``) and started again, and ``[[nodes]]`` is changed
 and read again (SIGHUP). What counts is ``lost``, and who answered in which round.
+
+With ``--restore`` the server is killed and lost with its folder after some rounds. A backup from before the last
+board is refused; one of the last moment is restored on another path, where the same devices go on with it. What
+counts is that no release is booked twice or missing, and that one round at most is lost.
 """
 
 import argparse
@@ -21,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from deployment import FEDBOARD, Deployment, FleetPlan, make_fleet, wait_for
 
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.config import parse_config
@@ -142,6 +147,50 @@ def drill(folder: Path, rounds: int) -> dict[str, Any]:
         fleet.stop()
 
 
+def restore_drill(folder: Path, rounds: int) -> dict[str, Any]:
+    """Kill, restore elsewhere, go on; what came of it."""
+    fleet = a_fleet(folder / "fleet", rounds)
+    config, new = folder / "fleet" / "fleet.toml", folder / "new"
+    elsewhere = None
+    try:
+        fleet.start("server")
+        for name in GATEWAYS:
+            fleet.start(name)
+        wait_for(lambda: made(fleet) >= 1, "first round", folder, seconds=240)
+        fedboard("fleet", "backup", "--config", config, "--to", folder / "early")
+        early = made(fleet)
+        wait_for(lambda: made(fleet) >= early + 2, "later rounds", folder, seconds=240)
+        fleet.end("server", signal.SIGKILL)
+        killed_after, boards = made(fleet), fleet.state.run / "boards"
+        fedboard("fleet", "backup", "--config", config, "--to", folder / "late")
+        words = ("fleet", "restore", folder / "early", "--to", new, "--newest-board", boards)
+        refused = subprocess.run([*FEDBOARD, *map(str, words)], capture_output=True, text=True, check=False)
+        told = fedboard("fleet", "restore", folder / "late", "--to", new, "--newest-board", boards)
+        elsewhere = Deployment(new, read_settings(new / "fleet.toml"))
+        elsewhere.start("server")
+        wait_for(lambda: elsewhere.status("server") is not None, "end of the training", folder, seconds=240)
+        with Ledger.open(elsewhere.state.run / "ledger.sqlite", read_only=True) as ledger:
+            booked = [str(event["name"]) for event in ledger.events()]
+            planned = set(ledger.plan or {})
+        lines = elsewhere.log.lines()
+        return {
+            "early_backup_exit_status": refused.returncode,
+            "early_backup_told": refused.stderr.strip(),
+            "restore_told": told.splitlines(),
+            "killed_after": killed_after,
+            "rounds": len(lines),
+            "lost": sum(bool(line["lost"]) for line in lines),
+            "exit_status": elsewhere.status("server"),
+            "booked": len(booked),
+            "booked_twice": len(booked) - len(set(booked)),
+            "planned_and_not_booked": len(planned - set(booked)),
+        }
+    finally:
+        if elsewhere is not None:
+            elsewhere.stop()
+        fleet.stop()
+
+
 def _matters(line: str) -> bool:
     return any(word in line for word in ("member", "reloaded", "LOST", "complete", "interrupted", "removed"))
 
@@ -150,15 +199,18 @@ def main() -> None:
     """Run, print, and fail where a round was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--restore", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = drill(Path(folder), given.rounds)
+        found = (restore_drill if given.restore else drill)(Path(folder), given.rounds)
     text = json.dumps(found, indent=1)
     print(text)
     if given.json is not None:
         given.json.write_text(text)
-    sys.exit(found["lost"] > 0 or found["exit_status"] != 0)
+    most_lost = 1 if given.restore else 0
+    underbooked = found.get("booked_twice", 0) + found.get("planned_and_not_booked", 0)
+    sys.exit(found["lost"] > most_lost or underbooked > 0 or found["exit_status"] != 0)
 
 
 if __name__ == "__main__":

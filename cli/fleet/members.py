@@ -91,14 +91,23 @@ def invite(name: str, config: Path, users: int, hours: float | None, out: Path |
 
 @click.command(epilog="Example: fedboard fleet members --json")
 @CONFIG
+@click.option(
+    "--identities",
+    type=click.Path(path_type=Path),
+    help="Write the identity keys of those who joined to this folder, for `fedboard keys roster`.",
+)
 @JSON
-def members(config: Path, as_json: bool) -> None:
+def members(config: Path, identities: Path | None, as_json: bool) -> None:
     """List the devices of the fleet, those that were removed, and the invitations that are open."""
     from fedboard.server.fleet.plan.settings import read_settings
 
     with _register(read_settings(config)) as register:
         listed, waiting = register.members(), register.invitations()
         again = register.presented_again()
+    if identities is not None:
+        _write_identities(
+            {one.name: one.identity for one in listed if one.admitted and one.identity}, identities
+        )
     shown = [
         {
             "name": one.name,
@@ -143,6 +152,15 @@ def remove(name: str, config: Path) -> None:
     with _register(read_settings(config)) as register:
         what = register.remove(name)
     click.echo(f"{name} is removed" if what == "device" else f"the invitation of {name} is withdrawn")
+
+
+def _write_identities(keys: dict[str, str], folder: Path) -> None:
+    from fedboard.common.files import write_atomically
+    from fedboard.common.keys.ed25519_keys import public_pem
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, key in keys.items():
+        write_atomically(folder / f"{name}.pub", public_pem(bytes.fromhex(key)))
 
 
 def _how(one: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ address = "{address}"
 ca_certificate = "authority.pem"
 node_key = "node.key"           # made on this device; it never leaves it
 question_key = "question-signing.pub"  # who may ask
+identity_key = "identity.key"   # by which other devices may know it, where an authority vouches for it
 poll_seconds = 5.0              # how often it asks for work
 """
 _BOARD = """

@@ -85,11 +85,16 @@ def test_a_device_joins_by_the_command_line_and_is_ready_to_answer(
     load_private_key(device.server.node_key)
     for private in ("node.key", "identity.key", "device.toml", "ratings.sqlite"):
         assert stat.S_IMODE((home / private).stat().st_mode) == 0o600, private
+    assert device.server.identity_key == home / "identity.key"
     device.open_ledger().close()
     assert list(admitted(fleet)) == ["ann"]
     listed = json.loads(fedboard("fleet", "members", "--config", config, "--json").stdout)
     assert [one["name"] for one in listed["members"] if one["admitted"]] == ["a", "b", "c", "d", "ann"]
     assert listed["members"][-1]["identity"] == IdentityKey.load(home / "identity.key").public.hex()
+
+    fedboard("fleet", "members", "--config", config, "--identities", tmp_path / "identities")
+    assert (tmp_path / "identities" / "ann.pub").read_bytes() == (home / "identity.pub").read_bytes()
+    assert len(list((tmp_path / "identities").iterdir())) == 1
 
     again = fedboard("client", "join", "--invitation", invitation, "--out", home)
     elsewhere = fedboard("client", "join", "--invitation", invitation, "--out", tmp_path / "eve")
