@@ -27,7 +27,9 @@ rng = np.random.default_rng(11)
 
 # %%
 honest = np.unique(rng.integers(0, [N_HONEST, N_ITEMS], size=(6_000, 2)), axis=0)
-canary_items = N_ITEMS + np.arange(N_CANARIES * OWN_ITEMS).reshape(N_CANARIES, OWN_ITEMS)
+canary_items = N_ITEMS + np.arange(N_CANARIES * OWN_ITEMS).reshape(
+    N_CANARIES, OWN_ITEMS
+)
 is_in = rng.random(N_CANARIES) < 0.5
 
 users = [f"honest-{u}" for u in honest[:, 0]] + [

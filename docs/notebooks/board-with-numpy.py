@@ -40,7 +40,9 @@ stored = {}
 for name, entry in header.items():
     first, last = entry["data_offsets"]
     of_it = content[8 + length + first : 8 + length + last]
-    stored[name] = np.frombuffer(of_it, dtype=kinds[entry["dtype"]]).reshape(entry["shape"])
+    stored[name] = np.frombuffer(of_it, dtype=kinds[entry["dtype"]]).reshape(
+        entry["shape"]
+    )
 for name, values in stored.items():
     print(f"{name:24} {values.dtype!s:8} {values.shape}")
 
@@ -52,7 +54,9 @@ for name, values in stored.items():
 described = json.loads(metadata["fedboard"])
 titles = json.loads(stored["catalogue/titles"].tobytes())
 certificate = described.pop("certificate")
-print(described["task"], "version", described["version"], "with", len(titles), "titles")
+print(
+    described["task"], "version", described["version"], "with", len(titles), "titles"
+)
 print(certificate["statements"][0])
 
 # %% [markdown]

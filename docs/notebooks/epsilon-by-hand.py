@@ -78,7 +78,9 @@ def delta_at(epsilon):
     )
 
 
-by_hand = brentq(lambda epsilon: delta_at(epsilon) - claim["delta"], 0.0, 50.0, xtol=1e-12)
+by_hand = brentq(
+    lambda epsilon: delta_at(epsilon) - claim["delta"], 0.0, 50.0, xtol=1e-12
+)
 print(f"mu {mu:.6f}, epsilon by scipy {by_hand:.6f}, claimed {claim['epsilon']:.6f}")
 assert math.isclose(by_hand, claim["epsilon"], rel_tol=1e-6)
 

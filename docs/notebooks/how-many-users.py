@@ -23,7 +23,11 @@ def rmse(algorithm, epsilon, n_people):
     learnt = {} if algorithm == "bias-private" else {"rank": 4, "rounds": 4}
     run = fedboard.simulate(
         data={
-            "synthetic": {"n_users": n_people, "n_items": 200, "mean_ratings_per_user": 60}
+            "synthetic": {
+                "n_users": n_people,
+                "n_items": 200,
+                "mean_ratings_per_user": 60,
+            }
         },
         algorithm=algorithm,
         epsilon=epsilon,

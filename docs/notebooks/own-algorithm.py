@@ -16,7 +16,11 @@ import fedboard
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
-from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
+from fedboard.common.per_user.clipping import (
+    clip_responses,
+    clip_vectors,
+    quantise_weights,
+)
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
@@ -33,9 +37,8 @@ from fedboard.common.tasks.shared.written import as_written
 # %%
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    shared: RatingsConfig = field(
-        default_factory=RatingsConfig
-    )  # the range, adjacency and noise: every algorithm's
+    # The rating range, the adjacency and the noise, which every algorithm on ratings has.
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
     damping: float = 5.0
 
 
@@ -84,7 +87,9 @@ class CentredMeans:
         return self._asked(board.catalogue.n_items) if board.version == 0 else ()
 
     def _asked(self, n_items):
-        half = (self.settings.shared.rating_high - self.settings.shared.rating_low) / 2
+        half = (
+            self.settings.shared.rating_high - self.settings.shared.rating_low
+        ) / 2
         in_units = WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND
         return (
             calibrated_request(
@@ -134,14 +139,18 @@ class CentredMeans:
             item_weights=np.ones(
                 len(biases)
             ),  # how strongly each item took part: all alike
-            learnt=np.ones(len(biases), dtype=np.uint8),  # items that may be recommended
+            learnt=np.ones(
+                len(biases), dtype=np.uint8
+            ),  # items that may be recommended
         )
 
     # What a person's own device does with the board: how far above it she rates.
 
     def fit_local(self, cohort, board):
         left = cohort.ratings - self._base(board)[cohort.items]
-        sums = np.bincount(cohort.user_of_entry(), weights=left, minlength=cohort.n_users)
+        sums = np.bincount(
+            cohort.user_of_entry(), weights=left, minlength=cohort.n_users
+        )
         return (sums / (cohort.counts + 5.0)).astype(np.float32)[:, None]
 
     def predict(self, local, board, users, items):
@@ -156,7 +165,9 @@ class CentredMeans:
         return np.ones_like(local), np.asarray(board.arrays["item_biases"])[:, None]
 
     def _base(self, board):
-        middle = (self.settings.shared.rating_low + self.settings.shared.rating_high) / 2
+        middle = (
+            self.settings.shared.rating_low + self.settings.shared.rating_high
+        ) / 2
         return middle + np.asarray(board.arrays["item_biases"], dtype=np.float64)
 
 
@@ -227,7 +238,9 @@ swept = fedboard.sweep(
 )
 assert not swept.failed
 for row in swept.rows:
-    print(f"{row['algorithm']:22} epsilon {row['epsilon']}  RMSE {row['test_rmse']:.3f}")
+    print(
+        f"{row['algorithm']:22} epsilon {row['epsilon']}  RMSE {row['test_rmse']:.3f}"
+    )
 assert all(row["test_rmse"] < 1.2 for row in swept.rows)
 
 # %% [markdown]

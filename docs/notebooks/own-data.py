@@ -18,7 +18,9 @@ n_ratings, n_people, n_shops = 24_000, 1_500, 120
 taste = rng.normal(size=n_people), rng.normal(size=n_shops)
 visits = np.unique(rng.integers(0, [n_people, n_shops], size=(n_ratings, 2)), axis=0)
 stars = np.clip(
-    np.round(3.4 + 0.5 * taste[1][visits[:, 1]] + rng.normal(scale=0.8, size=len(visits))),
+    np.round(
+        3.4 + 0.5 * taste[1][visits[:, 1]] + rng.normal(scale=0.8, size=len(visits))
+    ),
     1,
     5,
 )
@@ -42,13 +44,22 @@ except ImportError:
     except ImportError:
         import pyarrow as frames
 
-        told, make = "pyarrow (pip install pandas or polars for a frame)", frames.table
+        told, make = (
+            "pyarrow (pip install pandas or polars for a frame)",
+            frames.table,
+        )
 
 frame = make(columns)
 print("a frame of", told)
 
 # %%
-settings = {"epsilon": 5.0, "rank": 2, "rounds": 2, "baselines": False, "report": False}
+settings = {
+    "epsilon": 5.0,
+    "rank": 2,
+    "rounds": 2,
+    "baselines": False,
+    "report": False,
+}
 run = fedboard.simulate(data=frame, rating_range=(1, 5), out="runs/tea", **settings)
 print(run.metrics)
 
@@ -57,7 +68,9 @@ print(run.metrics)
 
 # %%
 arrays = (columns["user"], columns["item"], columns["rating"])
-same = fedboard.simulate(data=arrays, rating_range=(1, 5), out="runs/same", **settings)
+same = fedboard.simulate(
+    data=arrays, rating_range=(1, 5), out="runs/same", **settings
+)
 print(run.board.digest)
 assert run.board.digest == same.board.digest
 
@@ -70,8 +83,12 @@ assert run.board.digest == same.board.digest
 # a run with such noise wants to hear it once more, from you.
 
 # %%
-renamed = make({"who": columns["user"], "what": columns["item"], "how": columns["rating"]})
-titles = {f"tea-house-{number}": f"Tea House No. {number}" for number in range(n_shops)}
+renamed = make(
+    {"who": columns["user"], "what": columns["item"], "how": columns["rating"]}
+)
+titles = {
+    f"tea-house-{number}": f"Tea House No. {number}" for number in range(n_shops)
+}
 ratings = fedboard.load_ratings(
     renamed,
     columns={"user": "who", "item": "what", "rating": "how"},

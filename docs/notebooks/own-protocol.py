@@ -37,8 +37,14 @@ class Servers:
 
     def add(self, message):
         limit = 4 * self.totals.size + 4096
-        shares = unpack_frame(message, kinds=("shares",), limit=limit).arrays.get("shares")
-        if shares is None or shares.dtype != np.uint32 or shares.shape != self.totals.shape:
+        shares = unpack_frame(message, kinds=("shares",), limit=limit).arrays.get(
+            "shares"
+        )
+        if (
+            shares is None
+            or shares.dtype != np.uint32
+            or shares.shape != self.totals.shape
+        ):
             raise RefusedError(Refusal.MALFORMED)
         self.totals += shares
 
@@ -47,7 +53,8 @@ class Servers:
             axis=0, dtype=np.uint32
         )  # the only moment at which the servers talk
         return DenseSums(
-            sums=self.packing.unflatten(together), residue_bits=self.packing.residue_bits
+            sums=self.packing.unflatten(together),
+            residue_bits=self.packing.residue_bits,
         )
 
 
@@ -98,12 +105,12 @@ class ManyShares:
         return cls(**parameters, backend=backend)
 
     def noise(self, drawn):
-        return (
-            drawn  # the servers draw the noise of every release, as in the trusted protocol
-        )
+        return drawn  # the servers draw the noise of every release, as in the trusted protocol
 
     def open(self, about, requests, clients, *, n_items):
-        adding = Servers(Packing.of(requests, most_users=self.most_users), self.servers)
+        adding = Servers(
+            Packing.of(requests, most_users=self.most_users), self.servers
+        )
         return OneStepServer(about=about, clients=clients, adding=adding)
 
     def join(self, about, noise):
@@ -132,7 +139,9 @@ class ManyShares:
 
 # %%
 shared = {
-    "data": {"synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15}},
+    "data": {
+        "synthetic": {"n_users": 300, "n_items": 60, "mean_ratings_per_user": 15}
+    },
     "epsilon": 20.0,
     "rank": 2,
     "rounds": 1,

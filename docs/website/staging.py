@@ -11,6 +11,8 @@ import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from markdown_it import MarkdownIt
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 OWN = DOCS / "website"
@@ -46,7 +48,7 @@ def stage(pages: Path, shown: set[Path]) -> None:
         there = pages / target
         there.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            text = _with_pictures(source)
+            text = apart(_with_pictures(source))
             there.write_text(on_the_site(text, source, target, shown), encoding="utf-8")
         else:
             shutil.copyfile(source, there)
@@ -132,6 +134,21 @@ def _sources() -> Iterator[tuple[Path, str]]:
     for name, target in FROM_THE_ROOT.items():
         if (ROOT / name).exists():
             yield ROOT / name, target
+
+
+def apart(text: str) -> str:
+    """A page with an empty line before each list and table: a code host needs none, the generator does."""
+    lines = text.splitlines(keepends=True)
+    blocks = MarkdownIt("commonmark").enable("table").parse(text)
+    begins = {
+        block.map[0]
+        for block in blocks
+        if block.level == 0
+        and block.map
+        and block.type in ("bullet_list_open", "ordered_list_open", "table_open")
+    }
+    after_text = {number for number in begins if number > 0 and lines[number - 1].strip()}
+    return "".join("\n" + line if number in after_text else line for number, line in enumerate(lines))
 
 
 def _with_pictures(source: Path) -> str:

@@ -125,6 +125,14 @@ def test_links_of_a_code_host_become_those_of_the_site() -> None:
     assert shown == {ROOT / "common" / "task.py"}
 
 
+def test_lists_and_tables_stand_apart_from_the_text_before_them() -> None:
+    text = "Text:\n- a\n- b\n\n1. c\n\nMore:\n| d |\n|---|\n\n```\ncode:\n- e\n```\nin 5 or at\n2. F\n"
+
+    assert module("staging").apart(text) == (
+        "Text:\n\n- a\n- b\n\n1. c\n\nMore:\n\n| d |\n|---|\n\n```\ncode:\n- e\n```\nin 5 or at\n2. F\n"
+    )
+
+
 def test_a_link_to_a_file_that_is_not_there_is_refused() -> None:
     with pytest.raises(FileNotFoundError, match=r"docs/guide/noise.md links to nowhere.md"):
         module("staging").on_the_site("[x](nowhere.md)", DOCS / "guide" / "noise.md", "guide/noise.md", set())
