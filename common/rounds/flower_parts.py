@@ -1,9 +1,10 @@
 """The parts of a message as Flower carries them: counted as they come, and weighed before they are put together.
 
 Flower cuts a message into named parts and does not ask how large it is before it puts it together in memory: an
-array may name the same part a million times, so that one megabyte on the wire becomes a terabyte. Both sides
-therefore fetch parts here, up to a limit, and count what an array will be before it is made. A message of ours is
-made of few kinds of parts; any other kind is refused unread.
+array may name the same part a million times, so that one megabyte on the wire becomes a terabyte, and a
+configuration may hold millions of numbers, each of which becomes an object. Both sides therefore fetch parts here,
+up to a limit, and count what an array will be before it is made. A message of ours is made of few kinds of parts,
+and of at most two configurations, small ones, that hold bytes and nothing else; anything else is refused unread.
 
 Memory: at most three times the limit, beside the few parts that are under way.
 """
@@ -13,8 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.app.message.arraychunk import ArrayChunk
+from flwr.proto.recorddict_pb2 import ConfigRecord as StoredConfigurations
 from flwr.supercore.inflatable.inflatable_object import (
     get_object_body,
     get_object_head_values_from_object_content,
@@ -25,11 +27,16 @@ from flwr.supercore.inflatable.inflatable_utils import (
     pull_objects,
 )
 
+from fedboard.common.rounds.flower_record import FRAME, SMALL_BYTES
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 PART_BYTES = 256
 """What a part costs besides its content."""
-_KINDS = frozenset(kind.__qualname__ for kind in (Message, RecordDict, ArrayRecord, Array, ArrayChunk))
+_KINDS = frozenset(
+    kind.__qualname__ for kind in (Message, RecordDict, ArrayRecord, Array, ArrayChunk, ConfigRecord)
+)
+_MOST_CONFIGURATIONS = 2
+"""Of a message: itself and a board."""
 
 
 @dataclass(slots=True)
@@ -115,12 +122,24 @@ def message_of(contents: dict[str, bytes], name: str) -> Message:
 
 def _put_together(contents: Mapping[str, bytes]) -> int:
     """Bytes of all arrays, as Flower will make them."""
-    total = 0
+    total = configurations = 0
     for content in contents.values():
         kind, parts, _ = get_object_head_values_from_object_content(content)
         if kind not in _KINDS:
             raise RefusedError(Refusal.MALFORMED)
+        if kind == ConfigRecord.__qualname__:
+            configurations += 1
+            if configurations > _MOST_CONFIGURATIONS or not _holds_bytes(content):
+                raise RefusedError(Refusal.MALFORMED)
         if kind == Array.__qualname__:
             order = json.loads(get_object_body(content, Array))["arraychunk_ids"]
             total += sum(len(contents[parts[number]]) for number in order)
     return total
+
+
+def _holds_bytes(content: bytes) -> bool:
+    """Whether a configuration is one of ours; a large one is not even read, since each number in it takes room."""
+    if len(content) > SMALL_BYTES + PART_BYTES:
+        return False
+    items = StoredConfigurations.FromString(get_object_body(content, ConfigRecord)).items
+    return len(items) == 1 and items[0].key == FRAME and items[0].value.WhichOneof("value") == "bytes"

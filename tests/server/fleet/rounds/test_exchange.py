@@ -6,9 +6,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from fedboard.common.rounds.flower_record import frame_of, record_of
+from fedboard.common.rounds.flower_record import SMALL_BYTES, frame_of, frames_of, record_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.exchange import Exchange, Reply
@@ -30,8 +30,29 @@ TRIES = 10
 
 
 def test_our_bytes_come_through_a_record_as_they_are() -> None:
-    for content in (b"", b"x", bytes(range(256)) * 50):
+    for content in (b"", b"x", bytes(range(256)) * 50, bytes(SMALL_BYTES), bytes(SMALL_BYTES + 1)):
         assert frame_of(record_of(content)) == content
+        for board in (b"", b"board", bytes(SMALL_BYTES)):
+            assert frames_of(record_of(content, board)) == (content, board)
+            assert frame_of(record_of(content, board)) is None
+
+
+def test_small_messages_are_one_part_each_and_large_ones_are_cut() -> None:
+    kinds = {
+        size: type(record_of(bytes(size // 2), bytes(size - size // 2))["fedboard"])
+        for size in (2, SMALL_BYTES, SMALL_BYTES + 1)
+    }
+
+    assert kinds == {2: ConfigRecord, SMALL_BYTES: ConfigRecord, SMALL_BYTES + 1: ArrayRecord}
+
+
+def test_small_messages_in_arrays_are_read_as_well() -> None:
+    def array(content: bytes) -> Array:
+        return Array("uint8", (len(content),), "fedboard.frame", content)
+
+    assert frame_of(RecordDict({"fedboard": ArrayRecord({"frame": array(b"x")})})) == b"x"
+    both = ArrayRecord({"frame": array(b"x"), "board": array(b"y")})
+    assert frames_of(RecordDict({"fedboard": both})) == (b"x", b"y")
 
 
 @pytest.mark.parametrize(
@@ -40,6 +61,14 @@ def test_our_bytes_come_through_a_record_as_they_are() -> None:
         RecordDict(),
         RecordDict({"fedboard": MetricRecord({"x": 1.0})}),
         RecordDict({"fedboard": ArrayRecord()}),
+        RecordDict({"fedboard": ConfigRecord()}),
+        RecordDict({"fedboard": ConfigRecord({"x": b"x"})}),
+        RecordDict({"fedboard": ConfigRecord({"frame": "x"})}),
+        RecordDict({"fedboard": ConfigRecord({"frame": [b"x"]})}),
+        RecordDict({"fedboard": ConfigRecord({"frame": b"x", "another": b"x"})}),
+        RecordDict({"fedboard": ConfigRecord({"frame": b"x"}), "board": ConfigRecord({"frame": "x"})}),
+        RecordDict({"fedboard": ConfigRecord({"frame": b"x"}), "board": MetricRecord({"x": 1.0})}),
+        RecordDict({"board": ConfigRecord({"frame": b"x"})}),
         RecordDict({"fedboard": ArrayRecord({"x": Array("uint8", (1,), "fedboard.frame", b"x")})}),
         RecordDict({"fedboard": ArrayRecord({"frame": Array("uint8", (1,), "numpy.ndarray", b"x")})}),
         RecordDict(
@@ -53,6 +82,7 @@ def test_our_bytes_come_through_a_record_as_they_are() -> None:
 )
 def test_a_record_of_something_else_holds_no_message(record: RecordDict) -> None:
     assert frame_of(record) is None
+    assert frames_of(record) is None
 
 
 def asked(grid: StormyGrid) -> Exchange:
