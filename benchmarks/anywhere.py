@@ -7,7 +7,7 @@ DIR holds ``.npz`` sets (user, item, rating; of a pair that is there twice the l
 says of each name: ``range`` [lowest, highest], ``delta``, ``items``, and ``note`` with the word implicit where
 presence is all that is known. Beside them stand ml-1m, ml-100k, ml-latest-small and ml-1m-x12 where
 ``$FEDBOARD_DATA`` has them, and synthetic sets with 2, 20 and 200 ratings a user. A set may be named
-``ml-1m:implicit`` for one way of judging alone.
+``ml-1m:implicit`` for one way of judging alone, and any set of ratings of DIR so for lists.
 
 Every number is the mean over the seeds on held-out data: RMSE of ratings in their own units (a tenth of the ratings
 held out), or Recall@20 of lists (a tenth of the users). Private runs are complete simulations with ledger and

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ NAMED = ("ml-1m", "ml-100k", "ml-latest-small", "ml-1m-x12")
 """Looked up in ``$FEDBOARD_DATA``; left out where they are not there."""
 SYNTHETIC = {"synthetic-2": (20_000, 2), "synthetic-20": (5_000, 20), "synthetic-200": (2_000, 200)}
 """Name -> users and mean ratings of each."""
+PRESENCE = (0.0, 1.0)
+"""Range of a set that knows who has what alone."""
 _LISTS_TOO = ("ml-1m", "ml-100k")
 _DEFAULT_DELTA = 1e-5
 
@@ -60,6 +62,9 @@ def sets_of(folder: Path | None, names: tuple[str, ...]) -> list[DataSet]:
     found = [] if folder is None else _of_folder(folder)
     taken = {data.name for data in found}
     found += [data for data in _of_names() if data.name not in taken]
+    # Ratings of a folder are judged by lists where that is asked for: those above five eighths of the range count.
+    lists = [replace(data, feedback="implicit") for data in found if f"{data.name}:implicit" in names]
+    found += [data for data in lists if data not in found]
     for name in names:
         if not any(name in (data.name, data.key) for data in found):
             known = ", ".join(dict.fromkeys(data.name for data in found))
@@ -74,7 +79,7 @@ def problem_for(data: DataSet, config: SimulationConfig) -> Problem:
     if data.archive is None:
         return load_problem(config)
     users, items, values, names = _columns(data.archive, at_least=data.n_items)
-    if data.feedback == "implicit":
+    if data.rating_range == PRESENCE:
         values = np.ones_like(values)
     low, high = data.rating_range
     if values.min() < low or values.max() > high:
@@ -137,7 +142,7 @@ def _stated(archive: Path, stated: dict[str, Any]) -> DataSet:
         feedback="implicit" if implicit else "explicit",
         delta=float(stated.get("delta", _DEFAULT_DELTA)),
         archive=archive,
-        rating_range=(0.0, 1.0) if implicit else (low, high),
+        rating_range=PRESENCE if implicit else (low, high),
         n_items=int(stated.get("items", 0)),
     )
 
