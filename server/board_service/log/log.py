@@ -198,6 +198,7 @@ class BoardLog:
         """Write down what the witnesses said, for the status and for whoever operates the server."""
         told: dict[str, Any] = {
             "entries": len(self.history.entries),
+            "suffices": None if self.policy is None else self.policy.suffices(self._note),
             "witnesses": {
                 one.name: str(Found.COSIGNED if one.has_cosigned(self._note) else one.found)
                 for one in self._links

@@ -11,14 +11,17 @@ NO_LOG = "no log of boards, so nothing shows whether everybody gets the same one
 
 
 def told(folder: Path | None) -> dict[str, Any] | None:
-    """``entries``, and ``witnesses`` by name with what became of the last question; None where there is no log."""
+    """``entries``, ``suffices`` (whether readers with the same policy take the last; None without a policy), and
+    ``witnesses`` by name with what became of the last question; None where there is no log.
+    """
     if folder is None:
         return None
     try:
         found = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        return {"entries": int(found["entries"]), "witnesses": dict(found["witnesses"])}
+        suffices, witnesses = found.get("suffices"), dict(found["witnesses"])
+        return {"entries": int(found["entries"]), "suffices": suffices, "witnesses": witnesses}
     except (OSError, ValueError, KeyError, TypeError):
-        return {"entries": 0, "witnesses": {}}
+        return {"entries": 0, "suffices": None, "witnesses": {}}
 
 
 def sentence(state: dict[str, Any] | None) -> str:
@@ -31,4 +34,14 @@ def sentence(state: dict[str, Any] | None) -> str:
         return f"{entries}, no witnesses that are asked"
     cosigned = [name for name, found in named.items() if found == Found.COSIGNED]
     others = "".join(f"; {name} {found}" for name, found in named.items() if found != Found.COSIGNED)
-    return f"{entries}, the last cosigned by {len(cosigned)} of {len(named)} witnesses{others}"
+    enough = "enough" if state["suffices"] else "TOO FEW"
+    asked = f"{len(cosigned)} of {len(named)} witnesses that are asked"
+    return f"{entries}, the last cosigned by {asked}, {enough} for readers with the same policy{others}"
+
+
+def trouble(state: dict[str, Any] | None) -> str | None:
+    """The same where somebody must look: too few witnesses, or one that has seen another log."""
+    if state is None:
+        return None
+    alarming = {str(one) for one in Found if one.is_alarming} & set(state["witnesses"].values())
+    return sentence(state) if alarming or state["suffices"] is False else None

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
+from fedboard.server.board_service.log.telling import told as told_of_log
+from fedboard.server.board_service.log.telling import trouble
 from fedboard.server.board_service.upkeep.expiring import (
     Expiry,
     certificate_expiry,
@@ -66,6 +68,8 @@ class FleetStatus:
     expiries: tuple[Expiry, ...]
     """Soonest first."""
     now: float
+    log: dict[str, Any] | None = None
+    """What there is to say of its log of boards; None: boards are not logged."""
 
     @property
     def left(self) -> float:
@@ -92,6 +96,8 @@ class FleetStatus:
         if self.fares.lost:
             found.append(f"{self.fares.lost} rounds are lost with their budget; rounds.jsonl says why")
         found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
+        if (doubt := trouble(self.log)) is not None:
+            found.append(doubt)
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -100,7 +106,7 @@ class FleetStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json`` and the live page."""
-        fares = self.fares
+        fares, logged = self.fares, {} if self.log is None else {"log": self.log}
         return {
             "name": self.name,
             "running": self.running,
@@ -113,6 +119,7 @@ class FleetStatus:
                 for one in self.expiries
             ],
             "problems": self.problems(),
+            **logged,
         }
 
 
@@ -134,6 +141,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         devices=_devices(state, now, running=running),
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
         now=now,
+        log=told_of_log(settings.board.log),
     )
 
 

@@ -18,7 +18,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.server.board_service import mirror
 from fedboard.server.board_service.log import link, log, logged
 from fedboard.server.board_service.log.log import BoardLog
-from fedboard.server.board_service.log.telling import NO_LOG, sentence, told
+from fedboard.server.board_service.log.telling import NO_LOG, sentence, told, trouble
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.signing import SigningKey
 from tests.common.board_service.boards import (
@@ -88,9 +88,11 @@ def test_each_board_is_logged_with_its_ledger_cosigned_and_proven_beside_it(
     assert [entry.board for entry in proof.history.entries] == [board.digest for board in boards]
     assert [entry.ledger_rows for entry in proof.history.entries] == [2, 3, 4]
     assert operator.net.policy(least=2).suffices(proof.note)
-    assert sentence(told(operator.net.origin)).startswith(
-        "log of boards: 3 entries, the last cosigned by 2 of 2"
+    assert sentence(told(operator.net.origin)) == (
+        "log of boards: 3 entries, the last cosigned by 2 of 2 witnesses that are asked, enough for readers with "
+        "the same policy"
     )
+    assert trouble(told(operator.net.origin)) is None
     assert sentence(told(None)) == NO_LOG
 
 
@@ -304,7 +306,8 @@ def test_whatever_a_hostile_witness_answers_the_board_is_shown(
 
     assert operator.shown() == [2]
     assert net.policy(least=2).cosigners(operator.proof().note) == {"w0"}
-    assert state in sentence(told(net.origin))
+    assert state in str(trouble(told(net.origin)))
+    assert "TOO FEW for readers" in sentence(told(net.origin))
 
 
 def test_a_log_is_for_one_process_and_for_the_policy_of_its_key(tmp_path: Path, net: Network) -> None:
