@@ -9,8 +9,11 @@ from contextlib import closing
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedboard.common import files
 from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at
@@ -102,6 +105,26 @@ def test_what_the_logs_own_key_did_not_sign_is_not_cosigned(witness: Witness) ->
 def test_what_is_no_request_is_a_bad_one(witness: Witness, body: bytes) -> None:
     assert status(witness, body) == HTTPStatus.BAD_REQUEST
     assert witness.sizes == {ORIGIN: 0}
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=3)), min_size=1, max_size=4))
+def test_no_request_that_was_tampered_with_moves_it_or_fails(changes: list[tuple[int, bytes]]) -> None:
+    """Whatever is cut, put in or replaced: refused with a status, and what it remembers stays."""
+    body = LOG.request(2, 5)
+    for place, piece in changes:
+        at = place % len(body)
+        body = body[:at] + piece + body[at + 1 :]
+
+    with TemporaryDirectory() as folder:
+        witness = Witness(KEY, [LOG.key.public], Path(folder))
+        witness.add_checkpoint(LOG.request(0, 2))
+        answered = status(witness, body)
+
+        intact = AddCheckpoint.from_bytes(body) if answered == HTTPStatus.OK else None
+        assert witness.sizes == {ORIGIN: 2 if intact is None else 5}
+        if intact is not None:  # a piece that was put back, or a line of a key that is not known
+            assert intact.note.text == LOG.note(5).text
 
 
 def test_a_log_without_leaves_has_one_root_and_needs_no_proof(witness: Witness) -> None:
