@@ -22,7 +22,7 @@ from website.checks import faults
 from website.navigation import NavigationError, navigation
 from website.staging import DOCS, OWN, ROOT, packages, show_code, stage
 
-NEEDED = ("zensical", "mkdocstrings_handlers.python", "jupytext")
+NEEDED = ("jupytext", "markdown_it", "mkdocstrings_handlers.python", "zensical")
 MARK = ".built-by-fedboard"
 """A file in every site, so that nothing else is ever replaced."""
 

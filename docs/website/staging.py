@@ -11,8 +11,6 @@ import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
-from markdown_it import MarkdownIt
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 OWN = DOCS / "website"
@@ -138,6 +136,8 @@ def _sources() -> Iterator[tuple[Path, str]]:
 
 def apart(text: str) -> str:
     """A page with an empty line before each list and table: a code host needs none, the generator does."""
+    from markdown_it import MarkdownIt  # of the extra: whoever lacks it is told by build.py
+
     lines = text.splitlines(keepends=True)
     blocks = MarkdownIt("commonmark").enable("table").parse(text)
     begins = {

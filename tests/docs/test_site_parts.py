@@ -1,5 +1,7 @@
 """What the site is held to finds what it should find: each check fails on a page that breaks it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,17 @@ def test_a_folder_that_is_no_site_is_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(build["BuildError"], match="not empty and no site"):
         build["build"](tmp_path, draft=True)
     assert (tmp_path / "precious.txt").exists()
+
+
+def test_without_the_extra_the_build_says_what_to_install(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", str(DOCS / "build.py"), "--out", str(tmp_path / "site")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 2
+    assert "zensical" in done.stderr
+    assert "pip install -e '.[all,docs]'" in done.stderr
+    assert not (tmp_path / "site").exists()
 
 
 def test_the_pictures_of_the_first_page_say_what_the_table_says() -> None:

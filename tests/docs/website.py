@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-NEEDED = ("zensical", "mkdocstrings_handlers.python", "jupytext")
+NEEDED = ("jupytext", "markdown_it", "mkdocstrings_handlers.python", "zensical")
 
 
 def module(name: str) -> ModuleType:
