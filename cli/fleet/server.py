@@ -16,6 +16,7 @@ from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
+    from fedboard.common.board_service.board_signature import PinnedKey
     from fedboard.common.wire.live.place import Place
     from fedboard.server.fleet.plan.settings import FleetSettings
     from fedboard.server.operating.live.run_source import RunSource
@@ -136,7 +137,6 @@ def _watched(settings: "FleetSettings", address: str | None, trackers: Sequence[
 
 
 def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
-    from fedboard.server.board_service.signing import SigningKey
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.fleet_status import Standing
     from fedboard.server.operating.live.run_files import RunFiles
@@ -148,8 +148,18 @@ def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
         files=RunFiles(folder=state.run, mirror=None if key is None else state.mirror),
         for_operator=place.is_loopback,
         fleet=Standing(settings),
-        key=None if key is None else SigningKey.read(key).public,
+        key=None if key is None else _pinned(key, board.roots),
     )
+
+
+def _pinned(key: Path, roots: Path | None) -> "PinnedKey":
+    """What readers have pinned: the first root where there are any, which outlives the key."""
+    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.keys.root_folder import RootFolder
+    from fedboard.server.board_service.signing import SigningKey
+
+    chain = [] if roots is None else RootFolder(roots).chain()
+    return PinnedKey(chain[0]) if chain else SigningKey.read(key).public
 
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:

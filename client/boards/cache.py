@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,6 +104,12 @@ class BoardCache:
             if cached.digest == digest:
                 return self._opened(cached)
         raise InputError(f"{self.folder}: board {digest[:16]} is not in this cache; fetch it")
+
+    def keep_only(self, digests: Set[str]) -> None:
+        """Delete all other boards: nobody vouches for them any more."""
+        for cached in self.boards():
+            if cached.digest not in digests:
+                cached.path.unlink(missing_ok=True)
 
     def newest(self) -> Board:
         """The board of the highest version that is whole; damaged ones are deleted on the way.

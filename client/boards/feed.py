@@ -70,7 +70,8 @@ class BoardFeed:
     and the releases that its certificate lists have private noise; a simulation gets in where simulations are
     taken, and only if its manifest says so too. With witnesses, it is in a log of boards that enough of them have
     cosigned (see ``WitnessedLog``), with the ledger that its certificate states. Whatever fails, the boards that
-    were in the cache stay.
+    were in the cache stay; only when one comes whose keys replaced those of the boards here, these go: a thief may
+    have signed them.
     Not guaranteed: that there is no newer board; a server can withhold it, until the one that it shows expires.
     """
 
@@ -196,6 +197,10 @@ class BoardFeed:
         manifest = self.verify(signed, version=version)
         history = self._logged(signed, manifest)
         seen = self.seen()
+        if (
+            seen is None and (self._cache.folder / SEEN).exists()
+        ):  # seen under a key that may not sign any more
+            self._cache.keep_only({file.board_digest for file in manifest.files})
         if seen is None or seen.place <= manifest.place:
             write_atomically(self._cache.folder / SEEN, signed.to_bytes())
         wanted = self._smallest(manifest, base=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fedboard.client.boards.authority import read_authority
-from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.feed import PASSING, BoardFeed, newest_seen
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import open_source
@@ -91,9 +91,13 @@ class FetchingCache(BoardCache):
     def _counts(self, digest: str) -> bool:
         if not super().holds(digest) or (self._log is not None and not self._log.has(digest)):
             return False
+        if not (self.folder / SEEN).exists():
+            return True
         keys = Trust(self._key, self.folder).keys
-        seen = newest_seen(self.folder, keys)
-        return seen is None or (keys.root.is_current() and seen.is_current())
+        seen = newest_seen(
+            self.folder, keys
+        )  # None: by a key that was replaced, and its boards may be a thief's
+        return seen is not None and keys.root.is_current() and seen.is_current()
 
     def _fetch(self) -> bool:
         """Take the newest board; whether it is worth while to ask again."""

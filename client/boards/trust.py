@@ -37,14 +37,8 @@ class Trust:
             clock: of this machine.
         """
         self._kept, self._clock = kept, clock
-        self.keys = pinned
-        """Of the newest root that is known."""
-        while kept is not None:
-            path = kept / root_name(self.keys.root.version + 1)
-            try:
-                self.keys = self.keys.successor(path.read_bytes())
-            except (OSError, RootError):  # none is kept, or those of a chain from another pinned key
-                break
+        self.keys = pinned if kept is None else pinned.followed(lambda version: kept / root_name(version))
+        """Of the newest root that is known. What is kept of a chain from another pinned key does not count."""
 
     def follow(self, source: BoardSource, ask: Ask = lambda question: question()) -> PinnedKey:
         """Take the roots that a source has after the newest known one.

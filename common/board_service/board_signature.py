@@ -4,6 +4,7 @@ A manifest is signed as bytes with Ed25519 (RFC 8032). Readers know a public key
 board can come from any mirror: whoever stands between can withhold it, and cannot change it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,19 @@ class PinnedKey:
             RootError: see ``Root.successor``.
         """
         return PinnedKey(self.root.successor(content))
+
+    def followed(self, place: Callable[[int], Path]) -> "PinnedKey":
+        """What the newest of the roots in files says, as far as each follows from the one before.
+
+        Args:
+            place: where the root of a version lies, if there is one.
+        """
+        keys = self
+        while True:
+            try:
+                keys = keys.successor(place(keys.root.version + 1).read_bytes())
+            except (OSError, RootError):
+                return keys
 
     def open(self, signed: SignedManifest) -> Manifest:
         """Verify the signatures, then read the manifest; whether it has expired is another question.

@@ -72,8 +72,10 @@ class Signer:
         return utc_text(self.clock() + self.days * DAY_SECONDS)
 
     def is_due(self, manifest: Manifest) -> bool:
-        """Whether the newest manifest is to be signed again: half of its time, or of the usual time, is over."""
-        if manifest.expires is None:
+        """Whether the newest manifest is to be signed again: half of its time is over, or it was signed by a clock
+        that was ahead.
+        """
+        if manifest.expires is None or not manifest.is_current(self.clock):
             return True
         return utc_seconds(manifest.expires) - self.clock() < self.days * DAY_SECONDS / 2
 

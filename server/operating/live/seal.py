@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.layout import manifest_name
+from fedboard.common.board_service.layout import manifest_name, root_name
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -137,7 +137,8 @@ class Sealing:
             return _said(
                 "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
             )
-        return _signed(manifest, self.key, board)
+        root = manifest.parents[1]
+        return _signed(manifest, self.key.followed(lambda version: root / root_name(version)), board)
 
 
 def _bytes(board: Board, certificate: Certificate) -> Check:

@@ -3,23 +3,30 @@
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
+from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.sources import FolderSource
 from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
+from fedboard.server.board_service.mirror_files import Mirror
+from fedboard.server.board_service.service import ServiceSettings, Signing, start_board_service
+from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import Drill, command, done
+from tests.common.board_service.boards import signed_by_hand
 
 
-def fetch(mirror: Path, key: Path, to: Path) -> str:
+def fetch(mirror: Path | str, key: Path, to: Path) -> str:
     """The code of the refusal, or the version that was fetched."""
     result = command("board", "fetch", mirror, "--key", key, "--to", to, "--json")
     if result.exit_code:
@@ -42,6 +49,32 @@ def test_a_device_follows_a_rotation_and_refuses_the_stolen_key_from_then_on(
     assert fetch(theft, drill.pinned, cache) == "bad-signature"
     assert fetch(drill.mirror("theft"), drill.pinned, cache) == "bad-signature", "roots are remembered"
     assert fetch(theft, drill.pinned, tmp_path / "new device") == "bad-signature"
+
+
+def test_boards_that_a_thief_signed_block_nothing_and_go_when_his_key_does(
+    drill: Drill, tmp_path: Path
+) -> None:
+    """Also with a version from far ahead, which he hopes nothing is ever newer than."""
+    cache, thief = tmp_path / "device", copied(drill.mirror("theft"), tmp_path / "thief")
+    key = SigningKey.read(drill.key("first"))
+    ahead = msgspec.structs.replace(key.public.open(Mirror(thief).signed(4)), version=900_000_000)
+    signed = signed_by_hand(ahead.to_bytes(), key=key)
+    (thief / "latest.json").write_bytes(signed.to_bytes())
+    assert fetch(thief, drill.pinned, cache) == "900000000"
+    stolen = key.public.open(Mirror(drill.mirror("theft")).signed(4)).board_digest
+    assert BoardCache(cache).holds(stolen)
+    device = FetchingCache(
+        cache, max_bytes=1 << 30, source=str(thief), public_key=drill.pinned, wait_seconds=0.0
+    )
+    assert device.holds(stolen)
+
+    shutil.copy(drill.folder / "roots" / "2.root.json", thief / "roots")
+    assert fetch(thief, drill.pinned, cache) == "bad-signature"
+    assert not device.holds(stolen), "no question about his board is answered"
+
+    assert fetch(drill.mirror("second"), drill.pinned, cache) == "4"
+    assert [board.version for board in BoardCache(cache).boards()] == [4]
+    assert not BoardCache(cache).holds(stolen)
 
 
 def test_whoever_verifies_or_writes_a_page_refuses_the_stolen_key(
@@ -69,6 +102,38 @@ def test_a_device_that_slept_through_two_rotations_follows_them_one_by_one(
     assert sorted(path.name for path in (cache / "roots").iterdir()) == ["2.root.json", "3.root.json"]
     assert fetch(drill.mirror("second"), drill.pinned, cache) == "bad-signature", "nor does it go back"
     assert fetch(drill.mirror("third"), drill.pinned, tmp_path / "new device") == "5"
+
+
+def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: Drill, tmp_path: Path) -> None:
+    """Over gRPC: readers of before follow, nobody is sent away in between, and watchers are told."""
+    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "board-signing.key", tmp_path / "device"
+    shutil.copy(drill.key("first"), key)
+    signing = Signing(boards=drill.folder / "summer" / "boards", key=key, run="summer", roots=roots)
+    settings = ServiceSettings(mirror=tmp_path / "mirror", signing=signing, poll_seconds=0.05)
+    with start_board_service(settings) as service:
+        place = f"grpc://127.0.0.1:{service.port}"
+        assert fetch(place, drill.pinned, cache) == "5"
+        assert not (cache / "roots").exists()
+
+        shutil.copy(drill.folder / "roots" / "2.root.json", roots)
+        wait_until(lambda: service.problem is not None)
+        assert "does not name the signing key" in service.problem
+        assert fetch(place, drill.pinned, cache) == "5", "what is published stays"
+        shutil.copy(drill.key("second"), key)
+        wait_until(lambda: service.problem is None)
+        wait_until(
+            lambda: fetch(place, drill.pinned, cache) == "5" and (cache / "roots" / "2.root.json").exists()
+        )
+
+        assert command("board", "verify", place, "--key", drill.pinned).exit_code == 0
+        assert fetch(drill.mirror("theft"), drill.pinned, cache) == "bad-signature"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_chain_with_a_gap_is_followed_to_the_gap(drill: Drill, tmp_path: Path) -> None:

@@ -127,6 +127,15 @@ def test_a_renewal_vouches_for_the_board_that_is_there(mirror, key) -> None:
         publish_at(mirror, key, since + 20 * DAY)
 
 
+def test_what_a_clock_that_was_ahead_signed_is_signed_again(mirror, key, cache, tmp_path) -> None:
+    publish_at(mirror, key, time.time() + 400 * DAY)
+    assert refusal(feed(mirror, key, cache).fetch) is FeedCode.OUT_OF_DATE
+
+    publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
+
+    assert feed(mirror, key, cache).fetch().manifest.renewal == 2
+
+
 def test_a_manifest_that_never_expires_is_no_manifest(mirror, key, cache) -> None:
     for missing in ("expires", "signed"):
         content = json.dumps(msgspec.to_builtins(newest(mirror, key)) | {missing: None}).encode()
