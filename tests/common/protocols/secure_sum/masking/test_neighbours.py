@@ -16,6 +16,7 @@ from fedboard.common.protocols.secure_sum.masking.neighbours import (
     neighbours,
     ring,
     share_of,
+    vouched_neighbourhood,
 )
 
 FLEETS = [(1000, 0.3, 0.1), (1000, 0.2, 0.05), (200, 0.1, 0.1), (20_000, 0.25, 0.1), (5000, 0.1, 0.0)]
@@ -121,3 +122,78 @@ def test_places_on_the_ring_are_uniform() -> None:
     expected, deviation = 2000 * 2 / 7, (2000 * 2 / 7 * 5 / 7) ** 0.5
     assert all(abs(count - expected) < 6 * deviation for count in hits.values())
     assert abs(by_key - expected) > 6 * deviation
+
+
+@pytest.mark.parametrize(
+    ("clients", "dropout", "share"), [(60, 0.1, 0.05), (200, 0.2, 0.05), (1000, 0.3, 0.1)]
+)
+def test_a_neighbourhood_against_a_server_that_lies_meets_its_conditions(
+    clients: int, dropout: float, share: float
+) -> None:
+    """By another library's hypergeometric law, and the smallest that does."""
+    bad, dropped = share_of(clients, share), share_of(clients, dropout)
+
+    def conditions(size: int, colluding: int) -> tuple[bool, bool]:
+        """Few enough collude in either half, in any of 2^64 graphs; and enough stay."""
+        half, needed = size // 2, size // 2 + colluding + 1
+        more = 2 * clients * hypergeom(clients - 1, bad, half).sf(colluding)
+        lost = clients * hypergeom(clients - 1, clients - 1 - dropped, size).cdf(needed - 1)
+        return more <= 2.0**-104, needed <= size and lost <= 2.0**-20
+
+    found = vouched_neighbourhood(clients, dropout=dropout, bad=bad)
+    half, colluding = found.size // 2, found.colluding // 2
+
+    assert conditions(found.size, colluding) == (True, True)
+    assert colluding == 0 or not conditions(found.size, colluding - 1)[0]
+    assert found.needed == half + colluding + 1
+    assert found.needed > 2 * colluding  # those who collude cannot put a secret together
+    assert 2 * found.needed > found.size + 2 * colluding  # nor can both secrets of anybody be
+    smaller = next(h for h in range(half) if conditions(found.size - 2, h)[0])
+    assert not conditions(found.size - 2, smaller)[1]
+
+
+def pieces(left: set[int], clients: int, half: int) -> list[set[int]]:
+    """What those who are left fall into, where each is joined to those at most ``half`` places away."""
+    found: list[set[int]] = []
+    for one in sorted(left):
+        near = {(one + step) % clients for step in range(-half, half + 1)}
+        joined = [piece for piece in found if piece & near]
+        found = [piece for piece in found if piece not in joined] + [{one}.union(*joined)]
+    return found
+
+
+def opened(left: set[int], bad: set[int], clients: int, half: int, needed: int) -> list[set[int]]:
+    """Pieces of the ring whose sum comes out: of everybody in it enough neighbours would give a share."""
+    found = []
+    for piece in pieces(left, clients, half):
+        near = {x: {(x + step) % clients for step in range(-half, half + 1)} - {x} for x in piece}
+        if all(len(near[x] & (left | bad)) >= needed for x in piece):
+            found.append(piece)
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(gone=st.sets(st.integers(0, 23), max_size=12), bad=st.sets(st.integers(0, 23), max_size=4))
+def test_whoever_cuts_the_ring_can_open_no_piece_of_it(gone: set[int], bad: set[int]) -> None:
+    """With ``t = k / 2 + h + 1``, where at most h of either half of a neighbourhood collude."""
+    clients, half = 24, 4
+    sides = [range(1, half + 1), range(-half, 0)]
+    most = max(len({(x + step) % clients for step in side} & bad) for x in range(clients) for side in sides)
+    left = set(range(clients)) - gone - bad
+
+    assert len(opened(left, bad, clients, half, half + most + 1)) <= 1
+
+
+def test_with_shares_of_half_a_neighbourhood_a_piece_of_a_cut_ring_comes_out() -> None:
+    left = set(range(24)) - set(range(5, 9)) - set(range(20, 24))
+
+    assert len(pieces(left, 24, 4)) == 2
+    assert len(opened(left, set(), 24, 4, 4)) == 2
+    assert opened(left, set(), 24, 4, 5) == []
+
+
+def test_few_clients_are_all_joined_also_where_the_server_may_lie() -> None:
+    around = vouched_neighbourhood(50, dropout=0.1, bad=5)
+    assert (around.size, around.needed) == (49, 28)
+    with pytest.raises(InputError, match="at least 3"):
+        vouched_neighbourhood(2, dropout=0.0, bad=0)
