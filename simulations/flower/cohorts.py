@@ -20,6 +20,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.simulations.sessions.simulated_devices import as_simulated
 
 
 def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:
@@ -92,7 +93,8 @@ class StoredCohort:
 
     def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
         """Whatever the simulation states."""
-        return stated_protocol(step.protocol, step.parameters, backend=backend)
+        stated = stated_protocol(step.protocol, step.parameters, backend=backend)
+        return as_simulated(stated, int(self.place.name.rpartition("-")[2]))
 
     def welcome(self, step: StepMessage) -> None:
         """A simulated user takes part in everything."""

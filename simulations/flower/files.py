@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fedboard.common.protocols.registry import says
@@ -10,10 +11,11 @@ from fedboard.common.protocols.shared.properties import fits_any_fleet
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import protocol_of
-from fedboard.server.run_spec import RoundPace
+from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.flower.cohorts import write_cohorts
 from fedboard.simulations.runs.participants import personal_scales
 from fedboard.simulations.runs.trainer import Simulated
+from fedboard.simulations.sessions.simulated_devices import simulated_roster, with_simulated_authority
 
 _PATIENCE_SECONDS = 86_400.0
 """Simulated nodes do not get lost: one that takes its time is neither asked again nor given up."""
@@ -66,6 +68,15 @@ def _n_nodes(simulated: Simulated) -> int:
     return run.nodes if says(run.protocol, fits_any_fleet) or run.clients is None else run.clients
 
 
+def _protocol(choice: ProtocolChoice, n_nodes: int, place: Path) -> ProtocolChoice:
+    """With a list of the simulated nodes, where they are to be vouched for."""
+    settings = with_simulated_authority(choice.settings)
+    if not settings.get("vouched_by"):
+        return choice
+    place.write_bytes(simulated_roster(n_nodes).content)
+    return msgspec.structs.replace(choice, settings=settings, roster=place)
+
+
 def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) -> Job:
     config, n_nodes = simulated.config, _n_nodes(simulated)
     return Job(
@@ -73,7 +84,7 @@ def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) ->
         first_board=str(first),
         question_key=str(key),
         privacy=config.promise,
-        protocol=config.protocol,
+        protocol=_protocol(config.protocol, n_nodes, first.with_name("roster")),
         rounds=RoundPace(
             expected_nodes=n_nodes,
             quorum=n_nodes,

@@ -11,6 +11,7 @@ from fedboard.common.protocols.sums.stacking import row_range
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.sessions.choice import ProtocolRecipe
+from fedboard.simulations.sessions.simulated_devices import as_simulated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +54,10 @@ class Answered:
 
 def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
     """Take these turns."""
-    protocol = work.recipe.make()
+    made = work.recipe.make()
     found = []
     for turn in turns:
-        given = None
+        protocol, given = as_simulated(made, turn.client), None
         if turn.asks:
             everybody = work.rows.rows.contribution(work.rows.population)
             given = Given(contribution=row_range(everybody, *turn.users), requests=work.requests)

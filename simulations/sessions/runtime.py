@@ -21,6 +21,7 @@ from fedboard.simulations.sessions.clients import Clients, Losses
 from fedboard.simulations.sessions.costs import SessionCosts
 from fedboard.simulations.sessions.jobs import SessionWork
 from fedboard.simulations.sessions.session import ToWorkers
+from fedboard.simulations.sessions.simulated_devices import among_simulated
 from fedboard.simulations.sessions.stopwatch import TimedSession
 
 
@@ -136,5 +137,7 @@ class ProtocolEngine:
         )
 
     def _opened(self, board: Board, work: SessionWork) -> ServerSession:
-        protocol, names = with_second_server(self.protocol, self.fleet.noise), self.fleet.clients.names
+        names = self.fleet.clients.names
+        listed = among_simulated(self.protocol, len(names))
+        protocol = with_second_server(listed, self.fleet.noise)
         return protocol.open(work.about, work.requests, names, n_items=board.catalogue.n_items)

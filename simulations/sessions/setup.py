@@ -11,6 +11,7 @@ from fedboard.simulations.engine.runtime import OnProgress
 from fedboard.simulations.sessions.choice import ProtocolRecipe, chosen_class
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import ProtocolEngine, SimulatedFleet
+from fedboard.simulations.sessions.simulated_devices import with_simulated_authority
 from fedboard.simulations.sessions.without_messages import CancelledEngine
 
 
@@ -26,7 +27,7 @@ def recipe_of(run: RunConfig, *, backend: str, n_users: int) -> ProtocolRecipe:
         InputError: no such protocol, an unknown setting, or more clients than users.
     """
     clients = Clients.of(n_users, run.clients).n_clients
-    settings = run.protocol_settings
+    settings = with_simulated_authority(run.protocol_settings)
     if says(run.protocol, shows_rows):
         if run.clients is not None:
             raise InputError(
@@ -92,6 +93,10 @@ def assumptions_of_protocol(run: RunConfig) -> list[str]:
     if run.dropout:
         found.append(
             f"A share of {run.dropout:g} of the clients was lost in each round on purpose, as drawn from the seed."
+        )
+    if run.protocol_settings.get("vouched_by"):
+        found.append(
+            "Devices, and who vouches for them, were simulated: their keys are in the program for all to read."
         )
     if run.masks == "cancelled":
         found.append(

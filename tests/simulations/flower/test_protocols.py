@@ -17,6 +17,7 @@ RUNS: list[tuple[str, str, dict[str, Any]]] = [
     ("secure-sum", "residual", {}),
     ("secure-sum", "adadpals", {"privacy": {"personal": [{"epsilon": 1.0, "share": 0.3}]}}),
     ("distributed-dp", "adadpals", {}),
+    ("distributed-dp", "adadpals", {"protocol_settings": {"vouched_by": "simulation"}}),
     ("local", "adadpals", {}),
     ("two-server", "adadpals", {}),
 ]
@@ -36,6 +37,8 @@ def test_the_engine_and_a_grid_give_the_same_boards(
     assert {line["answers"] for line in lines} == {CLIENTS}
     certificate = json.loads((tmp_path / "in-process" / "certificate.json").read_text())
     assert certificate["trust"] == json.loads((tmp_path / "engine" / "certificate.json").read_text())["trust"]
+    vouched = "whatever the server says or does" in " ".join(certificate["trust"])
+    assert vouched == ("protocol_settings" in sections)
 
 
 def test_clients_that_add_the_noise_add_their_own_in_each_round(tmp_path: Path) -> None:

@@ -85,6 +85,23 @@ def test_a_secure_sum_in_the_engine_is_the_coarse_sum_to_the_last_bit(board: Boa
         assert_same(sums_of(made, board), expected(board))
 
 
+def test_simulated_devices_that_are_vouched_for_confirm_who_stayed_and_the_sum_is_theirs() -> None:
+    fleet = a_fleet("secure-sum", dropout=0.1, vouched_by="simulation")
+    places = fleet.losses(LARGE.version).places
+    assert {0, 1, 2} & set(places.tolist()), "some are lost"
+    gave = (places == -1) | (places == 2)
+
+    with runtime(fleet) as made:
+        found = sums_of(made, LARGE)
+
+    assert_same(found, expected(LARGE, fleet.clients.users_of(gave)))
+    assert isinstance(made, ProtocolEngine)
+    assert made.costs is not None
+    assert len(made.costs.steps) == 5
+    with pytest.raises(InputError, match="vouched_by must be 'simulation' in a simulation"):
+        a_fleet("secure-sum", vouched_by="ab" * 32)
+
+
 @pytest.mark.parametrize("kind", [ProtocolEngine, CancelledEngine])
 def test_of_clients_that_are_lost_those_that_gave_are_in_the_sum_with_masks_and_without(
     kind: type[ProtocolEngine] | type[CancelledEngine],
