@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 FORMAT, UNDATED, FORMAT_BEFORE = "fedboard-manifest-3", "fedboard-manifest-2", "fedboard-manifest-1"
 DATES = {"signed": None, "expires": None, "renewal": 0}
-LARGEST_MANIFEST = 2**18
+LARGEST_MANIFEST, MOST_SIGNATURES = 2**18, 16
 CLOCKS = 300
 RULES = {
     "text": lambda value: isinstance(value, str),
@@ -69,17 +69,20 @@ def need(holds, code):
         raise RefusedError(code)
 
 
-def opened(signed, key):
-    """The manifest that a key (32 bytes) signed [3]."""
+def opened(signed, pinned):
+    """The manifest that was signed by a key (32 bytes), or by enough keys of a root [3, 3.3]."""
+    role = {"keys": [pinned], "threshold": 1} if isinstance(pinned, bytes) else pinned["roles"]["targets"]
+    undated = isinstance(pinned, bytes) or not pinned["document"]
     pair = isinstance(signed, dict) and set(signed) - {"more"} == {"content", "signature"}
     need(pair and all(RULES["text"](signed[name]) for name in ("content", "signature")), "malformed")
     content = signed["content"].encode()
     need(len(content) <= LARGEST_MANIFEST, "too-large")
     signatures = [signed["signature"], *signed.get("more", [])]
-    form = next((form for form in (FORMAT, UNDATED) if signs(key, signatures, form, content)), None)
+    form = next((form for form in (FORMAT, UNDATED) if signs(role, signatures, form, content)), None)
     if form is None:
-        need(signs(key, signatures, FORMAT_BEFORE, content), "bad-signature")
+        need(signs(role, signatures, FORMAT_BEFORE, content), "bad-signature")
         raise RefusedError("old-format")
+    need(form == FORMAT or undated, "old-format")
     manifest = {"format": FORMAT} | DATES | json.loads(content)
     need(manifest["format"] != FORMAT_BEFORE, "old-format")
     need(manifest["format"] == form, "malformed")
@@ -88,12 +91,13 @@ def opened(signed, key):
     return manifest
 
 
-def signs(key, signatures, form, content):
-    """Whether one of the signatures (hexadecimal) is this key's over content as of a format."""
-    message = form.encode() + b"\0" + content
-    return any(
-        verifies(key, bytes.fromhex(signature), message) for signature in signatures if is_hex(signature)
-    )
+def signs(role, signatures, form, content):
+    """Whether enough keys of a role have signed content as of a format; each counts once."""
+    if not all(map(is_hex, signatures)):
+        return False
+    message, found = form.encode() + b"\0" + content, list(map(bytes.fromhex, signatures[:MOST_SIGNATURES]))
+    made = sum(any(verifies(key, one, message) for one in found) for key in role["keys"])
+    return made >= role["threshold"]
 
 
 def is_hex(text):

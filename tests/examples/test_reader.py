@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedboard.common.certificate import Certificate
+from tests.cli.fleet.key_drill import drilled
 from tests.client.page import certificates
+from tests.common.keys.test_roots import NO_ROOTS
 
 ROOT = Path(__file__).parents[2]
 READER, VECTORS = ROOT / "examples" / "reader", ROOT / "docs" / "vectors"
@@ -25,7 +28,7 @@ MODELS, REFUSALS, LOGS = (
 )
 KEY = bytes.fromhex(MODELS["key"])
 BOARDS = {vector["name"]: vector for vector in MODELS["boards"]}
-PARTS = ("manifests", "boards", "promise", "content", "own_model", "witnessed")
+PARTS = ("manifests", "roots", "boards", "promise", "content", "own_model", "witnessed")
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +149,50 @@ def test_every_code_that_a_file_or_manifest_can_be_refused_with_has_a_case() -> 
         *("out-of-date", "too-large", "unreachable", "wrong-digest", "not-as-stated", "bad-certificate"),
         *("not-witnessed", "split-view", "ledger-changed"),
     }
+
+
+@pytest.mark.parametrize("made", NO_ROOTS)
+def test_what_is_no_root_for_the_package_is_none_here(reader: Any, made: Callable[[], bytes]) -> None:
+    with pytest.raises(reader.manifests.RefusedError, match="bad-root"):
+        reader.roots.of_file(made())
+
+
+def test_roots_are_followed_as_the_package_follows_them(reader: Any, tmp_path: Path) -> None:
+    """Through two rotations, to a gap, past a thief: the drill of the package, read by the reader."""
+    drill = drilled(tmp_path)
+    pinned = reader.roots.of_file(drill.pinned.read_bytes())
+
+    def read(stage: str, *versions: int) -> int | str:
+        mirror = drill.mirror(stage)
+
+        def fetched(version: int) -> bytes | None:
+            place = drill.folder / "roots" / f"{version}.root.json"
+            return place.read_bytes() if version in versions else None
+
+        try:
+            root = reader.roots.followed(pinned, fetched)
+            return int(
+                reader.manifests.opened(json.loads((mirror / "latest.json").read_text()), root)["version"]
+            )
+        except reader.manifests.RefusedError as refused:
+            return str(refused)
+
+    assert [read("first"), read("second", 2), read("third", 2, 3)] == [3, 4, 5]
+    assert [read("theft", 2), read("third", 3), read("third"), read("first", 2)] == ["bad-signature"] * 4
+    root = reader.roots.followed(pinned, lambda _: None)
+    late = reader.manifests.seconds(root["expires"]) + 301
+    with pytest.raises(reader.manifests.RefusedError, match="root-expired"):
+        reader.roots.followed(pinned, lambda _: None, now=late)
+    two = (drill.folder / "roots" / "2.root.json").read_bytes()
+    plain = json.loads(two)
+    plain["signatures"] = plain["signatures"][:1]
+    for wrong in (json.dumps(plain).encode(), drill.pinned.read_bytes()):
+        with pytest.raises(reader.manifests.RefusedError, match="bad-root"):
+            reader.roots.followed(pinned, lambda _, wrong=wrong: wrong)
+    (tmp_path / "mine.csv").write_text("item,rating\n1,5\n2,1\n")
+    command = [sys.executable, READER / "read.py", drill.mirror("third"), drill.pinned, tmp_path / "mine.csv"]
+    ended = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_the_vectors_are_what_the_package_says() -> None:

@@ -1,0 +1,118 @@
+"""Root documents: who may sign, and how keys are replaced.
+
+Written from docs/reader-specification.md alone, whose sections stand in brackets; nothing of fedboard is imported.
+"""
+
+import hashlib
+import json
+import time
+
+from manifests import CLOCKS, RefusedError, need, seconds, verifies
+
+LARGEST_ROOT, MOST_ROOTS, MOST_KEYS = 2**16, 1024, 16
+ROLES = {"root", "targets", "snapshot", "timestamp"}
+
+
+def of_key(key):
+    """The root of whoever has pinned one key (32 bytes) [3.3, 1]."""
+    role = {"keys": [key], "threshold": 1}
+    return {"version": 1, "expires": None, "document": False, "roles": dict.fromkeys(ROLES, role)}
+
+
+def of_file(content):
+    """A root that is pinned [3.3, 1]."""
+    root = read_root(content)
+    need(has_signed(root, root), "bad-root")
+    return root
+
+
+def read_root(content):
+    """A root document as anybody may have written it; its signatures are not looked at [3.3]."""
+    try:
+        need(len(content) <= LARGEST_ROOT, "bad-root")
+        document = json.loads(content)
+        signed, found = document["signed"], document["signatures"]
+        signatures = {one["keyid"]: bytes.fromhex(one["sig"]) for one in found}
+        keys = {name: key_of(name, key) for name, key in signed["keys"].items()}
+        roles = {**signed["roles"], **signed.get("x-fedboard-roles", {})}
+        sound = (
+            signed["_type"] == "root"
+            and signed["spec_version"].split(".")[0] == "1"
+            and type(signed["version"]) is int
+            and 1 <= signed["version"] < 2**31
+            and seconds(signed["expires"]) is not None
+            and set(signed["roles"]) == ROLES
+            and set(roles) <= ROLES | {"questions"}
+            and len(signatures) == len(found)
+        )
+        need(sound, "bad-root")
+        return {
+            "version": signed["version"],
+            "expires": signed["expires"],
+            "document": True,
+            "roles": {name: role_of(role, keys) for name, role in roles.items()},
+            "signatures": signatures,
+            "message": canonical(signed),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RefusedError("bad-root") from error
+
+
+def key_of(name, key):
+    """A key's 32 bytes; its name is the SHA-256 of its canonical form."""
+    raw = bytes.fromhex(key["keyval"]["public"])
+    form = {"keytype": "ed25519", "scheme": "ed25519", "keyval": {"public": raw.hex()}}
+    need(len(raw) == 32 and key == form, "bad-root")
+    need(hashlib.sha256(canonical(form)).hexdigest() == name, "bad-root")
+    return raw
+
+
+def role_of(role, keys):
+    """The keys of a role, by their names, and how many of them must sign."""
+    names, threshold = role["keyids"], role["threshold"]
+    need(len(set(names)) == len(names) <= MOST_KEYS and type(threshold) is int, "bad-root")
+    need(1 <= threshold <= len(names), "bad-root")
+    return {"names": names, "keys": [keys[name] for name in names], "threshold": threshold}
+
+
+def has_signed(root, document):
+    """Whether enough keys of a root's role ``root`` have signed a document, each under its own name."""
+    role = root["roles"]["root"]
+    names = role.get("names") or [name_of(key) for key in role["keys"]]
+    pairs = [(key, document["signatures"].get(name)) for name, key in zip(names, role["keys"], strict=True)]
+    made = sum(one is not None and verifies(key, one, document["message"]) for key, one in pairs)
+    return made >= role["threshold"]
+
+
+def name_of(key):
+    """The name of a key in TUF's documents."""
+    form = {"keytype": "ed25519", "scheme": "ed25519", "keyval": {"public": key.hex()}}
+    return hashlib.sha256(canonical(form)).hexdigest()
+
+
+def followed(root, fetched, now=None):
+    """The newest root, one by one; ``fetched`` gives the bytes of a version, or None [3.3, 2 and 3]."""
+    for _ in range(MOST_ROOTS):
+        content = fetched(root["version"] + 1)
+        if content is None:
+            break
+        new = read_root(content)
+        need(new["version"] == root["version"] + 1, "bad-root")
+        need(has_signed(root, new) and has_signed(new, new), "bad-root")
+        root = new
+    late = (time.time() if now is None else now) - CLOCKS
+    need(root["expires"] is None or late <= seconds(root["expires"]), "root-expired")
+    return root
+
+
+def canonical(value):
+    """The canonical JSON that signatures of roots are over [3.3]."""
+    if isinstance(value, str):
+        return ('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"').encode()
+    if isinstance(value, list):
+        return b"[" + b",".join(map(canonical, value)) + b"]"
+    if isinstance(value, dict):
+        members = (canonical(name) + b":" + canonical(value[name]) for name in sorted(value))
+        return b"{" + b",".join(members) + b"}"
+    need(value is None or isinstance(value, bool | int), "bad-root")
+    return json.dumps(value).encode()
