@@ -21,7 +21,6 @@ from fedboard.client.boards.witnessed import EVIDENCE, WitnessedLog
 from fedboard.client.device.policy import Policy
 from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.log.entries import BoardEntry, releases_digest
-from fedboard.common.board_service.log.history import History
 from fedboard.common.board_service.log.note_keys import NoteKey
 from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.board_service.log.proofs import LogProof
@@ -216,7 +215,10 @@ def test_a_reader_who_saw_one_log_refuses_the_other_though_every_witness_lies_an
     log = WitnessedLog(world.net.policy(least=LEAST), tmp_path)
     log.take((world.shown_a.mirror / LOG_PROOF).read_bytes())
 
-    assert code_of(lambda: log.take(forged(world.net, world.shown_b.proof))) is FeedCode.SPLIT_VIEW
+    assert (
+        code_of(lambda: log.take(forged(world.net, world.shown_b.proof.history.entries)))
+        is FeedCode.SPLIT_VIEW
+    )
     assert LogProof.from_bytes((tmp_path / EVIDENCE).read_bytes()).note.signed_by(world.net.log.public)
     assert log.has(world.a.digest)
     assert not log.has(world.b.digest)
@@ -230,7 +232,10 @@ def test_a_contradiction_that_the_log_did_not_sign_is_no_evidence_against_it(
     log.take((world.shown_a.mirror / LOG_PROOF).read_bytes())
     stranger = replace(world.net, log=NoteKey.generate(world.net.log.public.name, Kind.NOTE))
 
-    assert code_of(lambda: log.take(forged(stranger, world.shown_b.proof))) is FeedCode.NOT_WITNESSED
+    assert (
+        code_of(lambda: log.take(forged(stranger, world.shown_b.proof.history.entries)))
+        is FeedCode.NOT_WITNESSED
+    )
     assert not (tmp_path / EVIDENCE).exists()
 
 
@@ -262,10 +267,8 @@ def test_a_ledger_that_was_rolled_back_is_seen_from_the_newest_board(world: Worl
     releases = [{**release, "covers": "something else"} for release in certificate["releases"]]
     entries = list(world.shown_a.proof.history.entries)
     earlier = with_releases(entries[1], releases)
-    rewritten = History((entries[0], earlier, entries[2]))
-    shown = put(
-        world.shown_a, forged(world.net, replace(world.shown_a.proof, history=rewritten)), "rolled-back"
-    )
+    rewritten = (entries[0], earlier, entries[2])
+    shown = put(world.shown_a, forged(world.net, rewritten), "rolled-back")
 
     assert code_of(world.feed(shown, tmp_path / "cache").fetch) is FeedCode.LEDGER_CHANGED
     assert not list((tmp_path / "cache").glob("*.board"))

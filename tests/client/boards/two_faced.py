@@ -13,6 +13,7 @@ from fedboard.client.boards.sources import FolderSource
 from fedboard.common.board import Board
 from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.log.checkpoints import Checkpoint
+from fedboard.common.board_service.log.entries import BoardEntry
 from fedboard.common.board_service.log.history import History
 from fedboard.common.board_service.log.notes import Note
 from fedboard.common.board_service.log.proofs import LogProof
@@ -76,23 +77,25 @@ def a_face(folder: Path, net: Network, key: SigningKey, *, run: str) -> Face:
 
 def merged(face: Face, other: Face) -> bytes:
     """A log that holds what both faces said, signed by its key and by every witness, who see no entries."""
-    entries = (*face.proof.history.entries, *other.proof.history.entries[-1:])
+    return forged(face.net, (*face.proof.history.entries, *other.proof.history.entries[-1:]))
+
+
+def forged(
+    net: Network,
+    entries: Sequence[BoardEntry],
+    *,
+    origin: str | None = None,
+    size: int | None = None,
+    seconds: int | None = None,
+) -> bytes:
+    """Any entries under any checkpoint, signed by the log's key and by all witnesses."""
     history = object.__new__(History)  # past its own rules
-    object.__setattr__(history, "entries", entries)
+    object.__setattr__(history, "entries", tuple(entries))
     object.__setattr__(history, "_first", {})
-    return _cosigned(face.net, history)
-
-
-def forged(net: Network, proof: LogProof) -> bytes:
-    """The same history under a checkpoint that all witnesses cosigned."""
-    return _cosigned(net, proof.history)
-
-
-def _cosigned(net: Network, history: History) -> bytes:
-    size = len(history.entries)
-    text = Checkpoint(net.log.public.name, size, history.root(size)).text
-    note = Note(text, (net.log.sign(text), *(key.cosign(text) for key in net.keys)))
-    return LogProof.of(history, size - 1, note).to_bytes()
+    stated = len(entries) if size is None else size
+    text = Checkpoint(origin or net.log.public.name, stated, history.root(len(entries))).text
+    note = Note(text, (net.log.sign(text), *(key.cosign(text, seconds=seconds) for key in net.keys)))
+    return LogProof.of(history, len(entries) - 1, note).to_bytes()
 
 
 class World:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fedboard.client.page.boards import held_board
@@ -17,12 +18,12 @@ from fedboard.client.page.writing import page_of
 from fedboard.common.board import Board
 from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.log.entries import releases_digest
-from fedboard.common.board_service.log.history import History
 from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.board_service.refusals import FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.server.board_service.mirror_files import Mirror
 from tests.client.boards.two_faced import LEAST, Face, World, a_world, forged, merged
+from tests.common.board_service.boards import write_manifest
 
 ROOT = Path(__file__).parents[3]
 NODE = shutil.which("node")
@@ -53,7 +54,11 @@ def cases_of(world: World) -> dict[str, dict[str, Any]]:
     nested = WitnessPolicy.parse(f"log {world.net.log.public}\n{keys}\n{groups}")
     entries = world.shown_a.proof.history.entries
     rewritten = replace(entries[1], releases=releases_digest([{"name": "other"}]))
-    rolled = replace(world.shown_a.proof, history=History((entries[0], rewritten, entries[2])))
+    net, last = world.net, entries[2]
+    again = world.shown_a.other("page-again")
+    manifest = world.key.public.open(Mirror(again.mirror).signed(2))
+    write_manifest(Mirror(again.mirror), msgspec.structs.replace(manifest, renewal=1), key=world.key)
+    other_history = "".join(f"{one.text}\n" for one in (replace(entries[0], manifest="0" * 64), *entries[1:]))
     lines = a.splitlines(keepends=True)
     log_line = next(n for n, line in enumerate(lines) if line.startswith(f"— {world.net.log.public.name}"))
     cosigned = next(n for n, line in enumerate(lines) if line.startswith("— w0"))
@@ -69,9 +74,24 @@ def cases_of(world: World) -> dict[str, dict[str, Any]]:
         "the other board": a_case(world.shown_b, world.b, proof=b, policy=three),
         "the other board, this log": a_case(world.shown_b, world.b, proof=a, policy=three),
         "both in one log": of_a(both),
+        "all by the log": of_a(forged(net, entries).decode()),
         "all four are asked for": of_a(a, world.net.policy(least=4)),
         "no proof": of_a(None),
-        "a ledger that was rolled back": of_a(forged(world.net, rolled).decode()),
+        "a ledger that was rolled back": of_a(forged(net, (entries[0], rewritten, last)).decode()),
+        "a manifest that was signed again and not logged": a_case(again, world.a, proof=a, policy=three),
+        "entries that nobody cosigned": of_a(
+            a.replace(lines[1], f"extra {base64.b64encode(other_history.encode()).decode()}\n")
+        ),
+        "a checkpoint of another name": of_a(forged(net, entries, origin="boards.example/other").decode()),
+        "a checkpoint of more entries": of_a(forged(net, entries, size=4).decode()),
+        "another ledger's head": of_a(
+            forged(net, (*entries[:2], replace(last, ledger_head="0" * 64))).decode()
+        ),
+        "two runs": of_a(forged(net, (*entries, replace(last, run="books", version=9))).decode()),
+        "a ledger that got shorter": of_a(
+            forged(net, (*entries, replace(last, version=9, ledger_rows=0))).decode()
+        ),
+        "cosignatures without a time": of_a(forged(net, entries, seconds=0).decode()),
         "the log did not sign": of_a("".join(lines[:log_line] + lines[log_line + 1 :])),
         "a cosignature was changed": of_a("".join([*lines[:cosigned], flipped, *lines[cosigned + 1 :]])),
         "a checkpoint of another size": of_a(a.replace("\n3\n", "\n4\n")),
@@ -95,7 +115,7 @@ def test_the_page_takes_the_board_that_enough_witnesses_saw_and_no_other(
 
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
-    good = ("the board that all see", "groups of witnesses")
+    good = ("the board that all see", "groups of witnesses", "all by the log")
     assert {name: found[name]["witnesses"]["state"] for name in good} == dict.fromkeys(good, "passed")
     assert "w0, w1, w3 saw it, of 4 witnesses; 1 of them may lie" in found[good[0]]["witnesses"]["sentence"]
     assert "witnesses" not in found["no policy"]
