@@ -202,7 +202,10 @@ def _http_failures() -> Iterator[None]:
         yield
     except urllib.error.HTTPError as error:
         with error:
-            codes = {404: FeedCode.NOT_FOUND, 429: FeedCode.RATE_LIMITED, 503: FeedCode.RATE_LIMITED}
+            codes = dict.fromkeys(
+                (403, 404, 410), FeedCode.NOT_FOUND
+            )  # 403: of object stores that list nothing
+            codes |= {429: FeedCode.RATE_LIMITED, 503: FeedCode.RATE_LIMITED}
             raise FeedRefusedError(codes.get(error.code, FeedCode.UNREACHABLE)) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)

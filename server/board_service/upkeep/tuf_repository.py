@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
-from fedboard.common.board_service.layout import MANIFESTS, file_name
+from fedboard.common.board_service.layout import LATEST, MANIFESTS, ROOTS, file_name
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
@@ -70,8 +70,10 @@ class TufRepository:
                 f"{self.mirror}: TUF clients begin with 1.root.json, and there is none; make roots with fedboard "
                 "keys root, and give their folder with --roots"
             )
-        targets = self._targets()
         before = self._before()
+        if before is not None and self._left(before) and self._is_newest():
+            return False
+        targets = self._targets()
         if before is not None and not self._is_due(before, targets):
             return False
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -86,13 +88,23 @@ class TufRepository:
         return True
 
     def _is_due(self, before: Mapping[str, Any], targets: Mapping[str, Any]) -> bool:
-        left = utc_seconds(before["timestamp"]["expires"]) - self.clock()
         newest = RootFolder(self.folder).versions()[-1]
         return (
-            left < self.days * DAY_SECONDS / 2
+            not self._left(before)
             or before["targets"]["targets"] != targets
             or newest != self.chain[-1].version
         )
+
+    def _left(self, before: Mapping[str, Any]) -> bool:
+        """Whether more than half of its time is left."""
+        left = utc_seconds(before["timestamp"]["expires"]) - self.clock()
+        return left >= self.days * DAY_SECONDS / 2
+
+    def _is_newest(self) -> bool:
+        """Whether nothing was published since, by the times of files: not every look is one at all boards."""
+        published = [self.mirror / LATEST, *(self.mirror / ROOTS).glob("*.root.json")]
+        written = (self.folder / _TIMESTAMP).stat().st_mtime_ns
+        return all(path.stat().st_mtime_ns < written for path in published)
 
     def _before(self) -> Mapping[str, Any] | None:
         """What was signed last."""

@@ -127,7 +127,11 @@ def standing(content: bytes, *, before: Root | None) -> list[str]:
         RootError: it is no root document.
     """
     document = SignedRoot.from_bytes(content)
-    missing = []
+    missing = list[str]()
+    if before is None and document.root.version > 1:
+        missing.append(
+            f"the root of version {document.root.version - 1} is not beside it, and its holders were not counted"
+        )
     for root in (before, document.root):
         if root is not None and not document.is_signed_by(root.roles[ROOT]):
             have, needed = len(document.signers(root.roles[ROOT])), root.roles[ROOT].threshold

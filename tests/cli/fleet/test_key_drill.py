@@ -380,6 +380,11 @@ def test_mistakes_are_said(drill: Drill, tmp_path: Path) -> None:
         assert (result.exit_code, told in result.stderr) == (ExitCode.INPUT, True), result.stderr
     done("keys", "rotate", roots)
     assert "this draft waits for signatures" in command("keys", "rotate", roots).stderr
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(roots / "2.root.json", alone)
+    signed = done("keys", "sign", alone / "2.root.json", "--key", drill.holder("bob"))
+    assert "not complete: the root of version 1 is not beside it" in signed
     stranger = command("keys", "sign", roots / "2.root.json", "--key", drill.holder("dora"))
     assert "is not for this key to sign" in stranger.stderr
     assert SignedRoot.from_bytes((roots / "2.root.json").read_bytes()).signatures == {}

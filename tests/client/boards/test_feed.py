@@ -99,6 +99,16 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
+class ForbiddingHandler(QuietHandler):
+    """Object stores that list nothing say of what is not there that it is forbidden."""
+
+    def do_GET(self):
+        if "/roots/" in self.path:
+            self.send_error(403)
+        else:
+            super().do_GET()
+
+
 class CuttingHandler(QuietHandler):
     """Serves ranges, and breaks off after some bytes of a file."""
 
@@ -771,3 +781,10 @@ def test_checking_a_source_finds_boards_that_are_not_what_was_signed(simulated, 
     assert protection_of_source(honest) is protection_of_source(found) is Protection.SIMULATION
     failed = [finding.detail.partition(":")[0] for finding in found if finding.passed is False]
     assert set(failed) == {"not-as-stated"}
+
+
+def test_a_store_that_forbids_what_it_does_not_have_has_no_next_root(mirror, key, cache):
+    with web_server(mirror.folder, ForbiddingHandler) as address:
+        fetched = BoardFeed(HttpSource(address), key.public, cache, patience=Patience(attempts=1)).fetch()
+
+    assert fetched.manifest.version == 4

@@ -130,6 +130,17 @@ def test_under_a_root_that_has_expired_or_names_nobody_nothing_is_answered(
     assert not any(nobody.answers(key) for key in (FIRST, SECOND))
 
 
+def test_a_root_that_asks_for_two_signatures_on_a_question_gets_no_answer(tmp_path: Path) -> None:
+    """A question has one."""
+    holder = Role((HOLDER.public_key().public_bytes_raw(),), 1)
+    two = Role(tuple(bytes.fromhex(key.public.hex) for key in (FIRST, SECOND)), 2)
+    draft = drafted(Terms(holders=holder, boards=holder, questions=two), version=1, days=30)
+    pinned = PinnedKey(Root.from_bytes(signed_by(draft, [HOLDER], before=None)))
+
+    with pytest.raises(RefusedError):
+        FollowedServer(pinned=pinned, kept=tmp_path).open(FIRST.sign(QUESTION, seconds=900))
+
+
 def test_other_reasons_to_refuse_keep_their_code(tmp_path: Path, mirror: Path) -> None:
     device = Device(mirror, tmp_path / "kept")
     old = FIRST.sign(QUESTION, seconds=1, clock=lambda: time.time() - 5000)
