@@ -18,6 +18,7 @@ from fedboard.common.protocols.secure_sum.masking.mask_stream import apply_masks
 from fedboard.common.protocols.secure_sum.masking.masks import pair_mask, self_mask
 from fedboard.common.protocols.secure_sum.masking.neighbours import Neighbourhood
 from fedboard.common.protocols.secure_sum.masking.secret_shares import NO_SHARE, SHARE_BYTES, split
+from fedboard.common.protocols.secure_sum.memory import Answered, Memory
 from fedboard.common.protocols.secure_sum.messages import (
     STEPS,
     VOUCHED_STEPS,
@@ -40,38 +41,6 @@ from fedboard.common.wire.frame import Frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
-class _Answered(msgspec.Struct, frozen=True):
-    """A step that is over."""
-
-    question: bytes
-    """SHA-256 of the message."""
-    reply: bytes
-
-
-class _Memory(msgspec.Struct):
-    """All that a session is, in steps; secrets inside."""
-
-    secrets: Secrets
-    answered: list[_Answered] = msgspec.field(default_factory=list)
-    session: bytes = b""
-    clients: int = 0
-    """How many advertised keys, as the server says."""
-    neighbours: list[bytes] = msgspec.field(default_factory=list)
-    """What they advertised, sorted by identity."""
-    held: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
-    """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
-    there: list[bool] = msgspec.field(default_factory=list)
-    """Which neighbours are masked with."""
-    roster: bytes = b""
-    """The list of devices; empty where clients are not vouched for, as all that follows."""
-    places: list[int] = msgspec.field(default_factory=list)
-    """Of the neighbours, on the list."""
-    members: bytes = b""
-    """The set of all who take part, as the server said."""
-    confirmed: tuple[bytes, bytes] = (b"", b"")
-    """The sets of those masked with and of survivors, as this client has signed them."""
-
-
 @dataclass(slots=True, kw_only=True, repr=False)
 class SecureSumClient:
     """The session.
@@ -92,7 +61,7 @@ class SecureSumClient:
     carried: Carried
     voucher: Voucher | None = None
     """Of the device; it answers only where its authority vouches for clients."""
-    _memory: _Memory = field(default_factory=lambda: _Memory(secrets=Secrets.fresh()))
+    _memory: Memory = field(default_factory=lambda: Memory(secrets=Secrets.fresh()))
     _process: int = field(default_factory=os.getpid)
     _seen: VouchedSession | None = None
     """The session's list, once it was read."""
@@ -117,7 +86,7 @@ class SecureSumClient:
         if turn != len(answered):
             raise RefusedError(Refusal.OUT_OF_TURN)
         content = self._reply(step, frame, given)
-        answered.append(_Answered(question=question, reply=content))
+        answered.append(Answered(question=question, reply=content))
         return content
 
     def to_bytes(self) -> bytes:
@@ -131,7 +100,7 @@ class SecureSumClient:
             InputError: it is none.
         """
         try:
-            self._memory = msgspec.msgpack.decode(state, type=_Memory)
+            self._memory = msgspec.msgpack.decode(state, type=Memory)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise InputError("this is not the state of a secure sum's client") from None
         return self

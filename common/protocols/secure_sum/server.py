@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster, has_signed
+from fedboard.common.keys.roster import Roster
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.secure_sum.graph import Graph, Messages
+from fedboard.common.protocols.secure_sum.listed import ListedDevices
 from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES, Advertised
 from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES
 from fedboard.common.protocols.secure_sum.messages import (
@@ -30,7 +31,7 @@ from fedboard.common.protocols.secure_sum.messages import (
 from fedboard.common.protocols.secure_sum.payload import Carried
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.secure_sum.unmasking import Unmasking
-from fedboard.common.protocols.secure_sum.vouching import Vouched, survivors_statement, to_bits
+from fedboard.common.protocols.secure_sum.vouching import to_bits
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -57,8 +58,6 @@ class SecureSumServer:
     _replied: set[str] = field(default_factory=set)
     """Who replied to this step."""
     _keys: dict[str, Advertised] = field(default_factory=dict)
-    _vouched: dict[str, bytes] = field(default_factory=dict)
-    """What each advertised with its signature, where there is a list."""
     _told: set[bytes] = field(default_factory=set)
     """Every public key that was advertised."""
     _graph: Graph | None = None
@@ -68,21 +67,17 @@ class SecureSumServer:
     _total: NDArray[np.uint32] = field(init=False)
     _unmasking: Unmasking | None = None
     _sums: DenseSums | None = None
-    _place: dict[str, int] = field(default_factory=dict)
-    """Of each client, on the list."""
-    _taken: set[int] = field(default_factory=set)
-    """Places of those who advertised keys."""
-    _statement: bytes = b""
-    """What clients confirm, once it is known who stayed."""
-    _signatures: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
-    """Of it, by place on the list."""
+    _listed: ListedDevices | None = None
+    """What is kept of them."""
     _confirmations: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
-    """As many signatures as are needed, and whose they are."""
+    """As many as clients must see."""
 
     def __post_init__(self) -> None:
         """Everybody is asked, and nothing is added up yet."""
         self._number = {name: number for number, name in enumerate(self.clients)}
         self._total = np.zeros(self.packing.size, dtype=np.uint32)
+        if self.roster is not None:
+            self._listed = ListedDevices(roster=self.roster, session=self._session)
 
     @property
     def asks_contributions(self) -> bool:
@@ -163,6 +158,11 @@ class SecureSumServer:
         return Layout(size=size, devices=self._devices, numbers=self.packing.size)
 
     @property
+    def _among(self) -> ListedDevices:
+        assert self._listed is not None  # else there is nothing to confirm
+        return self._listed
+
+    @property
     def _members(self) -> Graph:
         assert self._graph is not None  # since the first step was closed
         return self._graph
@@ -181,7 +181,7 @@ class SecureSumServer:
             case MaskingStep.MASKED:
                 self._total += content
             case MaskingStep.CONFIRM:
-                self._put_confirmation(client, content)
+                self._among.confirm(client, content)
             case MaskingStep.UNMASK:
                 self._shares.shares[self._number[client]] = content.copy()
 
@@ -191,23 +191,10 @@ class SecureSumServer:
         public = {keys.mask_key, keys.share_key}
         if len(public) < 2 or public & self._told:
             raise RefusedError(Refusal.DUPLICATE)
-        if self.roster is not None:
-            vouched = Vouched(content)
-            vouched.require(self.roster, session=self._session)
-            if vouched.place in self._taken:
-                raise RefusedError(Refusal.DUPLICATE)
-            self._taken.add(vouched.place)
-            self._place[client], self._vouched[client] = vouched.place, content
+        if self._listed is not None:
+            self._listed.admit(client, content)
         self._told |= public
         self._keys[client] = keys
-
-    def _put_confirmation(self, client: str, signature: NDArray[np.uint8]) -> None:
-        """A client that signs another set than the others, or nothing, is out; the others need not know why."""
-        assert self.roster is not None  # else there is no such step
-        place = self._place[client]
-        if not has_signed(self.roster.keys[place], signature.tobytes(), self._statement):
-            raise RefusedError(Refusal.BAD_SIGNATURE)
-        self._signatures[place] = signature.copy()
 
     def _message(self, client: str) -> bytes:
         number, graph = self._number[client], self._members
@@ -230,22 +217,16 @@ class SecureSumServer:
 
     def _advertised(self, number: int) -> bytes:
         """What a client has advertised, with its signature where there are any."""
-        name = self._members.names[number]
-        return self._members.advertised[number].content if self.roster is None else self._vouched[name]
+        if self._listed is None:
+            return self._members.advertised[number].content
+        return self._listed.advertised[self._members.names[number]]
 
     def _sets(self, **marked: BoolArray | None) -> dict[str, NDArray[np.uint8]]:
         """Sets of clients as sets of places on the list; None is everybody, and without a list there are none."""
-        found = {}
-        for name, of_clients in marked.items() if self.roster is not None else ():
-            found[name] = to_bits(self._places(of_clients))
-        return found
-
-    def _places(self, of_clients: BoolArray | None) -> BoolArray:
-        """bool, shape (devices,), of a set of clients by number."""
-        places = np.zeros(self._devices or 0, dtype=np.bool_)
-        for number, name in enumerate(self._members.names):
-            places[self._place[name]] = of_clients is None or of_clients[number]
-        return places
+        if self._listed is None:
+            return {}
+        names = self._members.names
+        return {name: to_bits(self._listed.places(names, clients)) for name, clients in marked.items()}
 
     def _boxes_for(self, number: int) -> NDArray[np.uint8]:
         """What its neighbours that are there put in boxes for a client; zeros for the others."""
@@ -261,7 +242,7 @@ class SecureSumServer:
         """Whoever advertised keys gets neighbours."""
         self._require(len(self._keys), self._fewest, given=False)
         around = self.rules.neighbourhood(len(self._keys), self._devices)
-        identities = None if self.roster is None else {n: self.roster.keys[p] for n, p in self._place.items()}
+        identities = None if self._listed is None else self._listed.identities
         self._graph = Graph.of(self._session, self._keys, around, identities)
         self._number = {name: number for number, name in enumerate(self._graph.names)}
 
@@ -281,23 +262,15 @@ class SecureSumServer:
         self._require(int(stayed.sum()), self._fewest, given=True)
         self._keep(stayed)
         self._shares.stayed = stayed
-        if self.roster is not None:
-            sets = [self._places(marked) for marked in (None, self._shares.there, stayed)]
-            self._statement = survivors_statement(
-                self._session, self.roster, members=sets[0], there=sets[1], stayed=sets[2]
-            )
+        if self._listed is not None:
+            self._listed.ask_to_confirm(self._members.names, self._shares.there, stayed)
 
     def _confirm(self) -> None:
         """Whoever confirmed the set of survivors helps to open its sum, if they are enough."""
-        assert self.roster is not None  # else there is no such step
-        least = self.rules.quorum(len(self.roster.keys))
-        self._require(len(self._signatures), least, given=True)
+        listed, least = self._among, self.rules.quorum(self._among.devices)
+        self._require(len(listed.signatures), least, given=True)
         self._keep(self._marked())
-        first = sorted(self._signatures)[:least]
-        signers = np.zeros(len(self.roster.keys), dtype=np.bool_)
-        signers[first] = True
-        rows = [self._signatures[place].tobytes() for place in first]
-        self._confirmations = {"signers": to_bits(signers), "signatures": table(rows, SIGNATURE_BYTES)}
+        self._confirmations = listed.confirmations(least)
 
     @property
     def _fewest(self) -> int:

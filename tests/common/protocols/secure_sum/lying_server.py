@@ -84,7 +84,10 @@ class LyingServer:
         everybody = np.ones(len(self.graph.names), dtype=np.bool_)
         stayed = everybody.copy()
         stayed[sorted(self.told[j])] = False
-        return {"there": to_bits(server._places(everybody)), "stayed": to_bits(server._places(stayed))}
+        return {
+            "there": to_bits(server._among.places(server._members.names, everybody)),
+            "stayed": to_bits(server._among.places(server._members.names, stayed)),
+        }
 
     def _have_confirmed(self) -> None:
         for j in range(len(self.graph.names)):
@@ -116,10 +119,13 @@ class LyingServer:
             return {}
         marked = np.zeros(len(self.graph.names), dtype=np.bool_)
         marked[sorted(signers)] = True
-        ordered = sorted(signers, key=lambda j: server._place[self.name(j)])
+        ordered = sorted(signers, key=lambda j: server._among.place[self.name(j)])
         rows = [self.signatures[j] for j in ordered]
         signatures = np.stack(rows) if rows else np.zeros((0, 64), dtype=np.uint8)
-        return {"signers": to_bits(server._places(marked)), "signatures": signatures}
+        return {
+            "signers": to_bits(server._among.places(server._members.names, marked)),
+            "signatures": signatures,
+        }
 
     def _shares(self) -> dict[int, NDArray[np.uint8]]:
         """Of each client that answers, the shares of the kind that is needed."""

@@ -105,7 +105,10 @@ def told(summing: Summing, stayed: set[str], **changed: int) -> bytes:
     """A message of the confirming step in which these stayed."""
     server = summing.server
     marked = np.array([name in stayed for name in server._members.names])
-    sets = {"there": to_bits(server._places(None)), "stayed": to_bits(server._places(marked))}
+    sets = {
+        "there": to_bits(server._among.places(server._members.names, None)),
+        "stayed": to_bits(server._among.places(server._members.names, marked)),
+    }
     return ask(MaskingStep.CONFIRM, server._session, sets, clients=changed.get("clients", len(stayed)))
 
 
@@ -118,10 +121,10 @@ def opening(summing: Summing, client: str, stayed: set[str], signed: dict[str, b
         for other in server._members.joined[number].tolist()
     ]
     marked = np.array([name in signed for name in names])
-    ordered = sorted(signed, key=lambda name: server._place[name])
+    ordered = sorted(signed, key=lambda name: server._among.place[name])
     arrays = {
         "wanted": np.array(kinds, dtype=np.uint8),
-        "signers": to_bits(server._places(marked)),
+        "signers": to_bits(server._among.places(server._members.names, marked)),
         "signatures": np.stack([content_of(signed[name]) for name in ordered]),
     }
     return ask(MaskingStep.UNMASK, server._session, arrays, clients=len(stayed))
@@ -230,7 +233,7 @@ def test_neighbours_that_the_graph_does_not_give_are_refused_though_they_are_lis
 def test_the_members_of_whom_the_graph_is_made_are_those_that_are_counted() -> None:
     summing = Summing.of(10, listed=SMALL)
     message = victims_message(summing)
-    own = summing.server._place["client-0"]
+    own = summing.server._among.place["client-0"]
     fewer = np.unpackbits(content_of(message, "members"), bitorder="little").copy()
     fewer[own] = 0
     without_her = with_content(message, np.packbits(fewer, bitorder="little"), "members", clients=9)
@@ -319,7 +322,7 @@ def test_survivors_who_were_never_masked_with_and_neighbours_who_were_are_told_o
     summing = inputs_are_in(listed=SMALL, count=10)
     message = told(summing, set(SMALL_NAMES))
     there = np.unpackbits(content_of(message, "there"), bitorder="little")[:10].copy()
-    place = summing.server._place["client-4"]
+    place = summing.server._among.place["client-4"]
     there[place] = 0
     changed = with_content(message, np.packbits(there, bitorder="little"), "there")
     assert refused(summing.reply, "client-0", changed) is Refusal.MALFORMED  # stayed, and was not there
@@ -447,7 +450,7 @@ def test_where_clients_see_neighbours_alone_their_number_and_themselves_are_held
     """Among many, 57 have as many neighbours as 58: nothing but the set of members tells."""
     summing = Summing.of(58, listed=LISTED, **FLEET)
     message = victims_message(summing)
-    own = summing.server._place["client-0"]
+    own = summing.server._among.place["client-0"]
     bits = np.unpackbits(content_of(message, "members"), bitorder="little").copy()
     miscounted = with_content(message, content_of(message, "members"), "members", clients=57)
     bits[own] = 0
@@ -488,7 +491,7 @@ def test_devices_that_are_listed_and_take_no_part_do_not_fill_up_a_sum() -> None
     there, stayed = (
         np.unpackbits(content_of(message, n), bitorder="little").copy() for n in ("there", "stayed")
     )
-    absent = [place for place in range(12) if place not in server._place.values()]
+    absent = [place for place in range(12) if place not in server._among.place.values()]
     there[absent], stayed[absent] = 1, 1
     filled = with_content(message, np.packbits(there, bitorder="little"), "there")
     filled = with_content(filled, np.packbits(stayed, bitorder="little"), "stayed", clients=8)
