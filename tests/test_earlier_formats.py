@@ -4,6 +4,7 @@ Two kinds of certificates: where a plan fixed all releases beforehand everything
 earlier release claimed what had been spent so far, which proves less than it says, and is refused for that.
 """
 
+import base64
 import json
 import shutil
 import sqlite3
@@ -14,7 +15,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.boards.sources import FolderSource
@@ -27,7 +31,7 @@ from fedboard.client.guarantee.ledger_checks import find_subject, verify_ledger
 from fedboard.client.guarantee.verification import verify_evidence
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.certificate import Certificate
 from fedboard.common.cohort import Cohort
@@ -332,6 +336,26 @@ def test_manifests_that_do_not_say_what_the_noise_is_are_refused_by_name(earlier
 
     assert refused.value.code is FeedCode.OLD_FORMAT
     assert open_board(earlier / "films" / "ann" / "boards").version == 3
+
+
+def test_manifests_that_never_expire_are_taken_from_a_pinned_key_and_from_no_root(tmp_path: Path) -> None:
+    """Readers and publishers are not updated in one night."""
+    held = json.loads((FOLDER / "manifest-2.json").read_text(encoding="utf-8"))
+    mirror, key = tmp_path / "mirror", Ed25519PublicKey.from_public_bytes(bytes.fromhex(held["key"]))
+    manifest = json.loads(held["signed"]["content"])
+    packed = next(file for file in manifest["files"] if file["encoding"] == "packed")
+    (mirror / "files").mkdir(parents=True)
+    (mirror / "latest.json").write_text(json.dumps(held["signed"]))
+    (mirror / "files" / packed["sha256"]).write_bytes(base64.b64decode(held["packed"]))
+
+    fetched = BoardFeed(FolderSource(mirror), PinnedKey(key), BoardCache(tmp_path / "cache")).fetch()
+
+    assert (fetched.manifest.format, fetched.manifest.expires) == ("fedboard-manifest-2", None)
+    assert open_board(fetched.path).digest == manifest["board_digest"]
+    of_root = replace(PinnedKey(key).root, content=b"a document")
+    with pytest.raises(FeedRefusedError) as refused:
+        PinnedKey(of_root).open(SignedManifest(**held["signed"]))
+    assert refused.value.code is FeedCode.OLD_FORMAT
 
 
 def test_an_edited_certificate_of_then_is_found(earlier: Path) -> None:
