@@ -29,7 +29,7 @@ class Admission:
     def begin(self) -> None:
         """After a start of the SuperLink: register everybody, and nobody else."""
         state, names = self._register.state(), self._names()
-        self._control.admit(names)
+        self._tell_refused(self._control.admit(names))
         self._state, self._told = state, names
 
     def look(self) -> None:
@@ -40,15 +40,23 @@ class Admission:
         names = self._names()
         new = {key: name for key, name in names.items() if key not in self._told}
         gone = [name for key, name in self._told.items() if key not in names]
+        refused = list[str]()
         if gone:
-            self._control.admit(names)
+            refused = self._control.admit(names)
         elif new:
-            self._control.register(new)
+            refused = self._control.register(new)
         self._state, self._told = state, names
-        for name in new.values():
+        self._tell_refused(refused)
+        for name in set(new.values()) - set(refused):
             self._say(f"{name} is a member now; it takes part from the next round on")
         for name in gone:
             self._say(f"{name} is no member any more; nothing more is taken from it")
+
+    def _tell_refused(self, names: list[str]) -> None:
+        for name in names:
+            self._say(
+                f"{name} was struck off before; with the same key it takes part after the server's next start"
+            )
 
     def _names(self) -> dict[str, str]:
         return {member.key: member.name for member in self._register.admitted()}

@@ -110,26 +110,40 @@ class Control:
             return False
         return True
 
-    def admit(self, names: Mapping[str, str]) -> None:
+    def admit(self, names: Mapping[str, str]) -> list[str]:
         """Register these nodes and no others.
 
         Args:
             names: public key, PEM text, to name.
+
+        Returns:
+            Names of those that the SuperLink does not take, see ``register``.
         """
         known = {node.public_key.decode(): node.node_id for node in self._nodes()}
-        self.register({key: name for key, name in names.items() if key not in known})
+        refused = self.register({key: name for key, name in names.items() if key not in known})
         for key, node_id in known.items():
             if key not in names:
                 self._client.UnregisterNode(UnregisterNodeRequest(node_id=node_id))
+        return refused
 
-    def register(self, names: Mapping[str, str]) -> None:
+    def register(self, names: Mapping[str, str]) -> list[str]:
         """Register these nodes too.
 
         Args:
-            names: public key, PEM text, to name; none of them was registered before.
+            names: public key, PEM text, to name.
+
+        Returns:
+            Names of those that the SuperLink does not take: it has struck them off, and takes no key twice.
         """
+        refused = []
         for key, name in names.items():
-            self._client.RegisterNode(RegisterNodeRequest(public_key=key.encode(), name=name))
+            try:
+                self._client.RegisterNode(RegisterNodeRequest(public_key=key.encode(), name=name))
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code != httpx.codes.PRECONDITION_FAILED:
+                    raise
+                refused.append(name)
+        return refused
 
     def _nodes(self) -> list[NodeInfo]:
         return [

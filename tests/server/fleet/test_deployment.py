@@ -268,6 +268,16 @@ def test_nodes_are_read_again_without_a_restart(fleet: Fleet) -> None:
         assert "for the next start: rounds.quorum" in fleet.log("server")
         with Register(fleet.state.members) as register:
             assert [member.name for member in register.admitted()] == ["a", "b", "c", "delta"]
+        without = re.sub(r', \{ name = "d"[^}]*\}', "", text)
+        config.write_text(without)
+        fleet.send("server", signal.SIGHUP)
+        gone = re.compile(r"\bd(elta)? is no member any more")
+        fleet.wait(lambda: gone.search(fleet.log("server")) is not None, "removal", 20)
+        config.write_text(text)
+        fleet.send("server", signal.SIGHUP)
+        fleet.wait(
+            lambda: "d was struck off before; with the same key" in fleet.log("server"), "word of it", 20
+        )
         config.write_text(text.replace("max_users = 40", "max_users = 400", 1))
         fleet.send("server", signal.SIGHUP)
         fleet.wait(lambda: "not reloaded: [[nodes]] host 520 users now" in fleet.log("server"), "refusal", 20)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.server.fleet.processes.message_store import compact
+from fedboard.server.fleet.processes.message_store import compact, forget, knows_as_gone
 
 SECRET = b"she-rated-item-7-with-a-5" * 400
 
@@ -62,3 +62,21 @@ def test_no_database_and_one_that_is_none_are_left_alone(tmp_path: Path) -> None
     broken.write_bytes(b"not a database" * 1000)
     compact(broken)
     assert broken.read_bytes() == b"not a database" * 1000
+
+
+def test_a_node_that_the_superlink_has_struck_off_is_known_and_all_can_be_forgotten(tmp_path: Path) -> None:
+    """It takes no key twice: a key that is back in the settings would keep the server from beginning, for ever."""
+    path = tmp_path / "superlink.db"
+    assert not knows_as_gone(path, ["KEY"]), "there is none yet"
+    with closing(sqlite3.connect(path, isolation_level=None)) as running:
+        running.execute("PRAGMA journal_mode=WAL")
+        assert not knows_as_gone(path, ["KEY"]), "half made"
+        running.execute("CREATE TABLE node (public_key BLOB, status TEXT)")
+        running.execute("INSERT INTO node VALUES (?, 'unregistered'), (?, 'online')", [b"KEY", b"OTHER"])
+        assert knows_as_gone(path, ["OTHER", "KEY"])
+        assert not knows_as_gone(path, ["OTHER"])
+        assert not knows_as_gone(path, [])
+
+    forget(path)
+
+    assert list(tmp_path.iterdir()) == []
