@@ -230,12 +230,22 @@ def test_a_stranger_gets_in_by_nothing_else(fleet: FleetSettings, tmp_path: Path
     guessed = JoinRequest.made(key, public, identity, **{**named, "secret": bytes(32)})  # type: ignore[arg-type]
     eve = JoinRequest.made(key, public, IdentityKey(), **{**named, "secret": bytes(32)})  # type: ignore[arg-type]
     of_eve = {"identity": eve.identity, "identity_signature": eve.identity_signature}
+
+    class Borrowed(IdentityKey):
+        """Somebody else's identity, whose private half he lacks."""
+
+        @property
+        def public(self) -> bytes:
+            return identity.public
+
+    borrowed = JoinRequest.made(key, public, Borrowed(), **named)  # type: ignore[arg-type]
     p256 = "ecdsa-sha2-nistp256 AAAA"
     sent = {
         "unproven-key": (403, msgspec.json.encode(of_another)),
         "unproven-key ": (403, msgspec.json.encode(to_another)),
         "unproven-key  ": (403, msgspec.json.encode(msgspec.structs.replace(honest, identity="00" * 32))),
         "unproven-key   ": (403, msgspec.json.encode(msgspec.structs.replace(honest, **of_eve))),
+        "unproven-key    ": (403, msgspec.json.encode(borrowed)),
         "unknown-invitation": (403, msgspec.json.encode(guessed)),
         "malformed": (400, b"{}"),
         "malformed ": (400, msgspec.json.encode(honest)[:-1]),

@@ -1,6 +1,8 @@
 """A backup and what is gone on with from it: never a release more than its ledger holds, whatever was lost."""
 
 import dataclasses
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -244,15 +246,23 @@ def test_a_backup_that_was_changed_or_cut_is_refused(backup: Path, tmp_path: Pat
     (tmp_path / "changed").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     (tmp_path / "cut").write_bytes(content[: len(content) // 2])
     (tmp_path / "none").write_bytes(b"no tar at all")
-    hostile = tmp_path / "hostile"
-    with tarfile.open(backup) as tar, tarfile.open(hostile, "w") as out:
-        for entry in tar:
-            out.addfile(entry, tar.extractfile(entry))
-        link = tarfile.TarInfo("../outside")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        out.addfile(link)
+    link, more, up = (tarfile.TarInfo(name) for name in ("state/link", "state/more", "../outside"))
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    for name, extra in (("link", link), ("more", more), ("up", up)):
+        with tarfile.open(backup) as tar, tarfile.open(tmp_path / name, "w") as out:
+            for entry in tar:
+                stream = tar.extractfile(entry)
+                assert stream is not None
+                held = stream.read()
+                if entry.name == "contents.json" and name != "more":  # listed, as if it belonged there
+                    contents = json.loads(held)
+                    contents["digests"][extra.name] = hashlib.sha256(b"").hexdigest()
+                    held = json.dumps(contents).encode()
+                    entry.size = len(held)
+                out.addfile(entry, io.BytesIO(held))
+            out.addfile(extra)
 
-    for name in ("changed", "cut", "none", "hostile"):
+    for name in ("changed", "cut", "none", "link", "more", "up"):
         refused = restored(tmp_path / name, tmp_path / "new", "--stopped")
         assert refused.exit_code == 2, name
         assert "no whole backup" in refused.stderr or "not whole" in refused.stderr
