@@ -14,12 +14,17 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import public_pem
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.keys.roots import QUESTIONS as ASKING
+from fedboard.common.keys.roots import Root
 from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.wire.enrolment.introduction import Introduction
 from fedboard.common.wire.enrolment.invitation import Invitation
 from fedboard.common.wire.enrolment.joining import JoinRequest
 
-KEY, AUTHORITY, QUESTIONS, BOARDS = "node.key", "authority.pem", "question-signing.pub", "board-signing.pub"
+KEY, AUTHORITY, QUESTIONS, BOARDS, ROOT = (
+    *("node.key", "authority.pem", "question-signing.pub", "board-signing.pub"),
+    "root.json",
+)
 MOST_UNASKED = 10.0
 """A limit above this is nobody's to propose: its owner has to say it."""
 _SERVER = """
@@ -27,14 +32,14 @@ _SERVER = """
 address = "{address}"
 ca_certificate = "authority.pem"
 node_key = "node.key"           # made on this device; it never leaves it
-question_key = "question-signing.pub"  # who may ask
+question_key = "{question_key}"  # who may ask
 identity_key = "identity.key"   # by which other devices may know it, where an authority vouches for it
 poll_seconds = 5.0              # how often it asks for work
 """
 _BOARD = """
 [board]
 source = "{source}"
-public_key = "board-signing.pub"
+public_key = "{board_key}"
 """
 
 
@@ -133,11 +138,16 @@ def _write_server(device: Path, invitation: Invitation, introduction: Introducti
     write_atomically(folder / AUTHORITY, introduction.authority.encode("ascii"))
     write_atomically(folder / QUESTIONS, public_pem(bytes.fromhex(introduction.question_key)))
     address = invitation.url.removeprefix("https://")
-    text = device.read_text(encoding="utf-8") + _SERVER.format(address=address)
+    board_key, question_key = BOARDS, QUESTIONS
+    if introduction.root is not None:
+        write_atomically(folder / ROOT, introduction.root.encode())
+        board_key = ROOT
+        question_key = ROOT if ASKING in Root.from_bytes(introduction.root.encode()).roles else QUESTIONS
+    text = device.read_text(encoding="utf-8") + _SERVER.format(address=address, question_key=question_key)
     if introduction.board_key is not None and not _has_board(device):
         write_atomically(folder / BOARDS, public_pem(bytes.fromhex(introduction.board_key)))
         host = address.rpartition(":")[0]
-        text += _BOARD.format(source=f"{host}:{introduction.board_port}")
+        text += _BOARD.format(source=f"{host}:{introduction.board_port}", board_key=board_key)
     write_private(device, text.encode())
     load_device(device)
     os.chmod(folder, 0o700)

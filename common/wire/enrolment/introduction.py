@@ -10,12 +10,13 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.keys.ed25519_keys import public_pem
+from fedboard.common.keys.roots import Root, RootError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 
 INTRODUCTION_PATH = "/v1/enrolment/introduction"
 JOIN_PATH = "/v1/enrolment/join"
-LARGEST_INTRODUCTION = 1 << 16
+LARGEST_INTRODUCTION = 1 << 18
 _DOMAIN = b"fedboard-introduction-1\0"
 _FORMAT = 1
 
@@ -39,6 +40,8 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Who may ask: an Ed25519 key, hexadecimal."""
     board_key: str | None = None
     """Who signs boards, where they are served: an Ed25519 key, hexadecimal."""
+    root: str | None = None
+    """The newest root document, which names those keys and later ones; None where they are pinned themselves."""
     board_port: int | None = None
     """Where they are served, at the same host."""
 
@@ -73,7 +76,9 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             for key in (found.question_key, found.board_key):
                 if key is not None:
                     public_pem(bytes.fromhex(key))
-        except (msgspec.DecodeError, ValueError) as error:
+            if found.root is not None:
+                Root.from_bytes(found.root.encode())
+        except (msgspec.DecodeError, ValueError, RootError) as error:
             raise InputError(f"the server's introduction cannot be read ({error})") from error
         if found.format != _FORMAT:
             raise InputError(

@@ -5,6 +5,7 @@ from pathlib import Path
 from cryptography import x509
 
 from fedboard.common.errors import InputError
+from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.enrolment.introduction import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
@@ -32,11 +33,19 @@ def introduction_of(settings: FleetSettings) -> bytes:
         board_key=SigningKey.read(board.signing_key).public.raw.hex()
         if board.signing_key and served
         else None,
+        root=_root(board.roots) if served else None,
         board_port=board.port if served else None,
     ).to_bytes()
     if len(content) > LARGEST_INTRODUCTION:
         raise InputError(f"network.authority: {network.authority} is too large for a certificate")
     return content
+
+
+def _root(folder: Path | None) -> str | None:
+    """The newest root that counts."""
+    chain = [] if folder is None else RootFolder(folder).chain()
+    content = chain[-1].content if chain else None
+    return None if content is None else content.decode("utf-8")
 
 
 def _text(path: Path) -> str:

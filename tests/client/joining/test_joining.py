@@ -26,7 +26,7 @@ from fedboard.common.wire.enrolment.invitation import Invitation
 from fedboard.common.wire.enrolment.joining import JoinAnswer, JoinRequest
 from fedboard.common.wire.signing import PinnedServer, QuestionKey
 from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.opened import MORE, a_fleet, an_invitation, door_of
@@ -117,6 +117,27 @@ def test_an_invitation_is_a_document_too(fleet: FleetSettings, tmp_path: Path) -
     member = join(Invitation.parse(told["url"], told["token"]), tmp_path / "bob", epsilon=3.0)
     assert (told["name"], told["users"], member.name) == ("bob", 2, "bob")
     assert 1700 < told["expires"] - time.time() <= 1800
+
+
+def test_a_device_of_a_fleet_with_roots_pins_the_root_and_follows_it(tmp_path: Path) -> None:
+    rooted = a_fleet(tmp_path / "fleet")
+    config = rooted.network.authority.parent / "fleet.toml"
+    keys = config.parent
+    assert fedboard("keys", "holder", "one", "--out", keys).exit_code == 0
+    holder, board = keys / "one.pub", keys / "board-signing.pub"
+    words = ("--holder", holder, "--board-key", board, "--question-key", keys / "question-signing.pub")
+    made = fedboard("keys", "root", keys / "roots", *words, "--sign", keys / "one.key")
+    assert made.exit_code == 0, made.stderr
+    config.write_text(config.read_text().replace("[board]\n", '[board]\nroots = "roots"\n'))
+    rooted = read_settings(config)
+    with door_of(rooted):
+        member = join(an_invitation(rooted, "ann"), tmp_path / "ann", epsilon=3.0)
+
+    device = load_device(member.device)
+    assert device.server is not None
+    assert device.server.question_key == device.board.public_key == tmp_path / "ann" / "root.json"
+    assert (tmp_path / "ann" / "root.json").read_bytes() == (keys / "roots" / "1.root.json").read_bytes()
+    assert device.asker() is not None
 
 
 def test_where_the_answer_got_lost_the_same_device_asks_again(
