@@ -37,7 +37,7 @@ def run_pytest(
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
         cwd=folder,
-        env={**ours, **environment},
+        env={**ours, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},  # ours need none
         capture_output=True,
         text=True,
         timeout=300,
