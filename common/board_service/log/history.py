@@ -2,7 +2,7 @@
 that only grows.
 
 A tree that only grows can still hold two boards for one version, and witnesses, who see no entries, would cosign
-it. So whoever relies on a log reads all of it: an entry takes 400 bytes, less than a certificate has for one
+it. So whoever relies on a log reads all of it: an entry takes 340 bytes, less than a certificate has for one
 release.
 """
 
