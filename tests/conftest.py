@@ -24,25 +24,26 @@ LONGEST = (
     "server/fleet/test_deployment.py",
     "docs/test_site.py",
     "cli/research/test_audit_controls.py",
-    "examples/test_fleet.py",
     "cli/research/test_audit.py",
-    "server/fleet/test_toys.py",
+    "examples/test_fleet.py",
     "simulations/runs/test_removal.py",
-    "cli/research/test_interruptions.py",
-    "simulations/flower/test_on_ray.py",
-    "docs/test_extending.py",
     "simulations/audit/test_sessions.py",
+    "server/fleet/test_toys.py",
+    "docs/test_extending.py",
     "simulations/audit/attacks/test_noise_check.py",
-    "common/tasks/test_toy.py",
+    "simulations/flower/test_on_ray.py",
     "simulations/audit/attacks/test_small_releases.py",
-    "client/page/test_page_in_browser.py",
-    "simulations/sweeps/test_sweep.py",
-    "common/privacy/accounting/test_sampled_accounting.py",
-    "common/tasks/residual/test_task.py",
+    "cli/research/test_interruptions.py",
+    "common/tasks/test_toy.py",
     "cli/test_crashes.py",
+    "common/privacy/accounting/test_sampled_accounting.py",
+    "client/page/test_page_in_browser.py",
+    "common/tasks/residual/test_task.py",
     "api/test_installed.py",
+    "simulations/sweeps/test_sweep.py",
 )
-"""The others stand in their usual order, those with slow tests first: what comes last is short, so that no process
+"""Those that mostly wait (deployments, Ray) stand between those that compute, so that no core has nothing to do.
+The others stand in their usual order, those with slow tests first: what comes last is short, so that no process
 works alone at the end.
 """
 ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
