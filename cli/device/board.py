@@ -14,6 +14,7 @@ from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
 from fedboard.cli.device.witnesses import WITNESSES, policy_of
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
@@ -30,19 +31,6 @@ _PUBLIC_KEY = click.option(
     type=_PATH,
     required=True,
     help="The public key that signs the boards (board-signing.pub), or the root that names it (1.root.json).",
-)
-_ROOTS = click.option(
-    "--roots",
-    metavar="FOLDER",
-    type=_PATH,
-    help="Root documents that say which keys sign (see keys root).  [default: those of MIRROR]",
-)
-_DAYS = click.option(
-    "--days",
-    type=click.FloatRange(min=0.01, max=3660),
-    default=30.0,  # server.board_service.upkeep.signers.USUAL_DAYS
-    show_default=True,
-    help="How long what is signed is good; renewed when half of that is over.",
 )
 _LOG = click.option(
     "--log",
@@ -82,17 +70,10 @@ board.add_command(page)
 @board.command(epilog="Example: fedboard board export runs/films --to mirror --key board-signing.key")
 @click.argument("run_place", metavar="RUN", type=_PATH)
 @click.option("--to", "mirror", type=_PATH, required=True, help="Folder of the mirror, made or continued.")
-@click.option(
-    "--key",
-    "keys",
-    type=_PATH,
-    required=True,
-    multiple=True,
-    help="The private signing key (board-signing.key); several where the root asks for them.",
-)
+@SIGNING_KEYS
 @click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
-@_ROOTS
-@_DAYS
+@ROOTS
+@DAYS
 @_LOG
 @_ASKED
 @click.option(
@@ -154,8 +135,8 @@ def export(
     help="The private signing key, with --boards; several where the root asks for them.",
 )
 @click.option("--run", help="Public name of the run, with --boards.  [default: the name of its folder]")
-@_ROOTS
-@_DAYS
+@ROOTS
+@DAYS
 @_LOG
 @_ASKED
 @click.option(

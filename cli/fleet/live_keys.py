@@ -8,6 +8,7 @@ import click
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.fleet.root_keys import said_of
+from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
 from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
@@ -19,27 +20,9 @@ _PATH = click.Path(path_type=Path)
 
 @click.command(epilog="Example: fedboard keys renew mirror --key board-signing.key")
 @click.argument("mirror", type=_PATH)
-@click.option(
-    "--key",
-    "keys",
-    type=_PATH,
-    required=True,
-    multiple=True,
-    help="The private signing key (board-signing.key); several where the root asks for them.",
-)
-@click.option(
-    "--roots",
-    metavar="FOLDER",
-    type=_PATH,
-    help="Root documents that say which keys sign (see keys root).  [default: those of MIRROR]",
-)
-@click.option(
-    "--days",
-    type=click.FloatRange(min=0.01, max=3660),
-    default=30.0,  # server.board_service.upkeep.signers.USUAL_DAYS
-    show_default=True,
-    help="How long the signature is good.",
-)
+@SIGNING_KEYS
+@ROOTS
+@DAYS
 def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float) -> None:
     """Sign the newest board of a mirror again, with a later expiry; after a rotation, all that the old key signed.
 

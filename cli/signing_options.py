@@ -1,0 +1,29 @@
+"""The options of commands that sign boards: with which keys, by which root, for how long."""
+
+from pathlib import Path
+
+import click
+
+_PATH = click.Path(path_type=Path)
+
+SIGNING_KEYS = click.option(
+    "--key",
+    "keys",
+    type=_PATH,
+    required=True,
+    multiple=True,
+    help="The private signing key (board-signing.key); several where the root asks for them.",
+)
+ROOTS = click.option(
+    "--roots",
+    metavar="FOLDER",
+    type=_PATH,
+    help="Root documents that say which keys sign (see keys root).  [default: those of MIRROR]",
+)
+DAYS = click.option(
+    "--days",
+    type=click.FloatRange(min=0.01, max=3660),
+    default=30.0,  # server.board_service.upkeep.signers.USUAL_DAYS
+    show_default=True,
+    help="How long what is signed is good; renewed when half of that is over.",
+)
