@@ -97,26 +97,32 @@ class Register:
             for number, key, name, max_users, invited, joined, removed, listed, version, identity in rows
         ]
 
-    def keep_to(self, listed: Mapping[str, tuple[str, int]]) -> None:
+    def keep_to(self, listed: Mapping[str, tuple[str, int]]) -> list[str]:
         """Admit what the settings list, and of those that they once listed nobody else.
 
         Args:
             listed: public key to name and users, of ``[[nodes]]``.
 
+        Returns:
+            Names of those that were removed, which is for good: they stay out though they are listed.
+
         Raises:
-            InputError: a key was removed, which is for good, or a key or name is an enrolled device's. Nothing has
-                changed.
+            InputError: a key or name is an enrolled device's. Nothing has changed.
         """
         with self._changing():
             self._require_no_clash(listed)
             self._database.execute("UPDATE member SET listed = 0 WHERE NOT invited AND removed IS NULL")
+            removed = {member.key for member in self.members() if member.removed is not None}
             for key, (name, max_users) in listed.items():
+                if key in removed:
+                    continue
                 self._database.execute(
                     "INSERT INTO member (key, name, max_users, invited, listed, joined, version) "
                     "VALUES (?, ?, ?, 0, 1, ?, '') ON CONFLICT (key) DO UPDATE SET "
                     "name = excluded.name, max_users = excluded.max_users, listed = 1",
                     (key, name, max_users, self._clock()),
                 )
+            return [name for key, (name, _) in listed.items() if key in removed]
 
     def _require_no_clash(self, listed: Mapping[str, tuple[str, int]]) -> None:
         by_key = {member.key: member for member in self.members()}
@@ -125,11 +131,7 @@ class Register:
         for key, (name, _) in listed.items():
             known = by_key.get(key)
             if known is not None and known.removed is not None:
-                raise InputError(
-                    f"nodes: the key of {name!r} was removed (fedboard fleet remove), and no removed "
-                    "key comes back; "
-                    "take it out of [[nodes]], and make the device a new one"
-                )
+                continue  # it stays out
             if name in taken or (known is not None and known.invited):
                 raise InputError(
                     f"nodes: {name!r} is the name or the key of a device that joined with an invitation, or was "

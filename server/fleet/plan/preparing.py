@@ -59,16 +59,19 @@ def prepare(settings: FleetSettings) -> Board:
     return board
 
 
-def keep_register(settings: FleetSettings) -> None:
+def keep_register(settings: FleetSettings) -> list[str]:
     """Write into the register of devices what ``[[nodes]]`` lists, and that nobody else is listed there.
 
+    Returns:
+        Names that are listed and stay out, since they were removed (``fedboard fleet remove``).
+
     Raises:
-        InputError: a key cannot be read, was removed, or belongs to a device that joined with an invitation.
+        InputError: a key cannot be read, or belongs to a device that joined with an invitation.
         StorageError: the register cannot be used.
     """
     listed = {key: (node.name, node.max_users) for key, node in settings.public_keys.items()}
     with Register(StateFolder.of(settings).members) as register:
-        register.keep_to(listed)
+        return register.keep_to(listed)
 
 
 def _training(settings: FleetSettings) -> Training:

@@ -7,7 +7,7 @@ killed they end within two seconds, and the next one goes on from what is on dis
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
@@ -97,7 +97,7 @@ class Supervisor:
             stack.enter_context(alone(self._state.lock))
             require_free_ports(self._settings, patience=_PORT_SECONDS)
             require_descriptors(self._settings)
-            keep_register(self._settings)
+            self._tell_removed(keep_register(self._settings))
             if knows_as_gone(self._state.database, self._settings.public_keys):
                 forget(self._state.database)
             compact(self._state.database)  # the one before may have been killed
@@ -126,6 +126,10 @@ class Supervisor:
             self._training.complete = self._told_end = True
             self._say(f"this training is closed: {reason}; its boards are published as before")
 
+    def _tell_removed(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._say(f"{name} was removed for good and stays out; take its line out of [[nodes]]")
+
     def reload(self, *_: object) -> None:
         """Read the settings again, soon; may be the handler of a signal."""
         self._reload.set()
@@ -136,10 +140,11 @@ class Supervisor:
             read = read_settings(self._config)
             waiting = waiting_keys(self._settings, read)
             require_room(self._settings, read)
-            keep_register(read)
+            removed = keep_register(read)
         except (FedboardError, OSError) as error:
             self._say(f"not reloaded: {error}")
             return
+        self._tell_removed(removed)
         also = f"; for the next start: {', '.join(waiting)}" if waiting else ""
         self._say(f"reloaded: {len(read.nodes)} nodes in [[nodes]]{also}")
 

@@ -144,8 +144,9 @@ def test_a_removed_key_never_comes_back(register: Register) -> None:
 
     assert refusal(register, SECRET, "KEY") is JoinRefusal.REMOVED
     assert refusal(register, OTHER, "KEY") is JoinRefusal.REMOVED
-    with pytest.raises(InputError, match="no removed key comes back"):
-        register.keep_to({"KEY": ("ann", 1)})
+    assert register.keep_to({"KEY": ("old", 1), "OTHER": ("bob", 1)}) == ["old"]
+    assert names(register) == ["bob"]
+    assert register.keep_to({}) == []
     assert register.join(OTHER, "NEW KEY", capacity=ROOM).name == "ann"
     with pytest.raises(InputError, match="no device and no open invitation is called 'bob'; there are ann"):
         register.remove("bob")
