@@ -130,7 +130,7 @@ def sealed_as_the_version_before(question: Question, honest: bytes) -> bytes:
 
 
 ONCE = [
-    (sealed_as_the_version_before, Refusal.WRONG_VERSION),
+    (unsealed(sealed_as_the_version_before), Refusal.WRONG_VERSION),
     (stretched, Refusal.TOO_LARGE),
     (of_the_next_version, Refusal.WRONG_VERSION),
     (other(run="another"), Refusal.WRONG_RUN),
