@@ -29,6 +29,7 @@ def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float)
     Nothing is trained, no board changes. A running board service with --boards does it by itself; this is for
     mirrors that lie on a web server. No other process may be writing the mirror.
     """
+    from fedboard.common.board_service.layout import LOG_PROOF
     from fedboard.server.board_service.mirror_files import Mirror
     from fedboard.server.board_service.signing import SigningKey
     from fedboard.server.board_service.upkeep.renewing import renew as sign_again
@@ -39,6 +40,11 @@ def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float)
     place = Mirror(mirror)
     if not place.versions():
         raise InputError(f"{mirror}: no signed boards there; make them with: fedboard board export")
+    if (mirror / LOG_PROOF).exists():
+        raise InputError(
+            f"{mirror}: its boards are in a log, which must have every signature that readers with witnesses are "
+            "to take; fedboard board export with --log signs again what is due, and logs it"
+        )
     signer = Signer(key=SigningKey.read(*keys), run=place.run(), days=days, chain=chain_for(mirror, roots))
     newest = sign_again(place, signer, now=True)
     if (mirror / METADATA).is_dir():

@@ -15,6 +15,7 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.sources import FolderSource
 from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
@@ -357,6 +358,16 @@ def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: 
     refused = command(*export, "--roots", past)
     assert "of the root has expired" in refused.stderr
     assert not (tmp_path / "mirror" / "latest.json").exists()
+
+
+def test_what_readers_look_for_in_a_log_is_not_signed_beside_it(drill: Drill, tmp_path: Path) -> None:
+    mirror = copied(drill.mirror("third"), tmp_path / "mirror")
+    (mirror / LOG_PROOF).write_bytes(b"a proof")
+
+    refused = command("keys", "renew", mirror, "--key", drill.key("third"))
+
+    assert (refused.exit_code, "board export with --log" in refused.stderr) == (ExitCode.INPUT, True)
+    assert (mirror / "latest.json").read_bytes() == (drill.mirror("third") / "latest.json").read_bytes()
 
 
 def test_mistakes_are_said(drill: Drill, tmp_path: Path) -> None:
