@@ -37,7 +37,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.tasks.registry import rebuild_task
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.job import EnrolledDevices, Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.config import parse_config
@@ -269,7 +269,14 @@ def test_a_fleet_s_server_goes_on_with_the_training_that_it_has(
     assert board.digest == first.digest == Board.load(state / "first.board").digest
     written = (state / "job.json").read_text(encoding="utf-8")
     (tmp_path / "moved.json").write_text(written.replace(str(home), str(moved)), encoding="utf-8")
-    assert Job.load(tmp_path / "moved.json") == before
+    again = Job.load(tmp_path / "moved.json")
+    assert msgspec.structs.replace(again, enrolled=None) == before
+    register = (
+        moved / f"state-{name}" / "members.sqlite"
+    )  # is new, and lets nobody in: there is no [enrolment]
+    assert again.enrolled == EnrolledDevices(
+        register=str(register), max_devices=0, max_users=0, max_users_per_device=1
+    )
     assert json.loads(written)["format"] == 2
 
 
