@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array
 from fedboard.common.checks import try_columns
@@ -23,6 +24,9 @@ class RawColumns:
     """float32, shape (n_rows,): not yet checked against the rating range."""
     locate: Callable[[int], str]
     """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
+    times: NDArray[np.int64] | None = None
+    """Int64, shape (n_rows,): when each was given; of several ratings of a pair the latest counts. None: a pair that
+    occurs twice is an error."""
 
 
 def number_arrow_column(column: Any) -> Numbered:
@@ -48,13 +52,14 @@ def number_arrow_column(column: Any) -> Numbered:
     return number_texts(codes, words)
 
 
-def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None:
+def require_columns(where: str, found: list[str], wanted: ColumnMapping, time: str | None = None) -> None:
     """Check that each wanted column is there exactly once.
 
     Args:
         where: names the header in messages, such as ``ratings.csv, line 1``.
         found: the names of all columns.
         wanted: the names of the columns for user, item and rating.
+        time: the name of the column that says when, where the format has one.
 
     Raises:
         InputError: a column is missing or occurs twice.
@@ -65,7 +70,8 @@ def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None
             f"{where}: the columns for user, item and rating must differ, got {', '.join(names)}; "
             "name three different columns."
         )
-    for role, name in zip(("user", "item", "rating"), names, strict=True):
+    timed = () if time is None else (("time", time),)
+    for role, name in (*zip(("user", "item", "rating"), names, strict=True), *timed):
         if name not in found:
             raise InputError(
                 f"{where}: there is no column {name!r} for the {role}, "

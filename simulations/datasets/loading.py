@@ -13,7 +13,7 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.reader import Asked
-from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, latest_of_repeated, pair_order
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.readers import DataSource, find_source
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
@@ -141,7 +141,7 @@ def _titles_beside(found: DataSource) -> dict[str, str] | None:
 def assemble(
     raw: RawColumns, name: str, rating_range: tuple[float, float], catalogue: ListedCatalogue | None
 ) -> Ratings:
-    """Check and sort the columns of a file or a table.
+    """Check and sort the columns of a file or a table; of a pair that a format may repeat, keep the latest rating.
 
     Raises:
         InputError: a rating off the range, an item that is not listed, or a pair twice; names the row.
@@ -156,7 +156,10 @@ def assemble(
         order = pair_order(users, items, n_users=raw.users.ids.size, n_items=item_ids.size)
         users, items, values = users[order], items[order], values[order]
         repeated = first_repeated_row(users, items, order)
-        if repeated is not None:
+        if repeated is not None and raw.times is not None:
+            kept = latest_of_repeated(users, items, raw.times[order], values)
+            users, items, values = users[kept], items[kept], values[kept]
+        elif repeated is not None:
             user = printable(raw.users.ids[raw.users.codes[repeated]])
             item = printable(raw.items.ids[raw.items.codes[repeated]])
             raise InputError(

@@ -106,3 +106,28 @@ def first_repeated_row(users: IndexArray, items: IndexArray, order: IndexArray) 
     if not repeated.any():
         return None
     return int(order[1:][repeated].min())
+
+
+def latest_of_repeated(
+    users: IndexArray, items: IndexArray, times: NDArray[np.int64], values: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Which rows to keep so that each (user, item) pair has one: the latest, of several at one time the largest.
+
+    Which it is, depends on the rows of that user alone, and not on their order.
+
+    Args:
+        users: int32, shape (n_rows,), sorted with ``items``.
+        items: int32, shape (n_rows,).
+        times: int64, shape (n_rows,).
+        values: float32, shape (n_rows,).
+
+    Returns:
+        Boolean, shape (n_rows,).
+    """
+    same = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
+    kept = ~(np.append(same, False) | np.append(False, same))
+    rows = np.flatnonzero(~kept)
+    ranked = rows[np.lexsort((values[rows], times[rows], items[rows], users[rows]))]
+    last = np.append((np.diff(users[ranked]) != 0) | (np.diff(items[ranked]) != 0), True)[: ranked.size]
+    kept[ranked[last]] = True
+    return kept

@@ -18,6 +18,7 @@ _FILES = (
     "movielens_100k",
     "movielens_dat",
     "movielens_csv",
+    "amazon",
     "delimited",
     "parquet",
     "npz",

@@ -37,6 +37,8 @@ class TextLayout:
     """Whether ids must be whole numbers; else any text."""
     quoted: bool
     """Whether cells may be quoted, and then contain delimiters and line ends."""
+    time: str | None = None
+    """Column that says when, in whole numbers, where the latest of several ratings of a pair counts."""
 
     @property
     def positions(self) -> tuple[int, int, int]:
@@ -87,18 +89,24 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
     """
     import pyarrow as pa
 
-    names = layout.mapping.user, layout.mapping.item, layout.mapping.rating
+    names = layout.mapping.user, layout.mapping.item, layout.mapping.rating, layout.time
     try:
         table = _arrow_table(file, layout)
     except pa.ArrowInvalid as error:
         raise InputError(_explain(file, layout, str(error))) from error
-    if any(table.column(name).null_count for name in names):
+    if any(table.column(name).null_count for name in names if name is not None):
         raise InputError(_explain(file, layout, "an empty cell"))
     if table.num_rows == 0:
         raise InputError(f"{file.label} has a header but no ratings; give a file with at least one rating.")
     values = table.column(names[2]).to_numpy()
     users, items = (number_arrow_column(table.column(name)) for name in names[:2])
-    raw = RawColumns(users=users, items=items, values=values, locate=lambda row: _locate(file, layout, row))
+    raw = RawColumns(
+        users=users,
+        items=items,
+        values=values,
+        locate=lambda row: _locate(file, layout, row),
+        times=None if layout.time is None else table.column(layout.time).to_numpy(),
+    )
     for role, column in (("user", users), ("item", items)):
         if column.ids.dtype.kind == "U" and column.ids[0] == "":
             row = int(np.flatnonzero(column.codes == 0)[0])
@@ -120,6 +128,7 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
     mapping = layout.mapping
     types = {mapping.user: id_type, mapping.item: id_type, mapping.rating: pa.float32()}
     types |= dict.fromkeys(gaps, pa.null())
+    types |= {} if layout.time is None else {layout.time: pa.int64()}
     read = arrow_csv.ReadOptions(
         block_size=BLOCK_BYTES, column_names=names, skip_rows=1 if layout.header else 0
     )
@@ -196,12 +205,19 @@ def _fault(cells: list[str], layout: TextLayout) -> str | None:
         return "the rating is empty"
     if not _is_number(rating):
         return f"rating {rating!r} is not a number"
+    if layout.time is not None and not _is_time(cells[layout.columns.index(layout.time)]):
+        return f"the {layout.time} is not a whole number"
     return None
 
 
 def _is_whole_number(cell: str) -> bool:
     digits = cell.strip().removeprefix("-")
     return digits.isascii() and digits.isdigit() and int(digits) <= LARGEST_NUMBER
+
+
+def _is_time(cell: str) -> bool:
+    digits = cell.strip().removeprefix("-")
+    return digits.isascii() and digits.isdigit() and int(digits) < 2**63
 
 
 def _is_number(cell: str) -> bool:
