@@ -8,7 +8,7 @@ from fedboard.server.catalogue.stored_file import StoredFile
 
 
 def numbered_lines(
-    file: StoredFile, *, delimiter: str, encodings: tuple[str, ...]
+    file: StoredFile, *, delimiter: str, encodings: tuple[str, ...], quoted: bool = True
 ) -> list[tuple[int, list[str]]]:
     """Cells of each line that is not empty, with its number.
 
@@ -16,12 +16,13 @@ def numbered_lines(
         file: the table. Public.
         delimiter: ``,`` or a tab, where cells may be quoted; or ``|`` or ``::``, where they may not.
         encodings: tried in this order.
+        quoted: whether cells may be quoted, with the delimiters that allow it.
 
     Raises:
         InputError: the file cannot be read, or is text in none of the encodings.
     """
     text = _decode(file, encodings)
-    if delimiter in (",", "\t"):
+    if quoted and delimiter in (",", "\t"):
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         return [(reader.line_num, cells) for cells in reader if cells]
     # Not splitlines: it also splits at characters that Latin-1 titles may contain.

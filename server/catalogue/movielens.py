@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.server.catalogue.titles import TitleLayout
 
 
@@ -13,6 +14,18 @@ class TitlesFile:
 
     name: str
     layout: TitleLayout
+    features: bool = True
+    """Whether it says more of the items than their titles, such as their genres."""
+    above: bool = False
+    """Whether it may lie in the folder above the ratings."""
+
+    def beside(self, place: Place) -> StoredFile | None:
+        """The file, where the ratings lie at ``place``; None where it is missing."""
+        found = place.find(self.name)
+        above = StoredFile(path=place.path.resolve().parent / self.name)
+        if found is None and self.above and place.path.is_dir() and above.path.is_file():
+            return above
+        return found
 
 
 OF_100K: Final = TitlesFile(name="u.item", layout=TitleLayout(delimiter="|", encodings=("latin-1",)))

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
@@ -29,6 +30,11 @@ class StoredFile:
     def base_name(self) -> str:
         """File name without folders."""
         return self.path.name if self.member is None else self.member.rsplit("/", 1)[-1]
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds it, on disk or inside the archive."""
+        return str(self.path.parent) if self.member is None else self.member.rpartition("/")[0]
 
     @property
     def suffix(self) -> str:
@@ -73,6 +79,12 @@ class Place:
     def find(self, base_name: str) -> StoredFile | None:
         """The file of that name nearest to the top, or None."""
         return next((file for file in self.files if file.base_name == base_name), None)
+
+    def matching(self, pattern: str) -> tuple[StoredFile, ...]:
+        """The files of a name such as ``mv_*.txt``, by name, in the folder of the first that is nearest to the top."""
+        found = [file for file in self.files if fnmatchcase(file.base_name, pattern)]
+        nearest = [file for file in found if file.folder == found[0].folder]
+        return tuple(sorted(nearest, key=lambda file: file.base_name))
 
 
 def folder(path: Path) -> Place:

@@ -1,6 +1,7 @@
 """Files that list the items with their titles. Public: such a file is the catalogue."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
@@ -17,7 +18,15 @@ class TitleLayout:
     encodings: tuple[str, ...]
     """Tried in this order."""
     mapping: ColumnMapping | None = None
-    """Where there is a header line: its columns for item and title. Else id and title come first."""
+    """Where there is a header line: its columns for item and title. Else the id comes first."""
+    title_at: int = 1
+    """Where there is no header line: the position of the title."""
+    rest_is_title: bool = False
+    """Whether a title may contain the delimiter, so that it reaches to the end of the line and nothing is quoted."""
+
+
+OF_NETFLIX: Final = TitleLayout(delimiter=",", encodings=("latin-1",), title_at=2, rest_is_title=True)
+"""``movie_titles.txt`` of the Netflix Prize: ``item,year,title``."""
 
 
 def read_titles(file: StoredFile, layout: TitleLayout) -> dict[str, str]:
@@ -26,8 +35,10 @@ def read_titles(file: StoredFile, layout: TitleLayout) -> dict[str, str]:
     Raises:
         InputError: unreadable text, a missing column, a line without a title column, or no line at all.
     """
-    records = numbered_lines(file, delimiter=layout.delimiter, encodings=layout.encodings)
-    item, title = 0, 1
+    records = numbered_lines(
+        file, delimiter=layout.delimiter, encodings=layout.encodings, quoted=not layout.rest_is_title
+    )
+    item, title = 0, layout.title_at
     if layout.mapping is not None and records:
         item, title = _positions(file, records.pop(0)[1], layout.mapping)
     titles: dict[str, str] = {}
@@ -36,7 +47,8 @@ def read_titles(file: StoredFile, layout: TitleLayout) -> dict[str, str]:
             raise InputError(
                 f"{file.label}, line {number}: no title column ({len(cells)} columns); correct the line."
             )
-        titles[cells[item].strip()] = cells[title].strip()
+        last = None if layout.rest_is_title else title + 1
+        titles[cells[item].strip()] = layout.delimiter.join(cells[title:last]).strip()
     if not titles:
         raise InputError(f"{file.label} lists no items; give a file of titles with at least one item.")
     return titles
@@ -51,6 +63,8 @@ def layout_of(file: StoredFile, mapping: ColumnMapping) -> TitleLayout:
     """
     if file.base_name == "u.item":
         return TitleLayout(delimiter="|", encodings=("latin-1",))
+    if file.base_name in ("movie_titles.txt", "movie_titles.csv"):
+        return OF_NETFLIX
     if file.suffix == ".dat":
         return TitleLayout(delimiter="::", encodings=("utf-8", "latin-1"))
     delimiter = "\t" if file.suffix == ".tsv" else ","

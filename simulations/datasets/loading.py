@@ -72,7 +72,15 @@ def load_ratings(
     found, reader, listed = looked.found, looked.found.reader, looked.listed
     if reader.needs_pyarrow and find_spec("pyarrow") is None:
         raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
-    read = reader.read(found.file, Asked(columns=looked.columns, rating_range=looked.scale, titles=listed))
+    read = reader.read(
+        found.file,
+        Asked(
+            columns=looked.columns,
+            rating_range=looked.scale,
+            titles=listed,
+            files=found.files or (found.file,),
+        ),
+    )
     if isinstance(read, Ratings):
         return read
     listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
@@ -122,7 +130,8 @@ def features_beside(source: str | Path, format: str | None = None) -> StoredFile
         InputError: nothing there, or nothing recognised.
     """
     found = find_source(Path(source), format, mapped=False)
-    return None if found.reader.titles is None else found.place.find(found.reader.titles.name)
+    brought = found.reader.titles
+    return None if brought is None or not brought.features else brought.beside(found.place)
 
 
 def _named_titles(path: Path, mapping: ColumnMapping) -> dict[str, str]:
@@ -134,7 +143,7 @@ def _named_titles(path: Path, mapping: ColumnMapping) -> dict[str, str]:
 def _titles_beside(found: DataSource) -> dict[str, str] | None:
     """Item id to title, of the file that the format brings."""
     brought = found.reader.titles
-    beside = None if brought is None else found.place.find(brought.name)
+    beside = None if brought is None else brought.beside(found.place)
     return None if brought is None or beside is None else read_titles(beside, brought.layout)
 
 

@@ -18,6 +18,7 @@ _FILES = (
     "movielens_100k",
     "movielens_dat",
     "movielens_csv",
+    "netflix",
     "amazon",
     "delimited",
     "parquet",
@@ -42,11 +43,13 @@ class DataSource:
     file: StoredFile
     reader: Reader
     place: Place
+    files: tuple[StoredFile, ...] = ()
+    """All that are read, where a folder or archive was named."""
 
     @property
     def name(self) -> str:
         """Short name for reports: of the folder or archive where the file has the format's usual name."""
-        usual = self.file.member is not None or self.file.base_name in _FILE_NAMES
+        usual = bool(self.files) or self.file.base_name in _FILE_NAMES
         path = self.place.path.resolve()
         if not usual:
             return self.file.path.stem
@@ -93,14 +96,13 @@ def find_source(
 def _within(place: Place, named: Sequence[Reader], titles: dict[str, str] | None) -> DataSource:
     """The ratings file in a folder or archive, by its usual name."""
     for file_name in _FILE_NAMES:
-        file = place.find(file_name)
+        files = place.matching(file_name)
         alike = [reader for reader in named or READERS if reader.file_name == file_name]
-        if file is None or not alike:
+        if not files or not alike:
             continue
-        if named:
-            return DataSource(file=file, reader=alike[0], place=place)
-        looks = Looks(file=file, place=place, head=b"", line="", titles=titles)
-        return DataSource(file=file, reader=_told_apart(alike, looks), place=place)
+        looks = Looks(file=files[0], place=place, head=b"", line="", titles=titles)
+        reader = alike[0] if named else _told_apart(alike, looks)
+        return DataSource(file=files[0], reader=reader, place=place, files=files)
     raise InputError(
         f"{place.path} holds none of {', '.join(_FILE_NAMES)}"
         f"{f' in format {named[0].name}' if named else ''}; give the path of the ratings file itself."

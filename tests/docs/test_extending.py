@@ -28,7 +28,7 @@ TELLS = {
     "algorithm": ("damped-means",),
     "weighting": ("adadpals-logarithmic",),
     "protocol": ("additive-shares", "two servers"),
-    "reader": ("3 from 1 to 5",),
+    "reader": ("3 from 0.5 to 4",),
     "metric": ("hit-rate@10", "Hit rate@10"),
     "command": ("round 1", "epsilon"),
 }

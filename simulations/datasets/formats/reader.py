@@ -36,6 +36,8 @@ class Asked:
     """Lowest and highest rating of the scale, inclusive."""
     titles: dict[str, str] | None
     """Item id to title; None where there is no list."""
+    files: tuple[StoredFile, ...] = ()
+    """All files of the format in the folder or archive that was named, in the order of their names; or the one file."""
 
 
 def _always(looks: Looks) -> bool:
@@ -64,7 +66,8 @@ class Reader:
     rating_range: tuple[float, float] | None = None
     """Lowest and highest rating of the scale; None: whoever loads it must declare them."""
     file_name: str | None = None
-    """How the file is called in a folder or archive of this format; None: it is named itself."""
+    """How the file is called in a folder or archive of this format, or the files, such as ``mv_*.txt``; None: it is
+    named itself."""
     titles: TitlesFile | None = None
     """The file beside it that lists the items."""
     lists_items: bool = False
