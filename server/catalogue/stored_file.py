@@ -81,7 +81,7 @@ class Place:
         return next((file for file in self.files if file.base_name == base_name), None)
 
     def matching(self, pattern: str) -> tuple[StoredFile, ...]:
-        """The files of a name such as ``mv_*.txt``, by name, in the folder of the first that is nearest to the top."""
+        """The files of a name such as ``mv_*.txt``, sorted, in the folder of that which is nearest to the top."""
         found = [file for file in self.files if fnmatchcase(file.base_name, pattern)]
         nearest = [file for file in found if file.folder == found[0].folder]
         return tuple(sorted(nearest, key=lambda file: file.base_name))

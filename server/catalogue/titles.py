@@ -22,7 +22,7 @@ class TitleLayout:
     title_at: int = 1
     """Where there is no header line: the position of the title."""
     rest_is_title: bool = False
-    """Whether a title may contain the delimiter, so that it reaches to the end of the line and nothing is quoted."""
+    """Whether a title may contain the delimiter: it reaches to the end of the line, and nothing is quoted."""
 
 
 OF_NETFLIX: Final = TitleLayout(delimiter=",", encodings=("latin-1",), title_at=2, rest_is_title=True)

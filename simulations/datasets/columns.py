@@ -25,8 +25,8 @@ class RawColumns:
     locate: Callable[[int], str]
     """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
     times: NDArray[np.int64] | None = None
-    """Int64, shape (n_rows,): when each was given; of several ratings of a pair the latest counts. None: a pair that
-    occurs twice is an error."""
+    """int64, shape (n_rows,): when each was given; of several ratings of a pair the latest counts. None: a pair
+    that occurs twice is an error."""
 
 
 def number_arrow_column(column: Any) -> Numbered:

@@ -13,7 +13,12 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.reader import Asked
-from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, latest_of_repeated, pair_order
+from fedboard.simulations.datasets.numbering import (
+    first_repeated_row,
+    is_sorted,
+    latest_of_repeated,
+    pair_order,
+)
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.readers import DataSource, find_source
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values

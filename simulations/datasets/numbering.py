@@ -125,7 +125,7 @@ def latest_of_repeated(
         Boolean, shape (n_rows,).
     """
     same = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
-    kept = ~(np.append(same, False) | np.append(False, same))
+    kept: NDArray[np.bool_] = ~(np.append(same, False) | np.append(False, same))
     rows = np.flatnonzero(~kept)
     ranked = rows[np.lexsort((values[rows], times[rows], items[rows], users[rows]))]
     last = np.append((np.diff(users[ranked]) != 0) | (np.diff(items[ranked]) != 0), True)[: ranked.size]

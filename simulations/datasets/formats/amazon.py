@@ -1,7 +1,7 @@
-"""Amazon reviews, ratings only, of 2014 and 2018 (no header line, columns in different orders) and 2023 (with one).
+"""Amazon reviews, ratings only, of 2014 and 2018 (no header line, columns in two orders) and 2023 (with one).
 
-Layouts: jmcauley.ucsd.edu/data/amazon (2014: user, item, rating, time), nijianmo.github.io/amazon (2018: item, user,
-rating, time), amazon-reviews-2023.github.io (a header ``user_id,parent_asin,rating,timestamp``).
+Layouts: jmcauley.ucsd.edu/data/amazon (2014: user, item, rating, time), nijianmo.github.io/amazon (2018: item,
+user, rating, time), amazon-reviews-2023.github.io (a header ``user_id,parent_asin,rating,timestamp``).
 """
 
 import re
@@ -17,9 +17,9 @@ _TIME = "timestamp"
 _USER_FIRST = ("user", "item", "rating", _TIME)
 _ITEM_FIRST = ("item", "user", "rating", _TIME)
 _OF_2023 = ColumnMapping(user="user_id", item="parent_asin", rating="rating")
-# An item is ten characters, a number of a book or from B on; a user begins with an A, so neither is taken for the other.
+# An item is ten characters, a book's number or one from B on; a user begins with an A: they never look alike.
 _ITEM, _USER, _REST = r"(?:B[0-9A-Z]{9}|[0-9]{9}[0-9X])", r"A[0-9A-Z]{5,30}", r"[1-5](?:\.0)?,[0-9]+"
-_LINES = {
+_LINES: dict[tuple[str, ...], re.Pattern[str]] = {
     _USER_FIRST: re.compile(f"{_USER},{_ITEM},{_REST}"),
     _ITEM_FIRST: re.compile(f"{_ITEM},{_USER},{_REST}"),
 }

@@ -1,7 +1,8 @@
 """Netflix Prize: a line ``item:``, then a line ``user,rating,date`` for each rating of it, as its README says.
 
 Published as ``training_set/mv_0000001.txt`` and so on, one file for each film; Kaggle has put them together to
-``combined_data_1.txt`` to ``combined_data_4.txt``. A folder or an archive is read whole, a file that is named alone.
+``combined_data_1.txt`` to ``combined_data_4.txt``. A folder or an archive is read whole, a file that is named
+alone.
 """
 
 import re
@@ -69,8 +70,9 @@ def _pieces(stream: IO[bytes]) -> Iterator[tuple[int | None, bytes]]:
     rest = b""
     while block := stream.read(BLOCK_BYTES):
         whole, end, rest = (rest + block).rpartition(b"\n")
-        for item, lines in _divided(item, whole + end):
-            yield item, lines
+        for named, lines in _divided(item, whole + end):
+            yield named, lines
+            item = named
     yield from _divided(item, rest)
 
 

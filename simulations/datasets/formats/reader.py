@@ -37,7 +37,7 @@ class Asked:
     titles: dict[str, str] | None
     """Item id to title; None where there is no list."""
     files: tuple[StoredFile, ...] = ()
-    """All files of the format in the folder or archive that was named, in the order of their names; or the one file."""
+    """All files of the format in the folder or archive that was named, by name; or the one file."""
 
 
 def _always(looks: Looks) -> bool:

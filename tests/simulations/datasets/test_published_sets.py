@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-
 from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets import ColumnMapping, Ratings, load_ratings
@@ -47,7 +46,9 @@ def test_an_amazon_file_of_each_year_is_told_and_read(name, tmp_path):
 
 def test_history_columns_of_amazon_are_left_unread(tmp_path):
     path = tmp_path / "Books.train.csv"
-    path.write_text(f"user_id,parent_asin,rating,timestamp,history\nAB,{TOY},4.0,3,\nAB,{BOOK},1.0,9,{TOY} {TOY}\n")
+    path.write_text(
+        f"user_id,parent_asin,rating,timestamp,history\nAB,{TOY},4.0,3,\nAB,{BOOK},1.0,9,{TOY} {TOY}\n"
+    )
 
     assert contents(load_ratings(path)) == {("AB", TOY): 4.0, ("AB", BOOK): 1.0}
 
@@ -112,7 +113,9 @@ def test_a_plain_table_with_a_repeated_pair_is_still_refused(tmp_path):
 def test_the_command_line_trains_on_an_amazon_file(tmp_path):
     given = [(f"A{u:06d}", f"B{i:09d}", 1 + (u * i) % 5, u) for u in range(90) for i in range(u % 3, 30, 3)]
     path, run = amazon(tmp_path, "amazon-2018", given), tmp_path / "run"
-    words = f"simulate --data {path} --rounds 1 --rank 2 --kernels numpy --no-baselines --no-report --out {run}"
+    words = (
+        f"simulate --data {path} --rounds 1 --rank 2 --kernels numpy --no-baselines --no-report --out {run}"
+    )
 
     ended = CliRunner().invoke(commands, words.split())
 
