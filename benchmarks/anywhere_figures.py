@@ -70,6 +70,6 @@ def _to_no_privacy(found: Mapping[str, Any], method: str) -> list[tuple[str, str
     for name, of_set in found["rmse"].items():
         ceilings = [row[NO_PRIVACY] for row in of_set.values() if NO_PRIVACY in row]
         for epsilon, value in of_set.get(method, {}).items():
-            if ceilings:
+            if ceilings and min(ceilings) > 0:
                 points.append((name, epsilon, value / min(ceilings)))
     return points

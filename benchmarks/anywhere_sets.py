@@ -20,8 +20,6 @@ NAMED = ("ml-1m", "ml-100k", "ml-latest-small", "ml-1m-x12")
 """Looked up in ``$FEDBOARD_DATA``; left out where they are not there."""
 SYNTHETIC = {"synthetic-2": (20_000, 2), "synthetic-20": (5_000, 20), "synthetic-200": (2_000, 200)}
 """Name -> users and mean ratings of each."""
-PRESENCE = (0.0, 1.0)
-"""Range of a set that knows who has what alone."""
 _LISTS_TOO = ("ml-1m", "ml-100k")
 _DEFAULT_DELTA = 1e-5
 
@@ -37,6 +35,8 @@ class DataSet:
     archive: Path | None = None
     """An ``.npz`` of the folder: user, item, rating; item_id where there is one."""
     rating_range: tuple[float, float] = (1.0, 5.0)
+    presence: bool = False
+    """Whether who has what is all that is known."""
     n_items: int = 0
     """As stated; items that nobody rated count."""
     source: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def problem_for(data: DataSet, config: SimulationConfig) -> Problem:
     if data.archive is None:
         return load_problem(config)
     users, items, values, names = _columns(data.archive, at_least=data.n_items)
-    if data.rating_range == PRESENCE:
+    if data.presence:
         values = np.ones_like(values)
     low, high = data.rating_range
     if values.min() < low or values.max() > high:
@@ -140,9 +140,10 @@ def _stated(archive: Path, stated: dict[str, Any]) -> DataSet:
     return DataSet(
         name=archive.stem,
         feedback="implicit" if implicit else "explicit",
+        presence=implicit,
         delta=float(stated.get("delta", _DEFAULT_DELTA)),
         archive=archive,
-        rating_range=PRESENCE if implicit else (low, high),
+        rating_range=(0.0, 1.0) if implicit else (low, high),
         n_items=int(stated.get("items", 0)),
     )
 

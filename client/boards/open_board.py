@@ -3,15 +3,16 @@
 import logging
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedboard.client.boards.cache import SEEN, require_digest
-from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.validity import Clock
+
+if TYPE_CHECKING:
+    from fedboard.common.board_service.log.policy import WitnessPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def board_file(place: Path) -> Path:
     return found[-1]
 
 
-def open_board(place: Path, *, witnesses: WitnessPolicy | None = None) -> Board:
+def open_board(place: Path, *, witnesses: "WitnessPolicy | None" = None) -> Board:
     """Open a board whose items are learnt and whose content is what its name or its certificate states.
 
     One that was fetched is opened also where what was signed about it has expired, which is said in a warning: it
@@ -55,6 +56,10 @@ def open_board(place: Path, *, witnesses: WitnessPolicy | None = None) -> Board:
     board = Board.load(path)
     require_digest(path, board)
     if witnesses is not None:
+        from fedboard.client.boards.witnessed import (
+            WitnessedLog,  # brings cryptography, which a reader can do without
+        )
+
         WitnessedLog(witnesses, path.parent).require_shown(board, path)
     if (notice := out_of_date(path.parent)) is not None:
         _log.warning("%s", notice)
@@ -76,6 +81,10 @@ def out_of_date(cache: Path, *, clock: Clock = time.time) -> str | None:
     Returns:
         None where it has not, and for boards that are no reader's.
     """
+    if not (cache / SEEN).exists():
+        return None
+    from fedboard.common.board_service.board_signature import SignedManifest
+
     try:
         signed = SignedManifest.from_bytes((cache / SEEN).read_bytes())
         seen = Manifest.from_bytes(signed.content.encode())

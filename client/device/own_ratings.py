@@ -10,13 +10,13 @@ from fedboard.client.ratings.own_file import read_own_ratings
 from fedboard.client.ratings.store import RatingStore
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
-from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection, protection_of_board
 
 if TYPE_CHECKING:
     from fedboard.client.device.config import DeviceConfig
+    from fedboard.common.board_service.log.policy import WitnessPolicy
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -37,7 +37,7 @@ def open_own(
     place: Path | Board | None,
     *,
     columns: Mapping[str, str] | None = None,
-    witnesses: WitnessPolicy | None = None,
+    witnesses: "WitnessPolicy | None" = None,
 ) -> OwnView:
     """Open a person's ratings beside a board.
 
@@ -64,7 +64,7 @@ def open_own(
     return OwnView(board=board, own=own, left_out=0)
 
 
-def _opened(place: Path | Board, witnesses: WitnessPolicy | None) -> Board:
+def _opened(place: Path | Board, witnesses: "WitnessPolicy | None") -> Board:
     return place if isinstance(place, Board) else open_board(place, witnesses=witnesses)
 
 

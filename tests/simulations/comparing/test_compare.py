@@ -117,7 +117,8 @@ def test_every_protocol_is_measured_over_its_own_messages(name: str, workload: W
 
     costs = measure_costs(name, workload, fleet, {})
 
-    assert str(costs.client.steps) == card_of(name).steps
+    # Of clients that nobody vouches for; those that are vouched for confirm in a step of its own.
+    assert str(costs.client.steps) == card_of(name).steps.partition(" or ")[0]
     assert costs.server_seconds > 0
     assert costs.client.seconds > 0
     assert not costs.server_extrapolated

@@ -81,12 +81,12 @@ def test_workers_are_forked_from_a_process_with_one_thread_that_has_imported_wha
 
 
 LIGHT = """
-import multiprocessing.forkserver, os
+import multiprocessing.forkserver, os, sys
 from pathlib import Path
 from fedboard.simulations.engine.pool import WorkerPool
 
 if __name__ == "__main__":
-    with WorkerPool(2, compiled=False) as two:
+    with WorkerPool(2, compiled=sys.argv[1] == "compiled") as two:
         two.run([os.getpid] * 2)
         server = multiprocessing.forkserver._forkserver._forkserver_pid
         print("llvmlite" in Path(f"/proc/{server}/maps").read_text())
@@ -94,17 +94,19 @@ if __name__ == "__main__":
 
 
 @FORKED
-def test_without_compiled_kernels_no_compiler_is_loaded(pool: WorkerPool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", ["compiled", "interpreted"])
+def test_a_compiler_is_loaded_if_and_only_if_kernels_are_compiled(tmp_path: Path, kernels: str) -> None:
     (tmp_path / "script.py").write_text(LIGHT)
-    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    loaded = "llvmlite" in Path(f"/proc/{server}/maps").read_text()
 
     told = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, str(tmp_path / "script.py"), kernels],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
 
-    assert loaded == has_compiler()
-    assert told.stdout == "False\n"
+    assert told.stdout == f"{kernels == 'compiled' and has_compiler()}\n"
 
 
 def test_workers_see_the_environment_of_when_they_were_started(
