@@ -20,6 +20,8 @@ _NOTHING_JUDGED = (
 )
 _NO_PRIVACY = "no privacy"
 _NONE: Mapping[str, Mapping[str, float]] = {}
+_METRICS_ABREAST = 5
+"""What fits beside model and guarantee in about 110 columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +156,23 @@ def metrics_text(
         for other, metrics in final.get("baselines", {}).items()
     ]
     headers = ("model", "guarantee", *map(metric_column, names))
-    table = aligned(headers, rows, right=range(2, len(headers)))
+    table = "\n\n".join(_parts(headers, rows))
     meanings = "\n".join(definitions(names))
     return f"{table}\n(on held-out data; these numbers are not private, for simulations only)\n{meanings}".rstrip()
+
+
+def _parts(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """The table in as few parts of about equal width as a terminal has room for; each begins with who it is."""
+    n_metrics = len(headers) - 2
+    size = -(-n_metrics // -(-n_metrics // _METRICS_ABREAST))
+    return [
+        aligned(
+            (*headers[:2], *headers[start : start + size]),
+            [(*row[:2], *row[start : start + size]) for row in rows],
+            right=range(2, 2 + size),
+        )
+        for start in range(2, len(headers), size)
+    ]
 
 
 def _values(metrics: Mapping[str, float], names: list[str]) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, co
     target = held_out.target
     return Judgement(
         metrics={
-            name: m.of(lists, target, k=k)
+            name: m.value(lists, target, k=k, counts=counts)
             for m in LIST_METRICS
             for name, k in zip(m.names("test"), m.at, strict=True)
         },

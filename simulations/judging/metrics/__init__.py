@@ -1,6 +1,8 @@
 """Metrics on held-out data, as the papers define them. Not private: for simulations only."""
 
+from fedboard.simulations.judging.metrics.beyond_accuracy import coverage_at_k, gini_at_k, novelty_at_k
 from fedboard.simulations.judging.metrics.buckets import N_BUCKETS, bucket_edges, popularity_buckets
+from fedboard.simulations.judging.metrics.first_hits import map_at_k, mrr_at_k
 from fedboard.simulations.judging.metrics.neighbours import cosine_neighbours, neighbour_overlap, overlap_at_k
 from fedboard.simulations.judging.metrics.ranking import (
     SLICE_POSITIONS,
@@ -15,9 +17,14 @@ __all__ = [
     "SLICE_POSITIONS",
     "bucket_edges",
     "cosine_neighbours",
+    "coverage_at_k",
+    "gini_at_k",
     "mae",
+    "map_at_k",
+    "mrr_at_k",
     "ndcg_at_k",
     "neighbour_overlap",
+    "novelty_at_k",
     "overlap_at_k",
     "popularity_buckets",
     "recall_at_k",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from fedboard.common.arrays import FloatArray, IndexArray
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 
@@ -58,6 +58,13 @@ class AtK(Protocol):
         """Of lists, shape (n_users, ``LONGEST_LIST``), best first, and held-out items, a row a user."""
 
 
+class AtKOfCounts(Protocol):
+    """The same of a metric that asks how often each item was rated."""
+
+    def __call__(self, recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
+        """Of lists and held-out items as in ``AtK``, and training ratings per item, shape (n_items,)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListMetric:
     """Of recommended lists: judged where feedback is implicit."""
@@ -70,8 +77,10 @@ class ListMetric:
     """Which of two values is chosen."""
     at: tuple[int, ...]
     """Lengths of the lists that are judged, each up to ``LONGEST_LIST``; the first is told first."""
-    of: AtK
+    of: AtK | None = None
     """Its value at one length."""
+    of_counts: AtKOfCounts | None = None
+    """The same, in place of ``of``, where it asks how often each item was rated in training."""
     sliced: Callable[[IndexArray, Cohort, IndexArray], FloatArray] | None = None
     """The same by popularity, shape (n_buckets,), of lists, held-out items and the items' buckets."""
     sliced_label: str = ""
@@ -80,11 +89,20 @@ class ListMetric:
     """As of a ``RatingMetric``."""
 
     def __post_init__(self) -> None:
-        """Refuse lengths that no list has."""
+        """Refuse lengths that no list has, and an entry without a function or with two."""
         if not self.at or not all(1 <= k <= LONGEST_LIST for k in self.at):
             raise InputError(
                 f"metric {self.name}: `at` must hold lengths in 1..{LONGEST_LIST}, got {self.at}"
             )
+        if (self.of is None) == (self.of_counts is None):
+            raise InputError(f"metric {self.name}: give one function, either `of` or `of_counts`")
+
+    def value(self, recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
+        """Its value at one length, by whichever function it has; arguments as in ``AtKOfCounts``."""
+        if self.of_counts is not None:
+            return self.of_counts(recommended, targets, k=k, counts=counts)
+        assert self.of is not None  # checked when the entry was made
+        return self.of(recommended, targets, k=k)
 
     def names(self, part: str) -> tuple[str, ...]:
         """In records; lists are of users that are held out, so that the part is not said."""

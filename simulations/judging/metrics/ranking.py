@@ -33,7 +33,7 @@ def recall_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
 
     Reference: Liang et al. (2018), section 4.2 (arXiv:1802.05814); Krichene et al. (2023), appendix D.1.
     """
-    hits = _hits(recommended, targets, k)
+    hits = hits_at_k(recommended, targets, k)
     return _mean_recall(hits.sum(axis=1), targets.counts, k)
 
 
@@ -46,7 +46,7 @@ def ndcg_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
     Returns:
         In [0, 1]. Not private: simulation only.
     """
-    hits = _hits(recommended, targets, k)
+    hits = hits_at_k(recommended, targets, k)
     gains = 1.0 / np.log2(np.arange(2, k + 2))
     ideal = np.concatenate([[0.0], np.cumsum(gains)])[np.minimum(targets.counts, k)]
     asked = ideal > 0
@@ -87,7 +87,7 @@ def sliced_recall(
     if len(positions) != n_buckets:
         raise InputError(f"sliced recall needs one k per bucket: {n_buckets} buckets, {len(positions)} given")
     longest = max(positions)
-    hits = _hits(recommended, targets, longest)
+    hits = hits_at_k(recommended, targets, longest)
     hit_bucket = np.where(hits, bucket_of_item[recommended[:, :longest]], -1)
     held_out = _targets_per_bucket(targets, bucket_of_item, n_buckets)
     found = [np.count_nonzero(hit_bucket[:, :k] == bucket, axis=1) for bucket, k in enumerate(positions)]
@@ -110,15 +110,28 @@ def _mean_recall(found: IntArray, held_out: IntArray, k: int) -> float:
     return float(np.mean(found[asked] / np.minimum(held_out[asked], k)))
 
 
-def _hits(recommended: IndexArray, targets: Cohort, k: int) -> BoolArray:
-    """Whether each of the first k recommended items is held out, bool, shape (n_users, k)."""
+def hits_at_k(recommended: IndexArray, targets: Cohort, k: int) -> BoolArray:
+    """Whether each of the first k recommended items is held out, bool, shape (n_users, k).
+
+    Arguments and errors as in ``recall_at_k``.
+    """
+    first = first_k(recommended, targets, k)
+    if targets.n_ratings == 0:
+        raise InputError("a ranking metric needs at least one held-out item; check the split")
+    return listed_in(first, targets.indptr, targets.items, n_items=targets.n_items)
+
+
+def first_k(recommended: IndexArray, targets: Cohort, k: int) -> IndexArray:
+    """The first k of each list, int32, shape (n_users, k).
+
+    Raises:
+        InputError: rows do not pair up, or lists shorter than k.
+    """
     if recommended.ndim != 2 or recommended.shape[0] != targets.n_users:
         raise InputError("recommended and targets must have one row per user, in the same order")
     if not 1 <= k <= recommended.shape[1]:
         raise InputError(f"k must be in 1..{recommended.shape[1]}, the length of the lists given; got {k}")
-    if targets.n_ratings == 0:
-        raise InputError("a ranking metric needs at least one held-out item; check the split")
-    return listed_in(recommended[:, :k], targets.indptr, targets.items, n_items=targets.n_items)
+    return recommended[:, :k]
 
 
 def _items(cohort: Cohort) -> IndexArray:

@@ -9,6 +9,8 @@ from fedboard.simulations.judging.metrics.metric import ListMetric, Metric, Rati
 _FILES = (
     "rating",
     "ranking",
+    "first_hits",
+    "beyond_accuracy",
 )
 """Files beside this one, each with its ``METRICS``. Of each kind of feedback the first metric decides."""
 

@@ -44,5 +44,24 @@ def test_lists_are_judged_on_a_tiny_catalogue() -> None:
     assert len(judged.sliced["recall"]) == 3
 
 
+def test_novelty_is_judged_by_the_training_counts_that_are_given() -> None:
+    rows = everybody_rated_everything(4, 2)
+    held_out = HeldOut(
+        users=np.arange(4, dtype=np.int32),
+        history=rows.where(np.tile([True, False], 4)),
+        target=rows.where(np.tile([False, True], 4)),
+    )
+
+    # All there is to list is item 1, which has one of four ratings with the ones added: two bits.
+    with WorkerPool(1) as pool:
+        model = LocalModel(n_items=2, rating_range=(1.0, 5.0))
+        judged = judge_lists(model, held_out, pool=pool, counts=np.array([2, 0], dtype=np.int64))
+
+    assert judged.metrics["novelty@20"] == pytest.approx(2.0)
+    assert judged.metrics["coverage@20"] == pytest.approx(1 / 2)
+    assert judged.metrics["gini@20"] == pytest.approx(1 / 2)
+    assert judged.metrics["mrr@10"] == judged.metrics["map@10"] == 1.0
+
+
 def test_an_only_item_has_no_neighbours() -> None:
     assert neighbour_overlap(np.ones((1, 2)), np.ones((1, 2)), np.ones(1, dtype=np.int64)) == []

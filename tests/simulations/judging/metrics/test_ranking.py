@@ -6,21 +6,11 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import IndexArray
-from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.judging.metrics import ndcg_at_k, popularity_buckets, recall_at_k, sliced_recall
 from fedboard.simulations.judging.metrics.membership import listed_in
-
-
-def targets_of(rows: list[list[int]], *, n_items: int) -> Cohort:
-    users = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int32)
-    items = np.array([item for row in rows for item in row], dtype=np.int32)
-    ratings = np.ones(items.size, dtype=np.float32)
-    return cohort_from_triples(users, items, ratings, n_users=len(rows), n_items=n_items)
-
-
-def lists(*rows: list[int]) -> IndexArray:
-    return np.array(rows, dtype=np.int32)
+from tests.simulations.judging.metrics.small_lists import lists, targets_of
 
 
 def random_problem(seed: int, *, n_users: int, n_items: int, k: int) -> tuple[IndexArray, Cohort]:

@@ -8,6 +8,7 @@ from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.drawing.wording import direction, metric_column, metric_label, reading_order
+from fedboard.simulations.judging.metrics import mrr_at_k, novelty_at_k
 from fedboard.simulations.judging.metrics.metric import LONGEST_LIST, Better, ListMetric
 from fedboard.simulations.judging.metrics.registry import (
     LIST_METRICS,
@@ -27,7 +28,8 @@ def test_each_metric_is_stated_once_and_is_of_one_kind() -> None:
 def test_records_name_metrics_as_they_always_did() -> None:
     names = [name for metric in METRICS for name in metric.names("test")]
 
-    assert names == ["test_rmse", "test_mae", "recall@20", "recall@50", "ndcg@20", "ndcg@100"]
+    assert names[:6] == ["test_rmse", "test_mae", "recall@20", "recall@50", "ndcg@20", "ndcg@100"]
+    assert names[6:] == ["mrr@10", "map@10", "coverage@20", "novelty@20", "gini@20"]
     sliced = [metric.sliced_name("test") for metric in METRICS if metric.sliced is not None]
     assert sliced == ["test_rmse", "recall"]
 
@@ -90,3 +92,9 @@ def test_lists_are_not_judged_beyond_their_end(at: tuple[int, ...]) -> None:
         ListMetric(
             name="x", label="x", better=Better.HIGHER, at=at, of=lambda recommended, targets, *, k: np.nan
         )
+
+
+@pytest.mark.parametrize("functions", [{}, {"of": mrr_at_k, "of_counts": novelty_at_k}])
+def test_an_entry_has_one_function(functions) -> None:
+    with pytest.raises(InputError, match="metric x: give one function, either `of` or `of_counts`"):
+        ListMetric(name="x", label="x", better=Better.HIGHER, at=(20,), **functions)

@@ -1,0 +1,124 @@
+"""What is recommended, whoever likes it: coverage and Gini index of all lists together, novelty of their items.
+
+None of them says whether anybody is served well: lists drawn at random cover the most, are the most even and the
+most novel. They are read beside a metric of what was found. Coverage and Gini depend on how many lists there are,
+so they compare models on one split, not splits. They look at the lists of all users at once, novelty at exact
+training counts: not private, for judging simulations only.
+"""
+
+import numpy as np
+
+from fedboard.common.arrays import IndexArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.simulations.judging.metrics.metric import Better, ListMetric
+from fedboard.simulations.judging.metrics.ranking import first_k
+
+
+def coverage_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+    """Coverage@k: share of the catalogue that is among the first k of at least one list.
+
+    Args:
+        recommended: int32, shape (n_users, >= k), each user's items, best first; a negative number is an empty
+            place. Private.
+        targets: rows in the same order; only the size of the catalogue is looked at.
+        k: length of the list that the user sees.
+
+    Returns:
+        In [0, 1], at most n_users * k / n_items. Not private: simulation only.
+
+    Raises:
+        InputError: rows do not pair up, or lists shorter than k.
+
+    Reference: M. Ge, C. Delgado-Battenfeld, D. Jannach (2010), Beyond accuracy: evaluating recommender systems by
+    coverage and serendipity (catalogue coverage).
+    """
+    return float(np.count_nonzero(_times_listed(recommended, targets, k)) / targets.n_items)
+
+
+def gini_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+    """Gini index of how often each item of the catalogue is among the first k of a list.
+
+    With c the times that the n items are listed, ascending, and j from 1: sum (2 j - n - 1) c_j / (n sum c). 0
+    where all items are listed equally often, 1 - 1 / n where one item has every place. Arguments and errors as in
+    ``coverage_at_k``.
+
+    Returns:
+        In [0, 1); NaN where all lists are empty. Not private: simulation only.
+
+    Reference: P. Castells, N. Hurley, S. Vargas (2015), Novelty and diversity in recommender systems, Recommender
+    Systems Handbook, chapter 26 (there over n - 1, so that it ends at 1; here the index itself).
+    """
+    times = np.sort(_times_listed(recommended, targets, k)).astype(np.float64)
+    n_items, listed = times.size, float(times.sum())
+    if listed == 0:
+        return float("nan")
+    return float((2 * np.arange(1, n_items + 1) - n_items - 1) @ times / (n_items * listed))
+
+
+def novelty_at_k(recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
+    """Novelty@k: how little was to be expected of the items on the lists, in bits: mean of -log2 p(item).
+
+    p(item) is its share of all training ratings, (count + 1) / (sum of counts + n_items); the 1 gives items that
+    nobody rated a finite value. First the mean over each list, then over the users whose list is not empty.
+
+    Args:
+        recommended: as in ``coverage_at_k``. Private.
+        targets: as in ``coverage_at_k``.
+        k: length of the list that the user sees.
+        counts: training ratings per item, int64, shape (n_items,). Exact, hence private.
+
+    Returns:
+        Bits, > 0 unless there is only one item; log2(n_items) where all items are rated equally often. NaN where
+        all lists are empty. Not private: simulation only.
+
+    Raises:
+        InputError: rows do not pair up, lists shorter than k, or counts of another catalogue.
+
+    Reference: S. Vargas, P. Castells (2011), Rank and relevance in novelty and diversity metrics for recommender
+    systems (expected free discovery, without discounts; the 1 that is added is ours).
+    """
+    if counts.shape != (targets.n_items,):
+        raise InputError(f"novelty needs one count per item: {targets.n_items} items, counts {counts.shape}")
+    first = first_k(recommended, targets, k)
+    bits = np.log2(float(counts.sum()) + counts.size) - np.log2(counts + 1.0)
+    listed = first >= 0
+    lengths = listed.sum(axis=1)
+    sums = np.where(listed, bits[first], 0.0).sum(axis=1)
+    if not lengths.any():
+        return float("nan")
+    return float(np.mean(sums[lengths > 0] / lengths[lengths > 0]))
+
+
+def _times_listed(recommended: IndexArray, targets: Cohort, k: int) -> IntArray:
+    """In how many lists each item is, int64, shape (n_items,)."""
+    first = first_k(recommended, targets, k)
+    return np.bincount(first[first >= 0], minlength=targets.n_items)
+
+
+METRICS = (
+    ListMetric(
+        name="coverage",
+        label="coverage",
+        means="the share of the catalogue that is among the first k of anybody's list",
+        better=Better.HIGHER,
+        at=(20,),
+        of=coverage_at_k,
+    ),
+    ListMetric(
+        name="novelty",
+        label="novelty",
+        means="how rarely the items on the lists were rated in training, in bits; most for lists drawn at random",
+        better=Better.HIGHER,
+        at=(20,),
+        of_counts=novelty_at_k,
+    ),
+    ListMetric(
+        name="gini",
+        label="Gini",
+        means="how unevenly the lists spread over the catalogue: 0 if all items are listed equally often",
+        better=Better.LOWER,
+        at=(20,),
+        of=gini_at_k,
+    ),
+)
