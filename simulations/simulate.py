@@ -246,11 +246,7 @@ class _Session:
         judged = judge_board(
             self.task, self.board, self.problem, part="test", pool=self.pool, backend=self.backend
         )
-        line: dict[str, Any] = {
-            "event": "final",
-            "metrics": dict(judged.metrics),
-            "sliced": dict(judged.sliced),
-        }
+        line: dict[str, Any] = {"event": "final", **judged.record()}
         if self.config.run.baselines:
             line |= compare_with_baselines(
                 self.config,

@@ -153,10 +153,12 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def bucket_names(edges: list[float | None], n_buckets: int) -> list[str]:
-    """Axis names of the popularity buckets, with the range of training counts where it is known."""
+def bucket_names(
+    edges: list[float | None], n_buckets: int, *, ends: tuple[str, str] = ("tail", "head")
+) -> list[str]:
+    """Axis names of the buckets, with the range of counts where it is known; ``ends`` name the first and last."""
     names = [f"{bucket}" for bucket in range(n_buckets)]
-    names[0], names[-1] = f"{names[0]} (tail)", f"{names[-1]} (head)"
+    names[0], names[-1] = f"{names[0]} ({ends[0]})", f"{names[-1]} ({ends[1]})"
     if len(edges) != n_buckets + 1 or any(edge is None for edge in edges):
         return names
     bounds = [edge for edge in edges if edge is not None]

@@ -17,6 +17,7 @@ from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.judging import metrics
+from fedboard.simulations.judging.activity import listed, lists_by_activity, ratings_by_activity
 from fedboard.simulations.judging.metrics.metric import LONGEST_LIST
 from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
 from fedboard.simulations.problem import Problem
@@ -51,10 +52,20 @@ class BoardPredictor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Metrics of one model, with the same by popularity bucket (tail to head)."""
+    """Metrics of one model, with the same by popularity bucket (tail to head) and by users' activity."""
 
     metrics: Mapping[str, float]
     sliced: Mapping[str, Any]
+    by_activity: Mapping[str, Any]
+    """As from ``fedboard.simulations.judging.activity``; empty where nothing was judged."""
+
+    def record(self) -> dict[str, Any]:
+        """As a run keeps it."""
+        return {
+            "metrics": dict(self.metrics),
+            "sliced": dict(self.sliced),
+            "by_activity": dict(self.by_activity),
+        }
 
 
 def judge_ratings(
@@ -90,11 +101,12 @@ def judge_ratings(
         sliced={
             "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
             **{
-                m.sliced_name(prefix): _listed(m.sliced(predicted, actual, held_out.items, buckets))
+                m.sliced_name(prefix): listed(m.sliced(predicted, actual, held_out.items, buckets))
                 for m in RATING_METRICS
                 if m.sliced is not None
             },
         },
+        by_activity=ratings_by_activity(predicted, held_out, history.counts, part=prefix),
     )
 
 
@@ -119,11 +131,12 @@ def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, co
         sliced={
             "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
             **{
-                m.sliced_name("test"): _listed(m.sliced(lists, target, buckets))
+                m.sliced_name("test"): listed(m.sliced(lists, target, buckets))
                 for m in LIST_METRICS
                 if m.sliced is not None
             },
         },
+        by_activity=lists_by_activity(lists, target, held_out.history.counts, counts=counts),
     )
 
 
@@ -134,7 +147,7 @@ def neighbour_overlap(
     buckets = _buckets(counts)
     if counts.size < 2:  # an only item has no neighbours
         return []
-    return _listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
+    return listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
 def item_counts(train: Cohort) -> IntArray:
@@ -161,10 +174,6 @@ def _recommend(predictor: Predictor, history: Cohort, k: int) -> IndexArray:
     return lists
 
 
-def _listed(values: FloatArray) -> list[Any]:
-    return [None if np.isnan(value) else float(value) for value in values]
-
-
 def judge_board(
     task: Task, board: Board, problem: Problem, *, part: str, pool: WorkerPool, backend: str
 ) -> Judgement:
@@ -182,10 +191,10 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool
     if not isinstance(split, RatingSplit):
         held_out = split.validation if part == "validation" else split.test
         if held_out.users.size == 0:
-            return Judgement(metrics={}, sliced={})
+            return Judgement(metrics={}, sliced={}, by_activity={})
         return judge_lists(predictor, held_out, pool=pool, counts=counts)
     held_out_ratings = split.validation if part == "validation" else split.test
     history = split.train if part == "validation" else split.train_and_validation
     if held_out_ratings.n_ratings == 0:
-        return Judgement(metrics={}, sliced={})
+        return Judgement(metrics={}, sliced={}, by_activity={})
     return judge_ratings(predictor, history, held_out_ratings, prefix=part, pool=pool, counts=counts)

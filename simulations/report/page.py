@@ -11,7 +11,7 @@ from fedboard.simulations.drawing.wording import definitions, duration, fixed, l
 from fedboard.simulations.judging.verdict import Verdict, verdict_of
 from fedboard.simulations.report.distribution_figures import distribution_plots
 from fedboard.simulations.report.guarantee import Statement, read_statement
-from fedboard.simulations.report.head_and_tail import slice_plots
+from fedboard.simulations.report.head_and_tail import activity_plots, slice_plots
 from fedboard.simulations.report.privacy_figures import budget_plot
 from fedboard.simulations.report.round_figures import bytes_plot, metric_plot
 from fedboard.simulations.report.run_files import Model, RunRecord, model_from_json, read_run
@@ -59,6 +59,7 @@ def _sections(record: RunRecord, statement: Statement, run: Model) -> dict[str, 
     with house_style():
         rounds, budget, traffic = metric_plot(record), budget_plot(statement), bytes_plot(record)
         slices = slice_plots(run, record.baselines, record.bucket_edges)
+        activity = activity_plots(run, record.baselines, record.activity_edges)
         distributions = distribution_plots(record.distributions)
     return {
         "run_name": record.name,
@@ -72,6 +73,7 @@ def _sections(record: RunRecord, statement: Statement, run: Model) -> dict[str, 
         "simplest": _simplest(record),
         "round_plots": _present(rounds),
         "slice_plots": slices,
+        "activity_plots": activity,
         "budget_plots": _present(budget),
         "distribution_plots": distributions,
         "byte_plots": _present(traffic),
@@ -90,6 +92,7 @@ def _own_model(record: RunRecord, statement: Statement) -> Model:
         epsilon=statement.epsilon,
         metrics=final.metrics or last,
         sliced=final.sliced,
+        by_activity=final.by_activity,
     )
 
 

@@ -1,7 +1,7 @@
 """Reading a run directory: what is there becomes one record, what is missing stays empty."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from fedboard.simulations.drawing.json_values import (
     numeric_entries,
     object_or_empty,
 )
+from fedboard.simulations.judging.activity import EDGES
 
 _PAGE = "page.html"
 _NOT_METRICS = frozenset({"epsilon", "delta", "seed", "seconds", "seconds_total"})
@@ -29,6 +30,8 @@ class Model:
     """Metric name -> value, as in the run's ``final`` line."""
     sliced: dict[str, list[float | None]]
     """Metric name -> value per popularity bucket, tail to head."""
+    by_activity: dict[str, list[float | None]] = field(default_factory=dict)
+    """Metric name -> value per group of users, few ratings first."""
     floor: bool = False
     """Whether it is one of the simplest private algorithms, which the others must beat."""
 
@@ -55,6 +58,11 @@ class RunRecord:
     def bucket_edges(self) -> list[float | None]:
         """Training counts between which the popularity buckets lie, n_buckets + 1 numbers, or empty."""
         return numbers(object_or_empty(self.final.get("sliced")).get("bucket_edges"))
+
+    @property
+    def activity_edges(self) -> list[float | None]:
+        """Numbers of ratings between which the groups of users lie, n_groups + 1 numbers, or empty."""
+        return numbers(object_or_empty(self.final.get("by_activity")).get(EDGES))
 
 
 def read_run(run_dir: Path) -> RunRecord:
@@ -89,14 +97,16 @@ def read_run(run_dir: Path) -> RunRecord:
 
 
 def model_from_json(name: str, entry: JsonObject) -> Model:
-    """Read metrics, directly in the entry or under ``metrics``, and slices (``sliced``, ``neighbours``)."""
+    """Read metrics (in the entry or under ``metrics``), slices (``sliced``, ``neighbours``) and ``by_activity``."""
     metrics = numeric_entries(entry) | numeric_entries(entry.get("metrics"))
     slices = object_or_empty(entry.get("sliced")) | object_or_empty(entry.get("neighbours"))
+    groups = object_or_empty(entry.get("by_activity"))
     return Model(
         name=name,
         epsilon=number_or_none(entry.get("epsilon")),
         metrics={key: value for key, value in metrics.items() if key not in _NOT_METRICS},
         sliced={key: numbers(values) for key, values in slices.items() if key != "bucket_edges" and values},
+        by_activity={key: numbers(values) for key, values in groups.items() if key != EDGES and values},
     )
 
 

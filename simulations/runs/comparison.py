@@ -76,7 +76,7 @@ def _rank_of(board: Board) -> dict[str, int]:
 
 def _entry(model: Predictor, problem: Problem, board: Board, pool: WorkerPool) -> dict[str, Any]:
     judged = judge(model, problem, part="test", pool=pool)
-    entry = {"label": NO_PRIVACY, "metrics": dict(judged.metrics), "sliced": dict(judged.sliced)}
+    entry = {"label": NO_PRIVACY, **judged.record()}
     if isinstance(model, AlsModel) and _FACTORS in board.arrays:
         factors = np.asarray(board.arrays[_FACTORS], dtype=np.float64)
         reference = model.item_factors.astype(np.float64)

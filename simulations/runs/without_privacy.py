@@ -187,8 +187,7 @@ def run_reference(
     line = {
         "event": "final",
         "label": NO_PRIVACY,
-        "metrics": dict(judged.metrics),
-        "sliced": dict(judged.sliced),
+        **judged.record(),
         "seconds_total": time.monotonic() - started,
     }
     if not resume:

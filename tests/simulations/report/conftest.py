@@ -78,6 +78,11 @@ def final() -> dict[str, Any]:
         "event": "final",
         "metrics": {"test_rmse": 0.9517, "recall@20": 0.2345},
         "sliced": {"bucket_edges": [1, 5, 9, 20, 60, 400], "test_rmse": [1.31, 1.21, 1.11, 1.01, 0.91]},
+        "by_activity": {
+            "activity_edges": [3, 20, 31, 44, 80, 512],
+            "test_rmse": [1.02, 0.98, 0.96, 0.94, 0.93],
+            "test_mae": [0.9, 0.8, 0.7, 0.6, 0.5],
+        },
         "neighbours": {"overlap@10": [0.05, 0.1, None, 0.3, 0.4]},
         "baselines": {"item mean": {"test_rmse": 0.9876}},
         "seconds_total": 121.0,

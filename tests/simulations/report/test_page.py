@@ -150,7 +150,7 @@ def test_text_from_files_is_escaped(html: str, page: Page) -> None:
 
 
 def test_text_in_figures_stays_text(html: str) -> None:
-    assert html.count("<svg ") == 7
+    assert html.count("<svg ") == 8
     assert "var(--series-0, #0072b2)" in html
     assert re.search(r"<text[^>]*>round-2/items</text>", html)
 
@@ -240,3 +240,23 @@ def test_the_same_run_gives_the_same_page(tmp_path: Path, write_run: WriteRun) -
     first = write_report(run).read_bytes()
 
     assert write_report(run).read_bytes() == first
+
+
+@pytest.mark.slow
+def test_the_metric_that_decides_is_shown_by_users_activity(page: Page) -> None:
+    assert "few-and-many" in page.ids
+    assert (
+        "RMSE (stars) is 1.0200 on users with the fewest ratings and 0.9300 on those with the most"
+        in page.text
+    )
+    assert page.text.count("by users' activity") == 1
+
+
+@pytest.mark.slow
+def test_a_run_without_groups_of_users_has_no_section_of_them(tmp_path: Path, write_run: WriteRun) -> None:
+    before = [{"event": "final", "metrics": {"test_rmse": 0.95}, "sliced": {"test_rmse": [1.2, 1.0]}}]
+
+    written = write_report(write_run(tmp_path / "run", metrics=before)).read_text(encoding="utf-8")
+
+    assert 'id="few-and-many"' not in written
+    assert 'id="head-and-tail"' in written

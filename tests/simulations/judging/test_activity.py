@@ -1,0 +1,89 @@
+"""Results by users' activity: each group is judged as if it were alone."""
+
+import numpy as np
+import pytest
+
+from fedboard.common.cohort import cohort_from_triples
+from fedboard.simulations.datasets import Triples
+from fedboard.simulations.judging.activity import EDGES, lists_by_activity, ratings_by_activity
+from fedboard.simulations.judging.metrics import coverage_at_k, novelty_at_k, recall_at_k, rmse
+from tests.simulations.judging.metrics.small_lists import targets_of
+
+N_USERS, N_ITEMS = 23, 40
+KNOWN = np.random.default_rng(1).permutation(N_USERS).astype(np.int64)
+"""All different, so that the groups are those of an obvious sort."""
+
+
+def obvious_groups(users: list[int]) -> list[list[int]]:
+    by_activity = sorted(users, key=lambda user: KNOWN[user])
+    sizes = [len(users) // 5 + (number < len(users) % 5) for number in range(5)]
+    return [by_activity[sum(sizes[:number]) :][:size] for number, size in enumerate(sizes)]
+
+
+def test_ratings_are_judged_within_each_group_of_those_who_have_some_held_out() -> None:
+    rng = np.random.default_rng(2)
+    users = np.sort(rng.choice(np.setdiff1d(np.arange(N_USERS), [0, 5]), 90)).astype(np.int32)
+    held_out = Triples(
+        users=users,
+        items=np.zeros(90, dtype=np.int32),
+        values=rng.integers(1, 6, 90).astype(np.float32),
+    )
+    predicted = rng.uniform(1, 5, 90)
+
+    found = ratings_by_activity(predicted, held_out, KNOWN, part="test")
+
+    groups = obvious_groups(np.unique(users).tolist())
+    for group, value in zip(groups, found["test_rmse"], strict=True):
+        own = np.isin(users, group)
+        assert value == pytest.approx(rmse(predicted[own], held_out.values[own]))
+    assert found[EDGES] == [*(KNOWN[group[0]] for group in groups), KNOWN[groups[-1][-1]]]
+    assert set(found) == {EDGES, "test_rmse", "test_mae"}
+
+
+def test_lists_are_judged_within_each_group_as_if_there_were_no_other() -> None:
+    rng = np.random.default_rng(3)
+    lists = np.stack([rng.permutation(N_ITEMS) for _ in range(N_USERS)]).astype(np.int32)
+    lists = np.pad(lists, ((0, 0), (0, 100 - N_ITEMS)), constant_values=-1)
+    rows = [rng.permutation(N_ITEMS)[: rng.integers(1, 9)].tolist() for _ in range(N_USERS)]
+    counts = rng.integers(0, 30, N_ITEMS)
+
+    found = lists_by_activity(lists, targets_of(rows, n_items=N_ITEMS), KNOWN, counts=counts)
+
+    for number, group in enumerate(obvious_groups(list(range(N_USERS)))):
+        group = sorted(group)
+        own, wanted = lists[group], targets_of([rows[user] for user in group], n_items=N_ITEMS)
+        assert found["recall@20"][number] == pytest.approx(recall_at_k(own, wanted, k=20))
+        assert found["coverage@20"][number] == pytest.approx(coverage_at_k(own, wanted, k=20))
+        assert found["novelty@20"][number] == pytest.approx(novelty_at_k(own, wanted, k=20, counts=counts))
+    assert {len(values) for name, values in found.items() if name != EDGES} == {5}
+
+
+def test_fewer_users_than_groups_are_a_group_each() -> None:
+    lists = np.full((2, 100), -1, dtype=np.int32)
+    lists[:, 0] = 1
+
+    found = lists_by_activity(
+        lists,
+        targets_of([[1], [0]], n_items=2),
+        np.array([9, 4]),
+        counts=np.ones(2, dtype=np.int64),
+    )
+
+    assert found["recall@20"] == [0.0, 1.0]
+    assert found[EDGES] == [4.0, 9.0, 9.0]
+
+
+def test_of_equal_users_the_groups_are_equally_large() -> None:
+    rows = cohort_from_triples(
+        np.repeat(np.arange(10, dtype=np.int32), 2),
+        np.tile(np.arange(2, dtype=np.int32), 10),
+        np.ones(20, dtype=np.float32),
+        n_users=10,
+        n_items=2,
+    )
+    held_out = Triples(users=rows.user_of_entry(), items=rows.items, values=rows.ratings)
+    predicted = np.repeat(1.0 + np.arange(5) / 4, 4)
+
+    found = ratings_by_activity(predicted, held_out, rows.counts, part="validation")
+
+    assert found["validation_rmse"] == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
