@@ -94,6 +94,11 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
             "explicit feedback is judged on held-out ratings (split.kind 'ratings'), "
             "implicit feedback on held-out users (split.kind 'users')"
         )
+    if explicit and ratings.presence:
+        raise InputError(
+            f"{ratings.name} says who used what, not how they liked it: there are no ratings to predict. "
+            "Say --feedback implicit (feedback in a configuration)"
+        )
     split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":

@@ -113,6 +113,9 @@ class Entrance:
         self._folder = tempfile.TemporaryDirectory(prefix="fedboard-audit-")
         self._items = [str(item) for item in ratings.item_ids]
         self._config = config
+        if ratings.presence:  # its file has no such mark: there, what is above 0 is a use
+            split = msgspec.structs.replace(config.split, positive_above=0.0)
+            self._config = msgspec.structs.replace(config, split=split)
         self.rating_range = ratings.rating_range
         titles = Path(self._folder.name) / "titles.csv"
         with titles.open("w", newline="", encoding="utf-8") as stream:

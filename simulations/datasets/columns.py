@@ -52,6 +52,29 @@ def number_arrow_column(column: Any) -> Numbered:
     return number_texts(codes, words)
 
 
+def presence_of(raw: RawColumns) -> RawColumns:
+    """Who used what, of counts: a count above 0 is a 1, a count of 0 is no row; a pair may come several times.
+
+    Raises:
+        InputError: a count that is negative or no number, or none above 0.
+    """
+    wrong, kept = ~(raw.values >= 0), raw.values > 0
+    if wrong.any():
+        raise InputError(f"{raw.locate(int(np.argmax(wrong)))}: the count is negative or NaN; correct it.")
+    if not kept.any():
+        raise InputError(
+            f"{raw.locate(0)}: this count and all others are 0; give a file where something is used."
+        )
+    rows = np.flatnonzero(kept)
+    return RawColumns(
+        users=raw.users.only(kept),
+        items=raw.items.only(kept),
+        values=np.ones(rows.size, dtype=np.float32),
+        locate=lambda row: raw.locate(int(rows[row])),
+        times=np.zeros(rows.size, dtype=np.int64),
+    )
+
+
 def require_columns(where: str, found: list[str], wanted: ColumnMapping, time: str | None = None) -> None:
     """Check that each wanted column is there exactly once.
 

@@ -1,6 +1,6 @@
 """One door to all formats."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -89,7 +89,7 @@ def load_ratings(
     if isinstance(read, Ratings):
         return read
     listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
-    return assemble(read, found.name, looked.scale, listing)
+    return replace(assemble(read, found.name, looked.scale, listing), presence=reader.presence)
 
 
 def look_at(

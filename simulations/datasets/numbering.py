@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import BoolArray, IndexArray
 
 # An id range this many times wider than the column still fits a lookup table cheaply.
 TABLE_ROOM = 4
@@ -21,6 +21,13 @@ class Numbered:
     """int32, shape (n_rows,): position in ``ids``."""
     ids: NDArray[Any]
     """Shape (n_ids,): the distinct ids, ascending; int64 or text."""
+
+    def only(self, rows: BoolArray) -> "Numbered":
+        """Some of the rows, numbered anew: an id without a row is none."""
+        used = np.zeros(self.ids.size, dtype=np.bool_)
+        used[self.codes[rows]] = True
+        table = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        return Numbered(codes=table[self.codes[rows]], ids=self.ids[used])
 
 
 def number_integers(column: NDArray[Any]) -> Numbered:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import BitArray, Float32Array, IndexArray
+from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 
@@ -54,6 +54,8 @@ class Ratings:
     """Short name for reports, such as ``ml-1m``."""
     items_listed: bool = False
     """Whether the list of items stands apart from the ratings, so that it is the same whoever rated what."""
+    presence: bool = False
+    """Whether a row says only that somebody used an item, so that all rows are positive and none is a rating."""
     test: Triples | None = None
     """The test part that the data set itself brings; not contained in the ratings above."""
 
@@ -71,6 +73,10 @@ class Ratings:
     def n_ratings(self) -> int:
         """Number of ratings, without those of ``test``."""
         return int(self.users.size)
+
+    def positive(self, above: float) -> BoolArray:
+        """Which rows are positive feedback: ratings above a threshold, and every use. Private."""
+        return np.ones(self.n_ratings, np.bool_) if self.presence else self.values > np.float32(above)
 
     def user_keys(self) -> BitArray:
         """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""

@@ -20,6 +20,7 @@ _FILES = (
     "movielens_csv",
     "netflix",
     "amazon",
+    "plays",
     "delimited",
     "parquet",
     "npz",

@@ -157,7 +157,7 @@ def split_users(
         seed: of the coins; >= 0. Public.
         validation: probability that a user is held out for validation, in (0, 1). Public.
         test: probability that she is held out for the test, in (0, 1). Public.
-        positive_above: ratings above it count. Public.
+        positive_above: ratings above it count; every use does. Public.
         minimum_positives: >= 2. Public.
         history: share of a held-out user's positives that a model may look at, in (0, 1). Public.
 
@@ -172,7 +172,7 @@ def split_users(
     _check_user_split(validation, test, minimum_positives, history)
     rule = SplitRule(coins=SplitCoins(seed), validation=validation, test=test)
     keys = ratings.user_keys()
-    positive = ratings.values > np.float32(positive_above)
+    positive = ratings.positive(positive_above)
     eligible = np.bincount(ratings.users[positive], minlength=ratings.n_users) >= minimum_positives
     learning, validated, tested = (eligible & part for part in rule.parts(rule.coins.of_users(keys)))
     return UserSplit(

@@ -31,7 +31,7 @@ def one_generator(config: SimulationConfig) -> Problem:
         part = np.arange(everything.n_ratings) >= _HELD_OUT * everything.n_ratings
         rng.shuffle(part)
         return replace(problem, train=everything.where(part))
-    positive = everything.ratings > np.float32(config.split.positive_above)
+    positive = ratings.positive(config.split.positive_above)
     liked = everything.where(positive)
     eligible = np.flatnonzero(liked.counts >= _ENOUGH_POSITIVES)
     learning = np.zeros(liked.n_users, dtype=np.bool_)

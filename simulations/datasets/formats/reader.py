@@ -65,6 +65,8 @@ class Reader:
     tells."""
     rating_range: tuple[float, float] | None = None
     """Lowest and highest rating of the scale; None: whoever loads it must declare them."""
+    presence: bool = False
+    """Whether a row says only that somebody used an item, see ``Ratings.presence``."""
     file_name: str | None = None
     """How the file is called in a folder or archive of this format, or the files, such as ``mv_*.txt``; None: it is
     named itself."""

@@ -14,6 +14,7 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column
+from fedboard.simulations.datasets.numbering import Numbered, number_texts
 
 BLOCK_BYTES = 1 << 22
 LARGEST_NUMBER = 2**31 - 1
@@ -37,6 +38,8 @@ class TextLayout:
     """Whether ids must be whole numbers; else any text."""
     quoted: bool
     """Whether cells may be quoted, and then contain delimiters and line ends."""
+    item_otherwise: str | None = None
+    """Column whose text stands for the item where its own cell is empty."""
     time: str | None = None
     """Column that says when, in whole numbers, where the latest of several ratings of a pair counts."""
 
@@ -100,6 +103,8 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
         raise InputError(f"{file.label} has a header but no ratings; give a file with at least one rating.")
     values = table.column(names[2]).to_numpy()
     users, items = (number_arrow_column(table.column(name)) for name in names[:2])
+    if layout.item_otherwise is not None and items.ids[0] == "":
+        items = _filled(items, table.column(layout.item_otherwise))
     raw = RawColumns(
         users=users,
         items=items,
@@ -112,6 +117,16 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
             row = int(np.flatnonzero(column.codes == 0)[0])
             raise InputError(f"{raw.locate(row)}: the {role} id is empty; fill it in or remove the line.")
     return raw
+
+
+def _filled(items: Numbered, otherwise: Any) -> Numbered:
+    """The items, with the cells of another column where an id is empty: that is number 0, the first of texts."""
+    rows = np.flatnonzero(items.codes == 0)
+    stand_ins = np.array(otherwise.unify_dictionaries().take(rows).to_pylist(), dtype=np.str_)
+    words, places = np.unique(np.append(items.ids[1:], stand_ins), return_inverse=True)
+    codes = places[np.maximum(items.codes - 1, 0)].astype(np.int32)
+    codes[rows] = places[items.ids.size - 1 :]
+    return number_texts(codes, words.tolist())
 
 
 def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
@@ -129,6 +144,7 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
     types = {mapping.user: id_type, mapping.item: id_type, mapping.rating: pa.float32()}
     types |= dict.fromkeys(gaps, pa.null())
     types |= {} if layout.time is None else {layout.time: pa.int64()}
+    types |= {} if layout.item_otherwise is None else {layout.item_otherwise: id_type}
     read = arrow_csv.ReadOptions(
         block_size=BLOCK_BYTES, column_names=names, skip_rows=1 if layout.header else 0
     )
@@ -194,6 +210,7 @@ def _fault(cells: list[str], layout: TextLayout) -> str | None:
     if len(cells) != len(layout.columns):
         return f"{len(cells)} columns where {len(layout.columns)} are expected"
     user, item, rating = (cells[position] for position in layout.positions)
+    item = item or (cells[layout.columns.index(layout.item_otherwise)] if layout.item_otherwise else "")
     for role, cell in (("user", user), ("item", item)):
         if not cell:
             return f"the {role} id is empty"
