@@ -1,4 +1,4 @@
-"""How often people played songs or artists: the Echo Nest's taste profile (Million Song Dataset), and Last.fm 360K.
+"""How often people played songs or artists: the Echo Nest's taste profile (MSD), and Last.fm 360K.
 
 The counts are read as presence: played or not. They span orders of magnitude and are no ratings on a scale; which
 counts stand for a liking is not for a reader to say.
@@ -54,7 +54,7 @@ READERS = tuple(
         needs_pyarrow=True,
     )
     for name, what, layout, line, file_name in (
-        ("msd", "Million Song Dataset: the Echo Nest's plays", _MSD, _MSD_LINE, "train_triplets.txt"),
+        ("msd", "MSD, the Echo Nest's taste profile", _MSD, _MSD_LINE, "train_triplets.txt"),
         ("lastfm-360k", "Last.fm 360K", _LASTFM, _LASTFM_LINE, "usersha1-artmbid-artname-plays.tsv"),
     )
 )
