@@ -62,6 +62,10 @@ class SplitConfig(Section, frozen=True, kw_only=True):
     """Probability that a user is held out, for each of validation and test; in (0, 0.5) (``users``)."""
     positive_above: float = 3.5
     """Ratings above this count as positive (``users``)."""
+    folds: int | None = None
+    """k of a k-fold split, >= 2: one of k is the test part, in place of ``test`` or of users held out for it."""
+    fold: int = 0
+    """Which one, in 0..folds - 1; over all of them each rating, or user, is tested once."""
 
 
 class PersonalLevel(Section, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from fedboard.server.catalogue.features import (
     features_of_titles,
     load_item_features,
 )
-from fedboard.simulations.config import DataConfig, SimulationConfig
+from fedboard.simulations.config import DataConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.datasets import (
     ColumnMapping,
     Ratings,
@@ -28,6 +28,7 @@ from fedboard.simulations.datasets import (
     look_at,
     synthetic_ratings,
 )
+from fedboard.simulations.datasets.coins import Fold
 from fedboard.simulations.datasets.splits import RatingSplit, UserSplit, split_ratings, split_users
 
 
@@ -198,7 +199,13 @@ def _options_of(config: DataConfig) -> dict[str, Any]:
 def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
     default = 0.0 if ratings.test is not None else 0.1
     validation = default if config.split.validation is None else config.split.validation
-    return split_ratings(ratings, seed=config.split.seed, validation=validation, test=config.split.test)
+    return split_ratings(
+        ratings,
+        seed=config.split.seed,
+        validation=validation,
+        test=config.split.test,
+        fold=_fold(config.split),
+    )
 
 
 def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
@@ -208,4 +215,15 @@ def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
         validation=config.split.held_out_users,
         test=config.split.held_out_users,
         positive_above=config.split.positive_above,
+        fold=_fold(config.split),
     )
+
+
+def _fold(config: SplitConfig) -> Fold | None:
+    if config.folds is not None:
+        return Fold(number=config.fold, of=config.folds)
+    if config.fold != 0:
+        raise InputError(
+            f"split.fold = {config.fold} says which fold, but not of how many: set split.folds too."
+        )
+    return None

@@ -17,6 +17,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.mixing import mix64
 
 _SECRETS = ("user, first", "user, second", "item, first", "item, second", "whole user")
+_CIRCLE = 1 << 64
 _RATINGS_AT_ONCE = 1 << 18  # stays in cache
 
 
@@ -90,3 +91,53 @@ def below(words: BitArray, share: float) -> BoolArray:
         share: in [0, 1]; the exact probability is ``floor(2^64 share) / 2^64``. Public.
     """
     return np.full(words.shape, True) if share == 1 else words < np.uint64(math.floor(math.ldexp(share, 64)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """One of k parts into which coins of 64 bits fall.
+
+    Number f has those from ``floor(f 2^64 / k)`` to below ``floor((f + 1) 2^64 / k)``. So every coin is in one fold
+    of k, exactly, and which one depends on the coin and on two public numbers alone.
+    """
+
+    number: int
+    """In 0..of - 1. Public."""
+    of: int
+    """k, >= 2. Public."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InputError: there are fewer than two folds, or no such fold.
+        """
+        if self.of < 2:
+            raise InputError(f"split.folds must be >= 2, got {self.of}; 10 test on a tenth each.")
+        if not 0 <= self.number < self.of:
+            raise InputError(
+                f"split.fold must be in 0..{self.of - 1}, since there are {self.of} folds, got {self.number}."
+            )
+
+    @property
+    def share(self) -> float:
+        """Probability of a fold."""
+        return 1 / self.of
+
+    def held_out(self, words: BitArray, *, validation: float) -> tuple[BoolArray, BoolArray]:
+        """Which coins are held out for the test, and which for the test or for validation.
+
+        What is for validation lies behind the fold on the circle, so that folds of one k share nothing but that.
+
+        Args:
+            words: coins of 64 bits, from ``SplitCoins``.
+            validation: probability of that part, in [0, 1 - share). Public.
+
+        Returns:
+            Two arrays, bool, as many as words; the first within the second.
+        """
+        start, stop = (number * _CIRCLE // self.of for number in (self.number, self.number + 1))
+        size = stop - start
+        both = min(size + math.floor(math.ldexp(validation, 64)), _CIRCLE - 1)
+        behind = words - np.uint64(start)  # around the circle
+        return behind < np.uint64(size), behind < np.uint64(both)

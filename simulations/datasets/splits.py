@@ -16,7 +16,7 @@ import numpy as np
 from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.coins import SplitCoins, below
+from fedboard.simulations.datasets.coins import Fold, SplitCoins, below
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Ratings, Triples, sorted_cohort
 
@@ -31,7 +31,9 @@ class SplitRule:
     validation: float
     """Probability of this part: of each rating, or of each user; in [0, 1)."""
     test: float
-    """Likewise."""
+    """Likewise; with folds that of one of them."""
+    fold: Fold | None = None
+    """Which coins mean test; None: the smallest."""
 
     def __post_init__(self) -> None:
         """Check the shares.
@@ -47,7 +49,10 @@ class SplitRule:
 
     def parts(self, words: BitArray) -> tuple[BoolArray, BoolArray, BoolArray]:
         """Which coins mean training, validation, test; bool. What is tested does not depend on the other share."""
-        test, held_out = below(words, self.test), below(words, self.test + self.validation)
+        if self.fold is not None:
+            test, held_out = self.fold.held_out(words, validation=self.validation)
+        else:
+            test, held_out = below(words, self.test), below(words, self.test + self.validation)
         return ~held_out, held_out & ~test, test
 
 
@@ -94,7 +99,12 @@ class UserSplit:
 
 
 def split_ratings(
-    ratings: Ratings, *, seed: int, validation: float | None = None, test: float | None = None
+    ratings: Ratings,
+    *,
+    seed: int,
+    validation: float | None = None,
+    test: float | None = None,
+    fold: Fold | None = None,
 ) -> RatingSplit:
     """Split over ratings, each by a coin of its own (the ML-10M protocol: 80/10/10).
 
@@ -109,18 +119,25 @@ def split_ratings(
         seed: of the coins; >= 0. Public.
         validation: probability that a rating falls here, in [0, 1). Public.
         test: probability that it falls here, in [0, 1); default 0.1. Public.
+        fold: which ratings are the test part, in place of ``test``. Public.
 
     Returns:
         Cohorts and triples that share nothing; of n ratings about ``test * n`` in the test part, not exactly.
 
     Raises:
-        InputError: shares below 0, or that leave nothing to learn from.
+        InputError: shares below 0, or that leave nothing to learn from; folds of a data set with a test part.
     """
     own = ratings.test is not None
+    if own and fold is not None:
+        raise InputError(
+            f"{ratings.name} brings a test part of its own, so there are no folds of it: leave out split.folds."
+        )
+    wanted = test if fold is None else fold.share
     rule = SplitRule(
         coins=SplitCoins(seed),
         validation=(0.0 if own else DEFAULT_SHARE) if validation is None else validation,
-        test=0.0 if own else DEFAULT_SHARE if test is None else test,
+        test=0.0 if own else DEFAULT_SHARE if wanted is None else wanted,
+        fold=fold,
     )
     users, items = ratings.user_keys(), id_keys(ratings.item_ids.tolist(), Kind.ITEM)
     learnt, validated, tested = rule.parts(rule.coins.of_ratings(users, items, ratings.users, ratings.items))
@@ -143,6 +160,7 @@ def split_users(
     positive_above: float = 3.5,
     minimum_positives: int = 5,
     history: float = 0.8,
+    fold: Fold | None = None,
 ) -> UserSplit:
     """Hold out whole users, each by a coin of her own (the protocol of Liang et al. for ML-20M).
 
@@ -160,6 +178,7 @@ def split_users(
         positive_above: ratings above it count; every use does. Public.
         minimum_positives: >= 2. Public.
         history: share of a held-out user's positives that a model may look at, in (0, 1). Public.
+        fold: which users are held out for the test, in place of ``test``. Public.
 
     Returns:
         Of n users with enough positives about ``test * n`` are in the test part, not exactly; perhaps none.
@@ -169,8 +188,9 @@ def split_users(
 
     Reference: D. Liang et al. (2018), Variational autoencoders for collaborative filtering, arXiv:1802.05814.
     """
+    test = test if fold is None else fold.share
     _check_user_split(validation, test, minimum_positives, history)
-    rule = SplitRule(coins=SplitCoins(seed), validation=validation, test=test)
+    rule = SplitRule(coins=SplitCoins(seed), validation=validation, test=test, fold=fold)
     keys = ratings.user_keys()
     positive = ratings.positive(positive_above)
     eligible = np.bincount(ratings.users[positive], minlength=ratings.n_users) >= minimum_positives

@@ -74,10 +74,15 @@ class ChoiceTask:
         return {
             "boards": [tried.board.digest for tried in self.tried],
             "rating_range": list(self.rating_range),
-            "split": [self.rule.coins.seed, self.rule.validation, self.rule.test],
+            "split": [self.rule.coins.seed, self.rule.validation, self.rule.test, *self._fold],
             "adjacency": str(self.adjacency),
             "noise_multiplier": self.noise_multiplier,
         }
+
+    @property
+    def _fold(self) -> tuple[int, ...]:
+        fold = self.rule.fold
+        return () if fold is None else (fold.number, fold.of)
 
     @property
     def settings(self) -> RatingSettings:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fedboard.common.errors import PrivacyError
-from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.config import SimulationConfig, SplitConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.simulate import simulate
@@ -67,6 +68,20 @@ def test_a_split_that_only_says_so_is_refused(feedback):
         require_own_parts(pretended)
     with pytest.raises(PrivacyError, match="not what the coins of its split say"):
         require_own_parts(with_other_keys(honest))
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_a_fold_is_recomputed_too(feedback):
+    config = over(feedback)
+    first, second = (
+        load_problem(structs.replace(config, split=SplitConfig(folds=3, fold=fold))) for fold in (0, 1)
+    )
+    pretended = replace(first, split=replace(first.split, rule=second.split.rule))
+
+    require_own_parts(first)
+    require_own_parts(second)
+    with pytest.raises(PrivacyError, match="not what the coins of its split say"):
+        require_own_parts(pretended)
 
 
 def with_other_keys(problem: Problem) -> Problem:

@@ -50,12 +50,14 @@ def asked(feedback: str, algorithm: str) -> tuple[RatingTask, tuple[Board, ...]]
     return task, tuple(boards)
 
 
-def given_by(rows: list[Row], kind: str, feedback: str, algorithm: str, problem: ProblemOf) -> Parts:
+def given_by(
+    rows: list[Row], kind: str, feedback: str, algorithm: str, problem: ProblemOf, **changes: object
+) -> Parts:
     """What each user in a file of these rows gives."""
     task, boards = asked(feedback, algorithm)
     with TemporaryDirectory() as folder:
         data = write_rows(Path(folder), rows, ITEMS, kind)
-        config = configured(data, feedback, algorithm, privacy={"noise": "secure"})
+        config = configured(data, feedback, algorithm, privacy={"noise": "secure"}, **changes)
         found, ids = problem(config)
     return parts_of(task, boards, found.train, ids)
 
@@ -115,6 +117,21 @@ def test_the_split_of_before_would_be_noticed(feedback, problem):
     ]
 
     assert any(moved) is (problem is problem_of_control)
+
+
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+@pytest.mark.parametrize("fold", [0, 2])
+def test_removing_a_user_changes_nobody_elses_contribution_in_any_fold(feedback, fold):
+    rows, split = made_up(40), {"folds": 3, "fold": fold}
+    before = given_by(rows, "movielens", feedback, "adadpals", problem_of, split=split)
+    whole = given_by(rows, "movielens", feedback, "adadpals", problem_of)
+
+    assert changed(before, whole)  # the folds are there
+    for removed in ("0", "7", "39"):
+        others = [row for row in rows if row[0] != removed]
+        after = given_by(others, "movielens", feedback, "adadpals", problem_of, split=split)
+        assert set(before) - set(after) == {removed}
+        assert not changed(before, after)
 
 
 @pytest.mark.parametrize("feedback", FEEDBACKS)
