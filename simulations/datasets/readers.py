@@ -21,6 +21,7 @@ _FILES = (
     "netflix",
     "amazon",
     "plays",
+    "recbole",
     "delimited",
     "parquet",
     "npz",

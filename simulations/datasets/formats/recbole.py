@@ -1,0 +1,71 @@
+"""RecBole's atomic files: ``NAME.inter``, by tabs, its header line of ``field:type``.
+
+Layout: recbole.io, user guide, "Atomic Files". Cells are not quoted. What scale its ratings have it does not say.
+"""
+
+import re
+
+from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import ColumnMapping
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.columns import RawColumns, require_columns
+from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
+
+_COLUMNS = ColumnMapping(user="user_id:token", item="item_id:token", rating="rating:float")
+_FIELD = re.compile(r"[^\s:]+:(?:token|float)(?:_seq)?")
+
+
+def _recognises(looks: Looks) -> bool:
+    """By a header line in which each field says its type."""
+    return all(_FIELD.fullmatch(cell) is not None for cell in looks.line.split("\t"))
+
+
+def _header(file: StoredFile) -> list[str]:
+    """Names of all columns.
+
+    Raises:
+        InputError: user, item or rating is missing.
+    """
+    names = first_line(file).split("\t")
+    require_columns(f"{file.label}, line 1", names, _COLUMNS)
+    return names
+
+
+def _look(file: StoredFile, wanted: ColumnMapping) -> None:
+    """See that the format's own columns are there."""
+    _header(file)
+
+
+def _read(file: StoredFile, asked: Asked) -> RawColumns:
+    """Read the ratings.
+
+    Raises:
+        InputError: several files to choose from, a column is missing, or see ``read_text``.
+    """
+    if len(asked.files) > 1:
+        found = ", ".join(one.base_name for one in asked.files)
+        raise InputError(f"{file.label} is one of several ({found}); give the path of the one to read.")
+    layout = TextLayout(
+        delimiter="\t",
+        columns=tuple(_header(file)),
+        mapping=_COLUMNS,
+        header=True,
+        whole_number_ids=False,
+        quoted=False,
+    )
+    return read_text(file, layout)
+
+
+READERS = (
+    Reader(
+        name="recbole",
+        what="RecBole's atomic files, with ratings",
+        given_as="the folder, the `.zip`, or the `.inter`, with `data.rating_range`",
+        read=_read,
+        recognises=_recognises,
+        file_name="*.inter",
+        columns=_look,
+        needs_pyarrow=True,
+    ),
+)
