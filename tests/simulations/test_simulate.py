@@ -52,6 +52,21 @@ def test_the_kernels_are_written_down_and_kept(tmp_path: Path) -> None:
         simulate(a_config(wire="dense"), tmp_path / "run", resume=True)
 
 
+def test_a_run_and_the_models_beside_it_are_judged_by_users_activity(tmp_path: Path) -> None:
+    simulate(a_config(baselines=True), tmp_path / "run")
+
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    beside = json.loads((tmp_path / "run" / "baselines.json").read_text())
+    assert len(beside) > 1
+    for entry in (json.loads(lines[-1]), *beside.values()):
+        groups = entry["by_activity"]
+        assert set(groups) == {"activity_edges", *entry["metrics"]}
+        assert len(groups["activity_edges"]) == 6
+        # Errors of five groups of one size in users lie around that of all.
+        assert min(groups["test_mae"]) < entry["metrics"]["test_mae"] < max(groups["test_mae"])
+    assert 'id="figure-activity-test-rmse"' in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("adjacency", ["replace-values", "replace-labels"])
 def test_a_training_promises_nothing_under_an_adjacency_that_leaves_public_what_it_hides(
     adjacency: str,
