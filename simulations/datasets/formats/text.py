@@ -17,6 +17,8 @@ from fedboard.simulations.datasets.columns import RawColumns, number_arrow_colum
 from fedboard.simulations.datasets.numbering import Numbered, number_texts
 
 BLOCK_BYTES = 1 << 22
+BLOCKS_AT_ONCE = 16
+"""Blocks whose texts are put together at a time: fewer take longer, more take more memory."""
 LARGEST_NUMBER = 2**31 - 1
 # pyarrow splits at single characters: "a::b" is read as three columns, the middle one empty.
 DOUBLE_COLON = "::"
@@ -161,7 +163,27 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
         quoted_strings_can_be_null=False,
     )
     with file.open() as stream:
-        return arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+        if layout.whole_number_ids:
+            return arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+        with arrow_csv.open_csv(
+            stream, read_options=read, parse_options=parse, convert_options=convert
+        ) as blocks:
+            return _gathered(blocks)
+
+
+def _gathered(blocks: Any) -> Any:
+    """All blocks as one table, in which each text is kept once, not once in every block that has it."""
+    import pyarrow as pa
+
+    table, waiting = blocks.schema.empty_table(), []
+    for block in blocks:
+        waiting.append(block)
+        if len(waiting) == BLOCKS_AT_ONCE:
+            table, waiting = (
+                pa.concat_tables([table, pa.Table.from_batches(waiting)]).unify_dictionaries(),
+                [],
+            )
+    return pa.concat_tables([table, pa.Table.from_batches(waiting, blocks.schema)]).unify_dictionaries()
 
 
 @contextmanager
