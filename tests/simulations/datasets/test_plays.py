@@ -13,6 +13,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.audit.entrance import Entrance
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import load_ratings
+from fedboard.simulations.datasets.formats import text
 from fedboard.simulations.datasets.readers import find_source
 
 ANN, BOB = "b80344d063b5ccb3212f76538f3d9e43d87dca9e", "000063d3fe1cf2ba248b9e3c3f0334845a27a6bf"
@@ -117,3 +118,18 @@ def test_an_audit_reads_plays_as_plays_again(tmp_path):
 
     with Entrance(config, load_ratings(tmp_path)) as entrance:
         assert entrance.honest_rows().cohort.n_ratings > 400
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_many_blocks_give_what_one_gives(at_once, tmp_path, monkeypatch):
+    rng, path = np.random.default_rng(0), tmp_path / "train_triplets.txt"
+    pairs = [(int(u), int(i)) for u in range(50) for i in rng.permutation(20)[:7]]
+    rng.shuffle(pairs)
+    path.write_text("".join(f"{u:040x}\tSO{i:016d}\t1\n" for u, i in pairs))
+    monkeypatch.setattr(text, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(text, "BLOCKS_AT_ONCE", at_once)
+
+    ratings = load_ratings(path)
+
+    got = zip(ratings.user_ids[ratings.users], ratings.item_ids[ratings.items], strict=True)
+    assert sorted((int(u, 16), int(i[2:])) for u, i in got) == sorted((int(u), int(i)) for u, i in pairs)
