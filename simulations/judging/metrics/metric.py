@@ -98,7 +98,14 @@ class ListMetric:
             raise InputError(f"metric {self.name}: give one function, either `of` or `of_counts`")
 
     def value(self, recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
-        """Its value at one length, by whichever function it has; arguments as in ``AtKOfCounts``."""
+        """Its value at one length, by whichever function it has.
+
+        Args:
+            recommended: item numbers, best first, -1 where a list ends early; int32, shape (n_users, length).
+            targets: held-out items of the same users. Private.
+            k: how many of each list count.
+            counts: training ratings per item; int64, shape (n_items,). Private.
+        """
         if self.of_counts is not None:
             return self.of_counts(recommended, targets, k=k, counts=counts)
         assert self.of is not None  # checked when the entry was made
