@@ -29,7 +29,7 @@ class Inflated:
             packed = self._stream.unconsumed_tail or self._next()
             pieces.append(self._stream.decompress(packed, size))
             size -= len(pieces[-1])
-            if not packed and not pieces[-1]:
+            if size > 0 and (self._stream.eof or not (packed or pieces[-1])):
                 raise ValueError("an array is cut short")
         return b"".join(pieces)
 

@@ -41,6 +41,16 @@ _TALL = 4
 """A matrix with so many times more rows than columns has a row for each item."""
 _ALIGNMENT = 64
 _FLOATS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+_NOT_PACKED = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    zlib.error,
+    msgspec.DecodeError,
+)
+"""What unpacking something else may raise."""
 _ITEM_BYTES = {"F32": 4, "F64": 8, "I32": 4, "I64": 8, "U8": 1}
 
 
@@ -160,7 +170,7 @@ def unpack(packed: IO[bytes], *, board_size: int, base: Bytes | None = None) -> 
     """
     try:
         yield from _unpacked_pieces(packed, board_size, _held_arrays(base))
-    except (ValueError, LookupError, TypeError, AttributeError, zlib.error, msgspec.DecodeError) as error:
+    except _NOT_PACKED as error:
         raise FeedRefusedError(FeedCode.MALFORMED) from error
 
 
@@ -181,6 +191,8 @@ def _unpacked_pieces(packed: IO[bytes], board_size: int, base: Mapping[str, Sect
     inflated.end()
     header = contents.header.encode()
     entries = json.loads(header)
+    if any(part.size < 0 for part in contents.parts):
+        raise ValueError("a negative size")  # by which another part could be larger than all of the board
     if 8 + len(header) + sum(part.size for part in contents.parts) != board_size:
         raise ValueError("another size than was signed")
     yield memoryview(len(header).to_bytes(8, "little") + header)

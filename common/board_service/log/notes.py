@@ -19,7 +19,7 @@ MAX_SIGNATURES = 64
 ID_BYTES = 4
 _KEY_BYTES = 32
 _LINE = "\N{EM DASH} "
-_CONTROL = re.compile("[\x00-\x09\x0b-\x1f]")
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\ud800-\udfff]")
 _NAME = re.compile(r"[^\s+]{1,255}")
 
 

@@ -166,6 +166,68 @@ def test_a_small_stream_that_would_become_huge_is_refused_without_making_it():
         assert refused.value.code is FeedCode.MALFORMED
 
 
+def with_contents(content: bytes, change) -> bytes:
+    """A packed file that says something else of what is in it: what the holder of the key could sign."""
+    length = int.from_bytes(content[8:12], "little")
+    contents = json.loads(zlib.decompress(content[16 : 16 + length]))
+    change(contents)
+    plain = json.dumps(contents).encode()
+    deflated = zlib.compress(plain)
+    lengths = len(deflated).to_bytes(4, "little") + len(plain).to_bytes(4, "little")
+    return content[:8] + lengths + deflated + content[16 + length :]
+
+
+def test_no_array_has_a_negative_size_that_makes_room_for_another_one():
+    """The sizes together were held against what was signed, so one below zero let another one take all memory."""
+    smaller = packed(first_board(), Encoding.PACKED)
+    huge = 1 << 50
+
+    def one_huge_one_negative(contents):
+        header = json.loads(contents["header"])
+        first, second = contents["parts"][:2]
+        for part, size in ((first, huge), (second, first["size"] + second["size"] - huge)):
+            header[part["name"]] |= {"dtype": "U8", "shape": [size]}
+            part["size"] = size
+        before = len(contents["header"])
+        contents["header"] = json.dumps(header)
+        contents["parts"][2]["size"] -= len(contents["header"]) - before
+
+    with pytest.raises(FeedRefusedError) as refused:
+        unpack(with_contents(smaller.content, one_huge_one_negative), board_size=len(smaller.board_file))
+    assert refused.value.code is FeedCode.MALFORMED
+
+
+def test_an_array_that_ends_early_with_bytes_behind_it_is_refused_at_once():
+    """Its stream gave nothing more for ever, and kept what stood behind it again each time."""
+    smaller = packed(first_board(), Encoding.PACKED)
+
+    def one_number_more(contents):
+        header, place = (
+            json.loads(contents["header"]),
+            [p["name"] for p in contents["parts"]].index("array/item_counts"),
+        )
+        counts, after = contents["parts"][place : place + 2]
+        header[counts["name"]]["shape"] = [N_ITEMS + 1]
+        counts["size"] += 8
+        counts["packed"] += after["packed"]
+        text = json.dumps(header)
+        after["size"] -= 8 + len(text) - len(contents["header"])
+        contents["header"] = text
+
+    with pytest.raises(FeedRefusedError) as refused:
+        unpack(with_contents(smaller.content, one_number_more), board_size=len(smaller.board_file))
+    assert refused.value.code is FeedCode.MALFORMED
+
+
+def test_a_header_of_endless_nesting_is_refused():
+    smaller = packed(first_board(), Encoding.PACKED)
+    deep = with_contents(smaller.content, lambda contents: contents.update(header='{"a":' * 5000))
+
+    with pytest.raises(FeedRefusedError) as refused:
+        unpack(deep, board_size=len(smaller.board_file))
+    assert refused.value.code is FeedCode.MALFORMED
+
+
 def test_no_damage_of_a_packed_file_does_anything_but_refuse_or_change_the_board():
     board = first_board()
     smaller = packed(board, Encoding.INT8)
