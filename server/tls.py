@@ -41,8 +41,10 @@ def make_authority(certificate: Path, key: Path, *, name: str) -> None:
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
     signed = builder.sign(private, hashes.SHA384())
-    write_new({key: _pem_key(private)}, secret=True)
-    write_new({certificate: signed.public_bytes(serialization.Encoding.PEM)}, secret=False)
+    write_new(
+        secret={key: _pem_key(private)},
+        public={certificate: signed.public_bytes(serialization.Encoding.PEM)},
+    )
 
 
 def make_server_certificate(
@@ -75,8 +77,10 @@ def make_server_certificate(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_public), critical=False
     )
     signed = builder.sign(issuer_key, hashes.SHA384())
-    write_new({key: _pem_key(private)}, secret=True)
-    write_new({certificate: signed.public_bytes(serialization.Encoding.PEM)}, secret=False)
+    write_new(
+        secret={key: _pem_key(private)},
+        public={certificate: signed.public_bytes(serialization.Encoding.PEM)},
+    )
 
 
 def require_pair(certificate: Path, key: Path) -> None:

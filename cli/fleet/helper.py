@@ -67,6 +67,7 @@ def helper(
     each round of a run once, for ever. Its identity, which it prints, goes into the first server's configuration
     and into every device's policy.
     """
+    from fedboard.common.wire.addresses import Address
     from fedboard.server.helper.service import HelperSettings, RunningHelper
 
     settings = HelperSettings(
@@ -74,7 +75,7 @@ def helper(
         identity=identity,
         certificate=certificate,
         private_key=private_key,
-        address=f"[{listen}]:{port}" if ":" in listen else f"{listen}:{port}",
+        address=Address(listen, port).text,
         token=token,
         least_clients=least_clients,
     )

@@ -205,4 +205,4 @@ def _register(settings: "FleetSettings") -> "Register":
 def _write(path: Path, text: str) -> None:
     from fedboard.common.keys.node_keys import write_new
 
-    write_new({path: text.encode()}, secret=True)
+    write_new(secret={path: text.encode()})

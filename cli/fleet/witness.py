@@ -64,6 +64,7 @@ def witness(
     """
     from fedboard.common.board_service.log.note_keys import NoteKey, read_verifier
     from fedboard.common.board_service.log.notes import Kind
+    from fedboard.common.wire.addresses import Address
     from fedboard.server.board_service.log.witness.service import PER_ADDRESS, RunningWitness, WitnessSettings
     from fedboard.server.board_service.log.witness.witness import Witness
 
@@ -72,7 +73,7 @@ def witness(
     own = NoteKey.read(key, kind=Kind.COSIGNATURE)
     one = Witness(own, [read_verifier(log, kind=Kind.NOTE) for log in logs], state)
     settings = WitnessSettings(
-        address=f"[{listen}]:{port}" if ":" in listen else f"{listen}:{port}",
+        address=Address(listen, port).text,
         certificate=certificate,
         private_key=private_key,
         connections_per_address=0 if behind_proxy else PER_ADDRESS,

@@ -2,8 +2,9 @@
 
 import hashlib
 from pathlib import Path
+from typing import ClassVar, Self
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -16,6 +17,61 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import write_new
+
+
+class KeyPair:
+    """A private key with its public half. A kind of key is a class of its own, with the names of its files."""
+
+    PRIVATE_NAME: ClassVar[str]
+    PUBLIC_NAME: ClassVar[str]
+    SIGNED: ClassVar[str]
+    """What is signed with it, for errors, such as ``questions``."""
+
+    def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
+        """Use a key, or make a fresh one."""
+        self._key = Ed25519PrivateKey.generate() if key is None else key
+
+    @property
+    def public(self) -> bytes:
+        """The public half, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a PEM file that only its owner can read.
+
+        Raises:
+            InputError: no Ed25519 private key there, or others can read it.
+        """
+        return cls(read_private(path, signed=cls.SIGNED))
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Write ``PRIVATE_NAME``, readable by its owner alone, and ``PUBLIC_NAME``.
+
+        Returns:
+            The two paths, the private one first.
+
+        Raises:
+            InputError: one of them is there already; a key is never overwritten.
+        """
+        private, public = folder / self.PRIVATE_NAME, folder / self.PUBLIC_NAME
+        write_pair(self._key, private=private, public=public)
+        return private, public
+
+
+def has_signed(key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the owner of a key has signed a message.
+
+    Args:
+        key: public, 32 bytes; anything else has signed nothing.
+        signature: from anybody.
+        message: begins with what it is, so that its signature passes for nothing else.
+    """
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def read_public(path: Path, *, signed: str) -> Ed25519PublicKey:
@@ -67,8 +123,7 @@ def write_pair(key: Ed25519PrivateKey, *, private: Path, public: Path) -> None:
     """
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     shown = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    write_new({private: secret}, secret=True)
-    write_new({public: shown}, secret=False)
+    write_new(secret={private: secret}, public={public: shown})
 
 
 def public_pem(raw: bytes) -> bytes:

@@ -5,6 +5,7 @@ ecdsa -b 384`` makes the same files. The private half never leaves the device.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -37,8 +38,7 @@ def make_node_key(private: Path, *, name: str) -> Path:
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
     _require_free(public)
-    write_new({private: secret}, secret=True)
-    write_new({public: line + f" {name}\n".encode()}, secret=False)
+    write_new(secret={private: secret}, public={public: line + f" {name}\n".encode()})
     return public
 
 
@@ -82,18 +82,23 @@ def public_key_pem(line: str, *, source: str) -> str:
     return pem.decode("ascii")
 
 
-def write_new(files: dict[Path, bytes], *, secret: bool) -> None:
+def write_new(*, secret: Mapping[Path, bytes], public: Mapping[Path, bytes] | None = None) -> None:
     """Write key files, none of which may be there.
 
+    Args:
+        secret: what only its owner may read.
+        public: what anybody may.
+
     Raises:
-        InputError: one is there; nothing was written over.
+        InputError: one of all of them is there; nothing was written.
     """
-    for path in files:
+    files = [(*one, _SECRET) for one in secret.items()] + [(*one, _PUBLIC) for one in (public or {}).items()]
+    for path, _, _ in files:
         _require_free(path)
-    for path, content in files.items():
+    for path, content, mode in files:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET if secret else _PUBLIC)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except FileExistsError:
             _require_free(path)
             raise

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.errors import FedboardError
 from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.keys.validity import Clock, is_current, is_utc_text
 
 ROOT, BOARDS, QUESTIONS = "root", "targets", "questions"
@@ -58,7 +58,8 @@ class Role:
             signatures: 64 bytes each, from anybody.
             message: what was signed.
         """
-        found = sum(_one_is_of(key, signatures[:MOST_KEYS], message) for key in self.keys)
+        looked_at = signatures[:MOST_KEYS]
+        found = sum(any(has_signed(key, one, message) for one in looked_at) for key in self.keys)
         return found >= self.threshold
 
 
@@ -192,7 +193,7 @@ class SignedRoot:
     def signers(self, role: Role) -> list[bytes]:
         """The keys of a role that have signed it."""
         named = {key: self.signatures.get(tuf_key_id(key)) for key in role.keys}
-        return [key for key, one in named.items() if one and _one_is_of(key, (one,), self.message)]
+        return [key for key, one in named.items() if one and has_signed(key, one, self.message)]
 
 
 def tuf_key(key: bytes) -> dict[str, Any]:
@@ -233,13 +234,3 @@ def _role(role: _Role, keys: Mapping[str, bytes]) -> Role:
     if len(set(raw)) != len(raw) or not 1 <= role.threshold <= len(raw) <= MOST_KEYS:
         raise ValueError("a role with no keys, a key twice, or a threshold that it cannot reach")
     return Role(raw, role.threshold)
-
-
-def _one_is_of(key: bytes, signatures: tuple[bytes, ...], message: bytes) -> bool:
-    for signature in signatures:
-        try:
-            Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
-        except (InvalidSignature, ValueError):
-            continue
-        return True
-    return False

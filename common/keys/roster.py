@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import read_private, read_public, write_pair
+from fedboard.common.keys.ed25519_keys import KeyPair, has_signed, read_public
 
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 MOST_DEVICES = 1 << 16
@@ -85,11 +83,10 @@ class Roster:
             raise InputError(f"this is no list of devices, which begins with {_FORMAT!r}")
         try:
             signature = bytes.fromhex(head[len(_FORMAT) + 1 :].decode("ascii"))
-            Ed25519PublicKey.from_public_bytes(authority).verify(signature, _DOMAIN + line)
-        except (InvalidSignature, ValueError):
-            raise InputError(
-                "this list of devices is not signed by the authority that must sign it"
-            ) from None
+        except ValueError:
+            signature = b""
+        if not has_signed(authority, signature, _DOMAIN + line):
+            raise InputError("this list of devices is not signed by the authority that must sign it")
         try:
             found = msgspec.json.decode(line, type=_Content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -118,36 +115,14 @@ class Roster:
             raise InputError(f"{path}: {error}") from None
 
 
-class RosterAuthority:
-    """The private key that signs lists of devices. It is best kept off the machine of the fleet's server."""
+class RosterAuthority(KeyPair):
+    """The private key that signs lists of devices. It is best kept off the machine of the fleet's server.
+
+    Devices and runs name its public half in hexadecimal digits.
+    """
 
     PRIVATE_NAME, PUBLIC_NAME = "roster-authority.key", "roster-authority.pub"
-
-    def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
-        """Use a key, or make a fresh one."""
-        self._key = Ed25519PrivateKey.generate() if key is None else key
-
-    @property
-    def public(self) -> bytes:
-        """The public half, 32 bytes; devices and runs name it in hexadecimal digits."""
-        return self._key.public_key().public_bytes_raw()
-
-    @classmethod
-    def load(cls, path: Path) -> "RosterAuthority":
-        """Read a PEM file that only its owner can read.
-
-        Raises:
-            InputError: no Ed25519 private key there, or others can read it.
-        """
-        return cls(read_private(path, signed="lists of devices"))
-
-    def write(self, folder: Path) -> tuple[Path, Path]:
-        """Write ``roster-authority.key``, readable by its owner alone, and ``roster-authority.pub``.
-
-        Raises:
-            InputError: one of them is there already; a key is never overwritten.
-        """
-        return _written(self._key, folder, self.PRIVATE_NAME, self.PUBLIC_NAME)
+    SIGNED = "lists of devices"
 
     def sign(
         self,
@@ -183,36 +158,14 @@ class RosterAuthority:
         return Roster.read(head + line, authority=self.public)
 
 
-class IdentityKey:
-    """A device's identity: the private key by which it is known to other devices. It never leaves the device."""
+class IdentityKey(KeyPair):
+    """A device's identity: the private key by which it is known to other devices. It never leaves the device.
+
+    Its public half is what a list of devices holds.
+    """
 
     PRIVATE_NAME, PUBLIC_NAME = "identity.key", "identity.pub"
-
-    def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
-        """Use a key, or make a fresh one."""
-        self._key = Ed25519PrivateKey.generate() if key is None else key
-
-    @property
-    def public(self) -> bytes:
-        """The public half, 32 bytes: what a list of devices holds."""
-        return self._key.public_key().public_bytes_raw()
-
-    @classmethod
-    def load(cls, path: Path) -> "IdentityKey":
-        """Read a PEM file that only its owner can read.
-
-        Raises:
-            InputError: no Ed25519 private key there, or others can read it.
-        """
-        return cls(read_private(path, signed="a device's statements"))
-
-    def write(self, folder: Path) -> tuple[Path, Path]:
-        """Write ``identity.key``, readable by its owner alone, and ``identity.pub``.
-
-        Raises:
-            InputError: one of them is there already; a key is never overwritten.
-        """
-        return _written(self._key, folder, self.PRIVATE_NAME, self.PUBLIC_NAME)
+    SIGNED = "a device's statements"
 
     def sign(self, statement: bytes) -> bytes:
         """A signature, 64 bytes.
@@ -223,21 +176,6 @@ class IdentityKey:
         return self._key.sign(statement)
 
 
-def has_signed(key: bytes, signature: bytes, statement: bytes) -> bool:
-    """Whether the owner of an identity key has signed a statement.
-
-    Args:
-        key: 32 bytes of a list.
-        signature: from anybody.
-        statement: as for ``IdentityKey.sign``.
-    """
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, statement)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
 def public_key(path: Path) -> bytes:
     """The 32 bytes of a public key in a PEM file: of a device, or of an authority.
 
@@ -245,9 +183,3 @@ def public_key(path: Path) -> bytes:
         InputError: no Ed25519 public key there.
     """
     return read_public(path, signed="lists of devices").public_bytes_raw()
-
-
-def _written(key: Ed25519PrivateKey, folder: Path, private: str, public: str) -> tuple[Path, Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_pair(key, private=folder / private, public=folder / public)
-    return folder / private, folder / public

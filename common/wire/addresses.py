@@ -16,6 +16,11 @@ class Address(NamedTuple):
     """A name, an IPv4 address, or an IPv6 address without its brackets."""
     port: int
 
+    @property
+    def text(self) -> str:
+        """HOST:PORT, with brackets about an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def parse_address(text: str, *, name: str, listening: bool = False) -> Address:
     """Read HOST:PORT strictly: what else would be looked up, wrapped around or cut off is refused.

@@ -66,7 +66,6 @@ class QuestionKey:
         Raises:
             InputError: one of them is there already; a key is never overwritten.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         private, public = folder / PRIVATE_NAME, folder / PUBLIC_NAME
         write_pair(self._key, private=private, public=public)
         return private, public

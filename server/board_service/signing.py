@@ -99,7 +99,6 @@ def create_board_keys(folder: Path) -> tuple[Path, Path]:
     Raises:
         InputError: one of them is there already; a key is never overwritten.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     private, public = folder / PRIVATE_NAME, folder / PUBLIC_NAME
     write_pair(Ed25519PrivateKey.generate(), private=private, public=public)
     return private, public

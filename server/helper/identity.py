@@ -1,18 +1,12 @@
 """Who a helper is: an Ed25519 key that it signs the key of each round with. Devices pin its public half."""
 
-import os
 from pathlib import Path
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fedboard.common.errors import InputError
+from fedboard.common.keys.ed25519_keys import read_private
 from fedboard.common.keys.node_keys import write_new
 
 _KEY_BYTES = 32
@@ -30,22 +24,11 @@ def helper_identity(path: Path) -> Ed25519PrivateKey:
     if not path.exists():
         key = Ed25519PrivateKey.generate()
         try:
-            write_new(
-                {path: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())}, secret=True
-            )
+            write_new(secret={path: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())})
         except OSError as error:
             raise InputError(f"{path}: no key can be written there ({error.strerror})") from error
         return key
-    try:
-        found = load_pem_private_key(path.read_bytes(), password=None)
-        shared = os.name == "posix" and path.stat().st_mode & 0o077
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise InputError(f"{path}: no private key can be read there ({error})") from error
-    if not isinstance(found, Ed25519PrivateKey):
-        raise InputError(f"{path}: a helper's identity is an Ed25519 key; this is another kind of key")
-    if shared:
-        raise InputError(f"{path}: others can read this key; take their rights away: chmod 600 {path}")
-    return found
+    return read_private(path, signed="the keys of a helper's rounds")
 
 
 def identity_text(key: Ed25519PrivateKey) -> str:

@@ -93,8 +93,10 @@ class NoteKey:
         Raises:
             InputError: one of them is there already; a key is never overwritten.
         """
-        write_new({private: f"{self.text}\n".encode()}, secret=True)
-        write_new({public: f"{self.public}\n".encode()}, secret=False)
+        write_new(
+            secret={private: f"{self.text}\n".encode()},
+            public={public: f"{self.public}\n".encode()},
+        )
 
     @property
     def text(self) -> str:

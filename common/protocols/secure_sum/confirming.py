@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.keys.roster import Roster, has_signed
+from fedboard.common.keys.ed25519_keys import has_signed
+from fedboard.common.keys.roster import Roster
 from fedboard.common.protocols.secure_sum.masking.advertised import Advertised
 from fedboard.common.protocols.secure_sum.masking.neighbours import neighbours, ring
 from fedboard.common.protocols.secure_sum.rules import SumRules

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster, has_signed
+from fedboard.common.keys.ed25519_keys import has_signed
+from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster
 from fedboard.common.protocols.secure_sum.messages import table
 from fedboard.common.protocols.secure_sum.vouching import Vouched, survivors_statement, to_bits
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.contribution import Request
+from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES
 from fedboard.common.protocols.two_server.noise import helper_noise
@@ -54,11 +54,8 @@ class RoundKey:
         """
         if identity is not None and identity != self.identity:
             raise RefusedError(Refusal.OTHER_HELPER)
-        try:
-            public = Ed25519PublicKey.from_public_bytes(self.identity)
-            public.verify(self.signature, _SIGNED + self.key + bound)
-        except (InvalidSignature, ValueError):
-            raise RefusedError(Refusal.MALFORMED) from None
+        if not has_signed(self.identity, self.signature, _SIGNED + self.key + bound):
+            raise RefusedError(Refusal.MALFORMED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -35,8 +35,7 @@ class Invitation:
     @property
     def url(self) -> str:
         """Where the server is."""
-        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
-        return f"{_SCHEME}{host}:{self.address.port}"
+        return f"{_SCHEME}{self.address.text}"
 
     @property
     def token(self) -> str:

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from fedboard.common.errors import FedboardError
-from fedboard.common.keys.roster import KEY_BYTES, IdentityKey, has_signed
+from fedboard.common.keys.ed25519_keys import has_signed
+from fedboard.common.keys.roster import KEY_BYTES, IdentityKey
 from fedboard.common.wire.enrolment.invitation import SECRET_BYTES
 
 LARGEST_REQUEST = 1 << 13

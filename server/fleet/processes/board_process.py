@@ -5,6 +5,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from fedboard.common.wire.addresses import Address
 from fedboard.server.board_service.service import (
     RunningService,
     ServiceSettings,
@@ -67,9 +68,7 @@ def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None
                     witnesses=board.witnesses,
                 ),
                 simulation=board.simulation,
-                address=f"[{board.listen}]:{board.port}"
-                if ":" in board.listen
-                else f"{board.listen}:{board.port}",
+                address=Address(board.listen, board.port).text,
                 certificate=settings.network.certificate,
                 private_key=settings.network.key,
                 limits=settings.board.limits,

@@ -53,7 +53,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
-    write_new({tmp_path / "node.key": b"hello"}, secret=True)
+    write_new(secret={tmp_path / "node.key": b"hello"})
 
     with pytest.raises(InputError, match="not a private key"):
         load_private_key(tmp_path / "node.key")

@@ -7,7 +7,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority, has_signed, public_key
+from fedboard.common.keys.ed25519_keys import has_signed
+from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority, public_key
 
 AUTHORITY = RosterAuthority(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 DEVICES = [IdentityKey(Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32)) for n in range(5)]
@@ -91,6 +92,10 @@ def test_keys_in_files_are_the_same_keys_and_private(tmp_path: Path) -> None:
     assert private.stat().st_mode & 0o077 == 0
     with pytest.raises(InputError):
         DEVICES[2].write(tmp_path)
+    private.rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is there already"):
+        DEVICES[2].write(tmp_path)
+    assert not private.exists(), "a private key without its public half"
 
     private, public = AUTHORITY.write(tmp_path)
     assert RosterAuthority.load(private).public == public_key(public) == AUTHORITY.public
