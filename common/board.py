@@ -40,7 +40,7 @@ _DESCRIBED: Mapping[str, tuple[type, ...]] = {
     "previous_digest": (str, type(None)),
     "certificate": (dict, type(None)),
 }
-_NOT_A_BOARD = (KeyError, ValueError, TypeError, RecursionError, AttributeError, ArithmeticError)
+_NOT_A_BOARD = (LookupError, ValueError, TypeError, RecursionError, AttributeError, ArithmeticError)
 """What reading something else may raise."""
 
 

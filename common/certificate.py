@@ -126,7 +126,7 @@ class Certificate:
         """
         try:
             plain = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise InputError(f"not a certificate: {error}") from None
         return cls.from_dict(plain)
 

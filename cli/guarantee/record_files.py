@@ -9,6 +9,7 @@ from fedboard.common.errors import InputError
 
 YAML = (".yaml", ".yml")
 MOST_BYTES = 1_000_000
+_DEEPEST = 50
 
 
 def record_text(record: dict[str, Any], place: Path) -> str:
@@ -75,8 +76,14 @@ def _from_yaml(text: str) -> object:
         "tag:yaml.org,2002:map", lambda reading, node: _once(reading.construct_pairs(node, True))
     )
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=yaml.SafeLoader)):
-            raise ValueError("it has aliases in it")
+        depth = 0
+        for token in yaml.scan(text, Loader=yaml.SafeLoader):
+            if isinstance(token, yaml.AliasToken):
+                raise ValueError("it has aliases in it")
+            depth += token.id in ("{", "[", "<block mapping start>", "<block sequence start>")
+            depth -= token.id in ("}", "]", "<block end>")
+            if depth > _DEEPEST:  # reading takes time with the square of it
+                raise ValueError(f"its tables are nested more than {_DEEPEST} deep")
         return yaml.load(text, Loader=loader)
     except (yaml.YAMLError, TypeError) as error:
         raise ValueError(str(error)) from None

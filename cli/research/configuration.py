@@ -174,7 +174,7 @@ def assigned(text: str, *, option: str = "--set") -> tuple[str, Any]:
         raise InputError(f"{option} needs KEY=VALUE, such as settings.clip_norm=0.5, got {text!r}")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         if _BARE_WORD.fullmatch(value.strip()):  # so that words need no quotes within the shell's quotes
             return key.strip(), value.strip()
     raise InputError(f"{option} {key.strip()}: {value!r} is not a TOML value; texts need quotes")

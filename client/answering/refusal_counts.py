@@ -24,7 +24,7 @@ class RefusalCounts:
             self._counts = msgspec.json.decode(path.read_bytes(), type=dict[Refusal, int])
         except FileNotFoundError:
             self._counts = {}
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(
                 f"{path}: the counts of refusals are damaged ({error}); delete the file, it holds nothing else"
             ) from None

@@ -299,7 +299,7 @@ def load_device(path: Path) -> DeviceConfig:
         raise InputError(
             f"{path}: no device is configured there ({error.strerror}); make one with `fedboard ratings init`"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid TOML ({error})") from error
     folder = path.resolve().parent
 

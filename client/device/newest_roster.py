@@ -31,7 +31,7 @@ class NewestRoster:
             self._seen = msgspec.json.decode(path.read_bytes(), type=dict[str, _Seen])
         except FileNotFoundError:
             self._seen = {}
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(
                 f"{path}: the numbers of lists of devices are damaged ({error}); delete the file only where you "
                 "know that your fleet's list is the newest one"

@@ -21,6 +21,8 @@ from fedboard.common.privacy.ledger.population import Population
 
 _SQLITE = b"SQLite format 3\x00"
 _LAPLACE = "laplace"
+_LARGEST_MULTIPLIER = 1e100
+"""Beyond it, what follows from it is no number any more."""
 _ENTRY = frozenset({"noise_multiplier", "participation", "mechanism"})
 
 
@@ -148,7 +150,8 @@ def _entries(plan: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, An
 def _event(name: str, entry: Any, adjacency: Adjacency) -> Event:
     terms = entry if isinstance(entry, Mapping) else {"noise_multiplier": entry}
     multiplier, unknown = terms["noise_multiplier"], sorted(set(terms) - _ENTRY)
-    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float) or unknown:
+    number = isinstance(multiplier, int | float) and not isinstance(multiplier, bool)
+    if not number or abs(multiplier) > _LARGEST_MULTIPLIER or unknown:
         problem = f"unknown {', '.join(unknown)}" if unknown else f"noise multiplier {multiplier!r}"
         raise InputError(
             f"release {name!r} of the plan must be a noise multiplier, or a table with noise_multiplier and, if "
@@ -191,7 +194,7 @@ def _read_plan(place: Path) -> dict[str, Any]:
     text = place.read_bytes()
     try:
         plain = json.loads(text) if place.suffix == ".json" else tomllib.loads(text.decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not a plan: {error}") from None
     if not isinstance(plain, dict):
         raise InputError(f"{place}: a plan maps release names to noise multipliers")

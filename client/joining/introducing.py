@@ -81,7 +81,7 @@ def ask_to_join(invitation: Invitation, introduction: Introduction, request: Joi
     status, answered = _asked(invitation, trusted, "POST", JOIN_PATH, content, largest=LARGEST_ANSWER)
     try:
         answer = msgspec.json.decode(answered, type=JoinAnswer)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         answer = JoinAnswer(refused="")
     if status == 200 and answer.name is not None:
         return answer

@@ -138,7 +138,7 @@ def _read_header(folder: Path) -> _Header:
         header = msgspec.json.decode((folder / "cohort.json").read_bytes(), type=_Header)
     except OSError as error:
         raise InputError(f"{folder}: no cohort can be read there ({error.strerror})") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{folder}: cohort.json cannot be read ({error}); write the folder again") from None
     if header.format != _FORMAT:
         raise InputError(

@@ -73,7 +73,7 @@ def _item_id(text: str, board: Board | None, index: ItemIndex | None, place: str
 
 
 def _own(item: str, rating: float, timestamp: str, place: str) -> OwnRating:
-    if timestamp and not (timestamp.isdecimal() and int(timestamp) < 1 << 63):
+    if timestamp and not (timestamp.isdecimal() and len(timestamp) < 20 and int(timestamp) < 1 << 63):
         raise InputError(
             f"{place}: a timestamp must be a whole number of seconds since 1970, got {timestamp!r}"
         )

@@ -55,7 +55,7 @@ def load_private_key(path: Path) -> ec.EllipticCurvePrivateKey:
         key = serialization.load_ssh_private_key(content, password=None)
     except OSError as error:
         raise InputError(f"{path}: no private key can be read there ({error.strerror})") from error
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, NotImplementedError) as error:
         raise InputError(f"{path}: not a private key without a passphrase in OpenSSH's format") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != ec.SECP384R1.name:
         raise InputError(f"{path}: a node needs an ECDSA key on P-384; make one with: fedboard keys node")
@@ -74,7 +74,7 @@ def public_key_pem(line: str, *, source: str) -> str:
     """
     try:
         key = serialization.load_ssh_public_key(line.encode())
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, NotImplementedError) as error:
         raise InputError(f"{source}: not a line ecdsa-sha2-nistp384 AAAA... of a node's .pub file") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != ec.SECP384R1.name:
         raise InputError(f"{source}: a node needs an ECDSA key on P-384; make one with: fedboard keys node")

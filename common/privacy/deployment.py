@@ -143,10 +143,12 @@ def read_deployment(path: Path) -> Deployment:
         ).deployment.stated()
     except OSError as error:
         raise InputError(f"{path}: no statement can be read there ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from error
+    except InputError:
+        raise
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: {sentence_of(error, _File)}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from error
 
 
 def _require_text(key: str, text: str, *, in_list: bool) -> None:
@@ -178,7 +180,7 @@ def audit_digest(path: Path) -> str:
         record = msgspec.json.decode(content)
     except OSError as error:
         raise InputError(f"{SECTION}.audit: {path}: cannot be read ({error.strerror})") from error
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         record = None
     if not isinstance(record, dict) or not {"violated", "findings", "epsilon_claimed"} <= set(record):
         raise InputError(f"{SECTION}.audit: {path}: not the JSON that `fedboard audit --json` writes")

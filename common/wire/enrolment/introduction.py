@@ -78,7 +78,7 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                     public_pem(bytes.fromhex(key))
             if found.root is not None:
                 Root.from_bytes(found.root.encode())
-        except (msgspec.DecodeError, ValueError, RootError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError, RootError) as error:
             raise InputError(f"the server's introduction cannot be read ({error})") from error
         if found.format != _FORMAT:
             raise InputError(

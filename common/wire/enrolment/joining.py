@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
@@ -117,7 +117,7 @@ class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             identity = bytes.fromhex(self.identity)
             of_identity = base64.b64decode(self.identity_signature, validate=True)
             key = load_ssh_public_key(self.public_key.encode("ascii"))
-        except (binascii.Error, ValueError):
+        except (binascii.Error, ValueError, UnsupportedAlgorithm, NotImplementedError):
             raise JoinError(JoinRefusal.MALFORMED) from None
         right = len(secret) == SECRET_BYTES and len(identity) == KEY_BYTES and self.identity == identity.hex()
         if not right or not isinstance(key, ec.EllipticCurvePublicKey):

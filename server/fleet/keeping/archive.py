@@ -89,7 +89,7 @@ def unpack(place: Path, folder: Path) -> Contents:
             for entry in tar:
                 if entry.name != _CONTENTS:
                     _unpack_one(tar, entry, contents.digests, folder)
-    except (OSError, tarfile.TarError, msgspec.DecodeError, ValueError) as error:
+    except (OSError, tarfile.TarError, msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"{place}: this is no whole backup ({error})") from error
     missing = [path for path in contents.digests if not (folder / path).exists()]
     if missing:

@@ -180,7 +180,7 @@ def read_settings(path: Path) -> FleetSettings:
         settings = msgspec.convert(raw, FleetSettings, dec_hook=lambda _, text: folder / str(text))
     except OSError as error:
         raise InputError(f"{path}: no configuration can be read there ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except (msgspec.ValidationError, ValueError) as error:
         raise InputError(f"{path}: {sentence_of(error, FleetSettings)}") from error

@@ -200,6 +200,7 @@ HOSTILE: dict[str, Any] = {
     "code.yaml": ("!!python/object/apply:os.system ['touch ran']\n", "could not determine a constructor"),
     "deep.json": ('{"a":' * 100_000 + "1" + "}" * 100_000, "not a record"),
     "deep.yaml": ("a: " + "[" * 1_100 + "]" * 1_100, "not a record"),
+    "deeper.yaml": ("a: " + "[" * 60_000, "nested more than 50 deep"),
     "list.json": ("[1]", "a record is a table"),
     "large.json": (" " * 1_000_001, "larger than 1000000 bytes"),
     "bytes.yaml": ("\ufffe\x00", "not a record"),
