@@ -185,6 +185,17 @@ def require_data(config: DataConfig) -> None:
         look_at(find_data(config.source), **_options_of(config))
 
 
+def says_presence_alone(config: DataConfig) -> bool:
+    """Whether the ratings which a configuration names say only who used what, by their format; public.
+
+    Raises:
+        InputError: as of ``require_data``.
+    """
+    if config.source == "synthetic":
+        return False
+    return look_at(find_data(config.source), **_options_of(config)).found.reader.presence
+
+
 def _options_of(config: DataConfig) -> dict[str, Any]:
     columns = config.columns
     return {

@@ -36,29 +36,34 @@ format_option = click.option(
 """Which reader reads the ratings."""
 
 
-def data_options(command: Command) -> Command:
-    """Options that say which ratings."""
+def table_options(command: Command) -> Command:
+    """Options that say how ratings are to be read."""
     for option in reversed(
         (
-            click.option(
-                "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
-            ),
             format_option,
             COLUMNS,
             click.option(
                 "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
             ),
             click.option("--titles", metavar="FILE", help="Item titles."),
-            click.option(
-                "--item-features",
-                metavar="FILE",
-                help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table; "
-                "`titles`, or `none`.  [default: what MovieLens data bring]",
-            ),
         )
     ):
         command = option(command)
     return command
+
+
+def data_options(command: Command) -> Command:
+    """Options that say which ratings."""
+    features = click.option(
+        "--item-features",
+        metavar="FILE",
+        help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table; "
+        "`titles`, or `none`.  [default: what MovieLens data bring]",
+    )
+    named = click.option(
+        "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
+    )
+    return named(table_options(features(command)))
 
 
 def model_options(command: Command) -> Command:

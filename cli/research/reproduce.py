@@ -1,21 +1,24 @@
 """``fedboard reproduce``: a figure or table of one of the papers, run again."""
 
+import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.research.audit_progress import stepping
+from fedboard.cli.research.configuration import configure, listed, table_options
 from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
+    from fedboard.simulations.config import DataConfig
     from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome
 
 _EXAMPLES = """\b
@@ -24,6 +27,7 @@ Examples:
   fedboard reproduce jain                        the figures of one paper
   fedboard reproduce jain 2 --json jain-2.json   one of them
   fedboard reproduce krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
+  fedboard reproduce krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8
 """
 _TOLD_PER_PHASE = 4
 """Lines per phase where nobody watches."""
@@ -34,8 +38,15 @@ _TOLD_PER_PHASE = 4
 @click.argument("figure", required=False)
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, exists=True),
-    help="Your copy of the paper's data.  [default: the nearest set there is, as the list says]",
+    metavar="PATH|NAME",
+    help="Ratings, as for simulate, or files of the paper's own kind.  [default: the nearest set there is, as "
+    "the list says]",
+)
+@table_options
+@click.option(
+    "--epsilon",
+    metavar="LIST",
+    help="Privacy budgets to compare, comma-separated.  [default: those of the figure]",
 )
 @click.option("--seeds", type=REPETITIONS, default=3, show_default=True, help="Repetitions.")
 @click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
@@ -48,11 +59,12 @@ _TOLD_PER_PHASE = 4
 def reproduce(
     paper: str | None,
     figure: str | None,
-    data: Path | None,
+    epsilon: str | None,
     seeds: int,
     workers: int,
     out: Path | None,
     json_file: Path | None,
+    **table: Any,
 ) -> None:
     """Run the experiment behind a figure or table of a paper.
 
@@ -61,14 +73,17 @@ def reproduce(
     takes.
     """
     from fedboard.simulations.experiments.registry import experiment_named
+    from fedboard.simulations.experiments.shared.ratings import require_fitting
 
     if paper is None or figure is None:
         _tell_listing(paper, json_file)
         return
     experiment = experiment_named(paper, figure)
+    asked = _Asked(data=_data(table), epsilons=_epsilons(epsilon), seeds=seeds, workers=workers)
+    require_fitting(experiment, data=asked["data"], epsilons=asked["epsilons"])
     place = _new_place(out, experiment)
     place.mkdir(parents=True, exist_ok=True)
-    record, outcome = _run(experiment, place, data=data, seeds=seeds, workers=workers)
+    record, outcome = _run(experiment, place, asked)
     if json_file is not None:
         file_document(record, json_file)
     if json_file != STDOUT:
@@ -83,7 +98,13 @@ def _tell_listing(paper: str | None, json_file: Path | None) -> None:
         names = PAPERS if paper is None else (paper,)
         record = {
             name: [
-                {"figure": each.figure, "minutes": each.minutes, "title": each.title, "data": each.data}
+                {
+                    "figure": each.figure,
+                    "minutes": each.minutes,
+                    "title": each.title,
+                    "data": each.data,
+                    "epsilons": list(each.epsilons),
+                }
                 for each in experiments_of(name)
             ]
             for name in names
@@ -122,9 +143,33 @@ def _new_place(out: Path | None, experiment: "Experiment") -> Path:
     return out
 
 
-def _run(
-    experiment: "Experiment", place: Path, *, data: Path | None, seeds: int, workers: int
-) -> "tuple[dict[str, Any], Outcome]":
+class _Asked(TypedDict):
+    """What the command line says of a setting."""
+
+    data: "DataConfig | None"
+    epsilons: tuple[float, ...]
+    seeds: int
+    workers: int
+
+
+def _data(table: Mapping[str, str | None]) -> "DataConfig | None":
+    """The ratings that somebody names, and how they are to be read."""
+    given = [f"--{name.removeprefix('data_').replace('_', '-')}" for name, value in table.items() if value]
+    if table["data"] is None:
+        if given:
+            raise InputError(f"{' and '.join(given)}: of which ratings? Name them with --data")
+        return None
+    return configure({}, table, (), source="the flags").data
+
+
+def _epsilons(text: str | None) -> tuple[float, ...]:
+    found = () if text is None else listed(text, float, "--epsilon")
+    if not all(0 < epsilon < math.inf for epsilon in found):
+        raise InputError(f"--epsilon must be numbers > 0, got {text!r}")
+    return found
+
+
+def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[str, Any], Outcome]":
     from fedboard.simulations.drawing.svg import house_style
     from fedboard.simulations.experiments.shared.experiment import Setting
     from fedboard.simulations.experiments.shared.writing import record_of, write_outcome
@@ -132,9 +177,7 @@ def _run(
     started = time.monotonic()
     with stepping() as on_step, TemporaryDirectory(prefix="scratch-", dir=place) as scratch, house_style():
         setting = Setting(
-            data=data,
-            seeds=seeds,
-            workers=workers,
+            **asked,
             scratch=Path(scratch),
             on_progress=on_step if sys.stderr.isatty() else _thinned(on_step),
         )

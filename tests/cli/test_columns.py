@@ -24,6 +24,7 @@ OF_MANY = {
     ("sweep",): ("--data", "{}"),
     ("tune",): ("--data", "{}", "--public", "made up"),
     ("audit",): ("--data", "{}"),
+    ("reproduce",): ("krichene", "7", "--data", "{}"),
     ("protocols", "compare"): ("--data", "{}"),
     ("ask", "mean"): ("--data", "{}", "--epsilon", "1"),
     ("ask", "quantile"): ("--data", "{}", "--epsilon", "1"),

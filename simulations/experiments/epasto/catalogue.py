@@ -1,7 +1,12 @@
 """The experiments of Epasto et al. (2020), Smoothly bounding user contributions in differential privacy."""
 
 from fedboard.simulations.experiments.epasto.examples import example_1, theorem_2
-from fedboard.simulations.experiments.epasto.reviews import table_1, table_2
+from fedboard.simulations.experiments.epasto.reviews import (
+    REGRESSION_EPSILONS,
+    RISK_EPSILONS,
+    table_1,
+    table_2,
+)
 from fedboard.simulations.experiments.epasto.synthetic import figure_1, figure_2, figure_3
 from fedboard.simulations.experiments.shared.experiment import Experiment
 
@@ -17,6 +22,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         minutes=1,
         data=_SYNTHETIC,
         run=figure_1,
+        epsilons=(1.0,),
+        one_epsilon=True,
     ),
     Experiment(
         paper="epasto",
@@ -25,6 +32,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         minutes=2,
         data=_SYNTHETIC,
         run=figure_2,
+        epsilons=(1.0,),
+        one_epsilon=True,
     ),
     Experiment(
         paper="epasto",
@@ -33,6 +42,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         minutes=2,
         data=_SYNTHETIC,
         run=figure_3,
+        epsilons=(2.0, 3.0),
     ),
     Experiment(
         paper="epasto",
@@ -41,6 +51,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         minutes=0.5,
         data=_REVIEWS + ", or a folder with News_Final.csv and one file of posts (UCI News Popularity)",
         run=table_1,
+        epsilons=REGRESSION_EPSILONS,
+        files=True,
     ),
     Experiment(
         paper="epasto",
@@ -49,6 +61,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         minutes=0.5,
         data=_REVIEWS,
         run=table_2,
+        epsilons=RISK_EPSILONS,
+        files=True,
     ),
     Experiment(
         paper="epasto",

@@ -23,39 +23,42 @@ Numbers = dict[str, dict[str, float]]
 
 def figure_1(setting: Setting) -> Outcome:
     """Error against the number of rows at epsilon 1."""
-    errors = _by_rows(setting, epsilons=(1.0,))["1"]
+    (epsilon,) = setting.epsilons_or(1.0)
+    errors = _by_rows(setting, epsilons=(epsilon,))[f"{epsilon:g}"]
     return Outcome(
         numbers={"error": errors},
-        settings=_settings(setting, rows=ROWS, alpha=ALPHA, epsilon=1),
+        settings=_settings(setting, rows=ROWS, alpha=ALPHA, epsilon=epsilon),
         comparison=_verdict(errors, "every number of rows, even by orders of magnitude"),
-        figures={"figure-1": _bars({"epsilon 1": errors}, "rows")},
+        figures={"figure-1": _bars({f"epsilon {epsilon:g}": errors}, "rows")},
     )
 
 
 def figure_2(setting: Setting) -> Outcome:
     """Error against the Zipf exponent at epsilon 1, n = 3000."""
+    (epsilon,) = setting.epsilons_or(1.0)
     cells = list(product(EXPONENTS, range(setting.seeds)))
     found: dict[float, list[Mapping[str, float]]] = {alpha: [] for alpha in EXPONENTS}
     for done, (alpha, seed) in enumerate(cells):
         setting.on_progress("problems", done, len(cells))
         problem = synthetic_problem(ROWS[-1], alpha=alpha, seed=seed)
-        found[alpha].append(errors_of(problem, epsilon=1.0, seed=seed).of_method)
+        found[alpha].append(errors_of(problem, epsilon=epsilon, seed=seed).of_method)
     errors = {f"{alpha:g}": _mean(of) for alpha, of in found.items()}
     return Outcome(
         numbers={"error": errors},
-        settings=_settings(setting, rows=ROWS[-1], alpha=EXPONENTS, epsilon=1),
+        settings=_settings(setting, rows=ROWS[-1], alpha=EXPONENTS, epsilon=epsilon),
         comparison=_verdict(errors, "every exponent, most of all for small ones (uneven contributions)"),
-        figures={"figure-2": _bars({"epsilon 1, 3000 rows": errors}, "Zipf exponent")},
+        figures={"figure-2": _bars({f"epsilon {epsilon:g}, 3000 rows": errors}, "Zipf exponent")},
     )
 
 
 def figure_3(setting: Setting) -> Outcome:
     """Figure 1 at other epsilons."""
-    errors = _by_rows(setting, epsilons=(2.0, 3.0))
+    epsilons = setting.epsilons_or(2.0, 3.0)
+    errors = _by_rows(setting, epsilons=epsilons)
     together = {f"{epsilon}/{n}": numbers for epsilon, of in errors.items() for n, numbers in of.items()}
     return Outcome(
         numbers={"error": errors},
-        settings=_settings(setting, rows=ROWS, alpha=ALPHA, epsilon=[2, 3]),
+        settings=_settings(setting, rows=ROWS, alpha=ALPHA, epsilon=epsilons),
         comparison=_verdict(
             together, "every number of rows at epsilon 2 and 3, all errors falling with epsilon"
         ),

@@ -17,17 +17,16 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.publication import BoardStore
-from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
-from fedboard.simulations.datasets import find_data
+from fedboard.simulations.config import PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.experiments.krichene.exponents import as_text
 from fedboard.simulations.experiments.shared.experiment import Setting
+from fedboard.simulations.experiments.shared.ratings import data_of
 from fedboard.simulations.judging.metrics.registry import main_metric
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import ALS
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
 
-NEAREST = "ml-1m"
 METRICS = {feedback: main_metric(feedback, "test") for feedback in Feedback}
 _DELTA = 1e-5
 _HELD_OUT_OF_MANY = ((400_000, 50_000 / 571_355), (100_000, 10_000 / 136_677))
@@ -200,11 +199,3 @@ class Benchmark:
             deviation=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
             sliced=tuple(None if None in bucket else float(np.mean(bucket)) for bucket in slices),
         )
-
-
-def data_of(setting: Setting) -> DataConfig:
-    """The user's copy; else MovieLens 1M from ``$FEDBOARD_DATA``, else the synthetic set."""
-    if setting.data is not None:
-        return DataConfig(source=str(setting.data.resolve()))
-    nearest = find_data(NEAREST)
-    return DataConfig(source=nearest if Path(nearest).exists() else "synthetic")

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.experiments.krichene.curves import exponent_curves, trade_off
+from fedboard.simulations.experiments.krichene.curves import EPSILONS, exponent_curves, trade_off
 from fedboard.simulations.experiments.krichene.neighbour_lists import neighbour_table
 from fedboard.simulations.experiments.krichene.slices import overlap, slices, task_skew
+from fedboard.simulations.experiments.krichene.synthetic import EPSILONS as SYNTHETIC_EPSILONS
 from fedboard.simulations.experiments.krichene.synthetic import figure_5
 from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
@@ -13,14 +14,36 @@ _PAPER = "krichene"
 _NEAREST = "default ml-1m in $FEDBOARD_DATA, else synthetic."
 _EXPLICIT = f"--data ML-10M or any ratings; {_NEAREST}"
 _IMPLICIT = f"--data ML-20M or any ratings; {_NEAREST}"
-_MSD = f"--data MSD with each play as a rating of 5; {_NEAREST}"
+_MSD = f"--data MSD, any plays or any ratings; {_NEAREST}"
 _BOTH = f"--data ML-10M or ML-20M or any ratings; {_NEAREST}"
+_FEEDBACKS = {
+    _EXPLICIT: (Feedback.EXPLICIT,),
+    _IMPLICIT: (Feedback.IMPLICIT,),
+    _MSD: (Feedback.IMPLICIT,),
+    _BOTH: (Feedback.EXPLICIT, Feedback.IMPLICIT),
+}
 
 
 def _entry(
-    figure: str, title: str, minutes: float, data: str, run: Callable[[Setting], Outcome]
+    figure: str,
+    title: str,
+    minutes: float,
+    data: str,
+    run: Callable[[Setting], Outcome],
+    *epsilons: float,
+    one_epsilon: bool = False,
 ) -> Experiment:
-    return Experiment(paper=_PAPER, figure=figure, title=title, minutes=minutes, data=data, run=run)
+    return Experiment(
+        paper=_PAPER,
+        figure=figure,
+        title=title,
+        minutes=minutes,
+        data=data,
+        run=run,
+        feedbacks=_FEEDBACKS.get(data, ()),
+        epsilons=epsilons,
+        one_epsilon=one_epsilon,
+    )
 
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -34,6 +57,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             Feedback.EXPLICIT,
             "The paper, on ML-10M: adaptive weights are best at every epsilon, for both algorithms.",
         ),
+        *EPSILONS,
     ),
     _entry(
         "2",
@@ -45,6 +69,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             Feedback.IMPLICIT,
             "The paper, on ML-20M: adaptive weights are best at every epsilon, by a wide margin.",
         ),
+        *EPSILONS,
     ),
     _entry(
         "3",
@@ -56,6 +81,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             Feedback.EXPLICIT,
             "The paper, on ML-10M: best between 1/4 and 1/2 for DPALS, at 1/4 for DPSGD, clearly worse at 1.",
         ),
+        *EPSILONS,
     ),
     _entry(
         "4",
@@ -66,10 +92,18 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "4",
             "The paper, at epsilon 1: larger mu helps the tail and hurts the head; tail sampling is behind on all "
             "but the top bucket.",
-            epsilons=(1.0,),
+            usual=(1.0,),
         ),
+        1.0,
     ),
-    _entry("5", "Synthetic regressions: RMSE against mu", 4, "always drawn, as in appendix C.", figure_5),
+    _entry(
+        "5",
+        "Synthetic regressions: RMSE against mu",
+        4,
+        "always drawn, as in appendix C.",
+        figure_5,
+        *SYNTHETIC_EPSILONS,
+    ),
     _entry(
         "6",
         "Recall@20 against epsilon on the Million Song Data",
@@ -80,6 +114,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             Feedback.IMPLICIT,
             "The paper, on MSD: as on ML-20M, adaptive weights are best at every epsilon.",
         ),
+        *EPSILONS,
     ),
     _entry("7", "How unevenly the items are rated", 0.2, _BOTH, task_skew),
     _entry(
@@ -91,8 +126,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "8",
             "The paper: larger mu helps the tail and hurts the head at every epsilon, and the gap to sampling "
             "narrows as epsilon grows (ML-10M, epsilon 1: at least 21.6 % lower RMSE on bucket 0).",
-            epsilons=(1.0, 5.0, 20.0),
+            usual=EPSILONS,
         ),
+        *EPSILONS,
     ),
     _entry(
         "9",
@@ -102,8 +138,19 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         exponent_curves(
             "9", Feedback.IMPLICIT, "The paper, on ML-20M: best around 1/4, and DPSGD is the more sensitive."
         ),
+        *EPSILONS,
     ),
-    _entry("10", "How many of an item's neighbours privacy keeps", 4, _IMPLICIT, overlap),
-    _entry("table-3", "Neighbours of two films", 2, _IMPLICIT, neighbour_table("3")),
-    _entry("table-4", "Neighbours of three rarer films", 2, _IMPLICIT, neighbour_table("4")),
+    _entry(
+        "10", "How many of an item's neighbours privacy keeps", 4, _IMPLICIT, overlap, 1.0, one_epsilon=True
+    ),
+    _entry("table-3", "Neighbours of two films", 2, _IMPLICIT, neighbour_table("3"), 1.0, one_epsilon=True),
+    _entry(
+        "table-4",
+        "Neighbours of three rarer films",
+        2,
+        _IMPLICIT,
+        neighbour_table("4"),
+        1.0,
+        one_epsilon=True,
+    ),
 )

@@ -23,7 +23,7 @@ Answers = Mapping[str, Mapping[str, BenchmarkAnswer]]
 
 
 def trade_off(
-    figure: str, feedback: Feedback, paper: str, *, epsilons: Sequence[float] = EPSILONS
+    figure: str, feedback: Feedback, paper: str, *, usual: Sequence[float] = EPSILONS
 ) -> Callable[[Setting], Outcome]:
     """Accuracy against epsilon for adaptive weights, tail sampling and uniform sampling, by both algorithms.
 
@@ -31,11 +31,11 @@ def trade_off(
         figure: its number.
         feedback: explicit for RMSE, implicit for Recall@20.
         paper: what the paper finds, as a sentence.
-        epsilons: to compare.
+        usual: epsilons to compare where nobody asks for others.
     """
 
     def run(setting: Setting) -> Outcome:
-        bench = Benchmark(setting, feedback)
+        bench, epsilons = Benchmark(setting, feedback), setting.epsilons_or(*usual)
         answers, als = bench.ask([*STATISTICS, *GRADIENTS], epsilons), bench.ask_als()
         panels = [
             Panel(
@@ -65,12 +65,12 @@ def trade_off(
 
 
 def exponent_curves(
-    figure: str, feedback: Feedback, paper: str, *, epsilons: Sequence[float] = EPSILONS
+    figure: str, feedback: Feedback, paper: str, *, usual: Sequence[float] = EPSILONS
 ) -> Callable[[Setting], Outcome]:
     """Accuracy against mu for both algorithms; arguments as for ``trade_off``."""
 
     def run(setting: Setting) -> Outcome:
-        bench = Benchmark(setting, feedback)
+        bench, epsilons = Benchmark(setting, feedback), setting.epsilons_or(*usual)
         adaptive = (STATISTICS[0], GRADIENTS[0])
         methods = {m.label: [with_exponent(m, exponent) for exponent in EXPONENTS] for m in adaptive}
         answers = bench.ask([m for own in methods.values() for m in own], epsilons)

@@ -29,13 +29,11 @@ def neighbour_table(table: str) -> Callable[[Setting], Outcome]:
     """The lists of one table; where the data lacks its examples, items of similar popularity stand in."""
 
     def run(setting: Setting) -> Outcome:
-        bench = Benchmark(setting, Feedback.IMPLICIT)
-        bench.ask(PRIVATE, (_EPSILON,))
+        bench, (epsilon,) = Benchmark(setting, Feedback.IMPLICIT), setting.epsilons_or(_EPSILON)
+        bench.ask(PRIVATE, (epsilon,))
         counts, catalogue = item_counts(bench.problem.train), bench.problem.catalogue
         models = {"ALS": als_factors(bench)} | {
-            method.label: np.asarray(
-                bench.board(method, _EPSILON, 0).arrays["item_factors"], dtype=np.float64
-            )
+            method.label: np.asarray(bench.board(method, epsilon, 0).arrays["item_factors"], dtype=np.float64)
             for method in PRIVATE
         }
         learnt = np.flatnonzero(
@@ -54,8 +52,8 @@ def neighbour_table(table: str) -> Callable[[Setting], Outcome]:
                     _title(catalogue, q): own for q, own in zip(queries, shared, strict=True)
                 },
             },
-            settings=bench.settings | {"epsilon": _EPSILON, "neighbours": _LENGTH},
-            comparison=_told(bench.described, [_title(catalogue, q) for q in queries], shared),
+            settings=bench.settings | {"epsilon": epsilon, "neighbours": _LENGTH},
+            comparison=_told(bench.described, epsilon, [_title(catalogue, q) for q in queries], shared),
             figures={},
         )
 
@@ -94,14 +92,16 @@ def _shared(models: Mapping[str, FloatArray], queries: Sequence[int]) -> list[di
     return [{label: float(values[query]) for label, values in overlaps.items()} for query in queries]
 
 
-def _told(described: str, titles: Sequence[str], shared: Sequence[Mapping[str, float]]) -> str:
+def _told(
+    described: str, epsilon: float, titles: Sequence[str], shared: Sequence[Mapping[str, float]]
+) -> str:
     parts = [
         f"{title}: {', '.join(f'{label} {100 * value:.0f} %' for label, value in own.items())}"
         for title, own in zip(titles, shared, strict=True)
     ]
     return (
         "The paper shows lists of ML-20M, where those of AdaDPALS are nearer to those of ALS, above all for rare "
-        f"items. On {described}, at epsilon {_EPSILON:g}, share of the {_FEW} nearest that ALS has too: "
+        f"items. On {described}, at epsilon {epsilon:g}, share of the {_FEW} nearest that ALS has too: "
         f"{'; '.join(parts)}. "
         "Training counts are in brackets; the examples are the paper's where all models have learnt them."
     )

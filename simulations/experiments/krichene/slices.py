@@ -17,6 +17,7 @@ from fedboard.simulations.experiments.krichene.benchmarks import (
 )
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
+from fedboard.simulations.experiments.shared.ratings import data_of, fitting
 from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap
 from fedboard.simulations.judging.metrics import N_BUCKETS
 from fedboard.simulations.runs.kernel_choice import backend_of
@@ -36,20 +37,21 @@ _BOTH = (Feedback.EXPLICIT, Feedback.IMPLICIT)
 
 
 def slices(
-    figure: str, paper: str, *, epsilons: Sequence[float], feedbacks: Sequence[Feedback] = _BOTH
+    figure: str, paper: str, *, usual: Sequence[float], feedbacks: Sequence[Feedback] = _BOTH
 ) -> Callable[[Setting], Outcome]:
     """RMSE and recall by popularity bucket.
 
     Args:
         figure: its number.
         paper: what the paper finds, as a sentence.
-        epsilons: a panel each.
-        feedbacks: a row of runs each.
+        usual: epsilons, a panel each, where nobody asks for others.
+        feedbacks: a row of runs each, of those that the data can be read as.
     """
 
     def run(setting: Setting) -> Outcome:
         panels, numbers, told, settings = [], {}, [], {}
-        for feedback in feedbacks:
+        epsilons = setting.epsilons_or(*usual)
+        for feedback in fitting(data_of(setting), *feedbacks):
             bench = Benchmark(setting, feedback)
             answers = bench.ask(COMPARED, epsilons)
             by_epsilon = {
@@ -107,9 +109,9 @@ def task_skew(setting: Setting) -> Outcome:
     )
 
 
-def overlap(setting: Setting, *, epsilon: float = 1.0) -> Outcome:
+def overlap(setting: Setting, *, usual: float = 1.0) -> Outcome:
     """Figure 10: share of an item's 20 nearest neighbours that ALS without privacy finds too, by bucket."""
-    bench = Benchmark(setting, Feedback.IMPLICIT)
+    bench, (epsilon,) = Benchmark(setting, Feedback.IMPLICIT), setting.epsilons_or(usual)
     bench.ask(COMPARED, (epsilon,))
     reference, counts = als_factors(bench), item_counts(bench.problem.train)
     lines: dict[str, Sequence[float | None]] = {}

@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.config import DataConfig, SimulationConfig
-from fedboard.simulations.datasets import Triples, find_data
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.experiments.block_solvers.blocks import MemoryStream, arrange
 from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation
 from fedboard.simulations.experiments.shared.experiment import Setting
+from fedboard.simulations.experiments.shared.ratings import data_of
 from fedboard.simulations.problem import load_problem
 
-NEAREST = "ml-1m"
 DATA = "--data Netflix, Yahoo or any ratings; default ml-1m in $FEDBOARD_DATA, else synthetic."
 USER_RIDGE, USER_RIDGE_EXPONENT = 6.0, 0.25
 
@@ -71,7 +70,7 @@ def rated(setting: Setting) -> Rated:
     Raises:
         InputError: the data cannot be read.
     """
-    config = SimulationConfig(data=DataConfig(source=_source(setting)))
+    config = SimulationConfig(data=data_of(setting))
     problem = load_problem(config)
     if not isinstance(problem.split, RatingSplit):
         raise TypeError("explicit feedback is split by ratings")
@@ -93,10 +92,3 @@ def joint_predictions(model: Factorisation, users: np.ndarray, items: np.ndarray
         inner = np.einsum("pd,pd->p", model.users.factors[own], factors[shown])
         found[start : start + step] = model.mean + model.users.biases[own] + biases[shown] + inner
     return found
-
-
-def _source(setting: Setting) -> str:
-    if setting.data is not None:
-        return str(setting.data.resolve())
-    nearest = find_data(NEAREST)
-    return nearest if Path(nearest).exists() else "synthetic"

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.simulations.config import DataConfig
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -20,8 +23,10 @@ class Progress(Protocol):
 class Setting:
     """What the user asked for."""
 
-    data: Path | None = None
+    data: DataConfig | None = None
     """Her copy of the paper's data; None: the nearest set there is, or synthetic data, as the experiment says."""
+    epsilons: tuple[float, ...] = ()
+    """What she asks for in place of the figure's; () for those."""
     seeds: int = 3
     """Repetitions, with seeds 0, 1, ..."""
     workers: int = 1
@@ -29,6 +34,10 @@ class Setting:
     scratch: Path
     """Existing folder for runs and caches, emptied afterwards."""
     on_progress: Progress
+
+    def epsilons_or(self, *usual: float) -> tuple[float, ...]:
+        """Those asked for, else the figure's own."""
+        return self.epsilons or usual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +68,11 @@ class Experiment:
     data: str
     """Which data it takes, and what ``--data`` may name."""
     run: Callable[[Setting], Outcome]
+    feedbacks: tuple[Feedback, ...] = ()
+    """What its ratings are read as, by any reader there is; () where ``--data`` names no ratings."""
+    files: bool = False
+    """Whether ``--data`` names files of a kind of their own."""
+    epsilons: tuple[float, ...] = ()
+    """Those of the figure, which others can replace; () where it has none of its own."""
+    one_epsilon: bool = False
+    """Whether it shows a single one."""

@@ -5,10 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
+from fedboard.simulations.config import DataConfig
+from fedboard.simulations.experiments.epasto import catalogue as epasto
 from fedboard.simulations.experiments.jain import catalogue
 from fedboard.simulations.experiments.jain.figure_2 import Figure2
+from fedboard.simulations.experiments.krichene import catalogue as krichene
+from fedboard.simulations.experiments.liu import catalogue as liu
 from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
+from fedboard.simulations.experiments.registry import PAPERS, experiments_of
+from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 from tests.cli.conftest import Command
 
 
@@ -59,6 +66,79 @@ def test_numbers_alone_go_to_stdout(fedboard: Command, tmp_path: Path) -> None:
     assert json.loads(result.stdout)["figure"] == "2"
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Setting]:
+    """What experiments on ratings are given, in place of running them."""
+    heard: list[Setting] = []
+
+    def begin(setting: Setting) -> Outcome:
+        heard.append(setting)
+        return Outcome(numbers={}, settings={}, comparison="", figures={})
+
+    for paper in (krichene, liu, epasto):
+        monkeypatch.setattr(paper, "EXPERIMENTS", tuple(replace(e, run=begin) for e in paper.EXPERIMENTS))
+    return heard
+
+
+@pytest.mark.parametrize("figure", ["krichene 1", "krichene 9", "liu 7"])
+def test_an_experiment_is_given_ratings_as_simulate_takes_them(
+    fedboard: Command, asked: list[Setting], tmp_path: Path, figure: str
+) -> None:
+    table, titles = tmp_path / "plays.txt", tmp_path / "titles.csv"
+    table.write_text("who,what,stars\n1,a,3\n2,b,4\n")
+    titles.write_text("what,title\na,A\nb,B\n")
+    how = ("--format", "csv", "--columns", "user=who,item=what,rating=stars", "--rating-range", "1,5")
+
+    result = fedboard(
+        *("reproduce", *figure.split(), "--data", table, *how, "--titles", titles, "--epsilon", "0.5,8"),
+        *("--out", tmp_path / "out"),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert asked[0].epsilons == (0.5, 8.0)
+    assert asked[0].data == DataConfig(
+        source=str(table),
+        format="csv",
+        columns={"user": "who", "item": "what", "rating": "stars"},
+        rating_range=(1.0, 5.0),
+        titles=str(titles),
+    )
+
+
+def test_what_nobody_asks_for_is_the_figure_s(
+    fedboard: Command, asked: list[Setting], tmp_path: Path
+) -> None:
+    result = fedboard("reproduce", "krichene", "1", "--out", tmp_path / "out")
+
+    assert result.exit_code == 0, result.output
+    assert asked[0].data is None
+    assert asked[0].epsilons == ()
+
+
+def test_plays_are_for_figures_of_lists(fedboard: Command, asked: list[Setting], tmp_path: Path) -> None:
+    plays = tmp_path / "train_triplets.txt"
+    plays.write_text(f"{'b' * 40}\tSOAKIMP12A8C130995\t1\n")
+
+    def given(figure: str) -> Result:
+        return fedboard("reproduce", "krichene", figure, "--data", plays, "--out", tmp_path / figure)
+
+    lists, both, stars = given("6"), given("8"), given("1")
+
+    assert (lists.exit_code, both.exit_code, stars.exit_code) == (0, 0, 2)
+    assert "says who used what, not how they liked it, and krichene 1 predicts ratings" in stars.stderr
+    assert not (tmp_path / "1").exists()
+
+
+def every_experiment() -> list[Experiment]:
+    return [experiment for paper in PAPERS for experiment in experiments_of(paper)]
+
+
+@pytest.mark.parametrize("experiment", every_experiment(), ids=lambda e: f"{e.paper} {e.figure}")
+def test_the_list_says_of_each_whether_it_takes_ratings(experiment: Experiment) -> None:
+    assert bool(experiment.feedbacks) == ("any ratings" in experiment.data)
+    assert not (experiment.feedbacks and experiment.files)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -66,6 +146,14 @@ def test_numbers_alone_go_to_stdout(fedboard: Command, tmp_path: Path) -> None:
         (("jain", "7"), "there are 2"),
         (("jain", "2", "--json", "no/such/folder.json"), "a directory that exists"),
         (("jain", "2", "--data", "."), "leave out --data"),
+        (("krichene", "5", "--data", "synthetic"), "krichene 5 makes its own data"),
+        (("krichene", "7", "--columns", "user=a"), "--columns: of which ratings? Name them with --data"),
+        (("krichene", "7", "--data", "nowhere.csv"), "nowhere.csv does not exist"),
+        (("krichene", "10", "--epsilon", "1,2"), "krichene 10 shows a single epsilon; give one, got 2"),
+        (("liu", "2", "--epsilon", "1"), "liu 2 has no epsilon to choose"),
+        (("jain", "2", "--epsilon", "1,0"), "--epsilon must be numbers > 0, got '1,0'"),
+        (("jain", "2", "--epsilon", "1,inf"), "--epsilon must be numbers > 0, got '1,inf'"),
+        (("epasto", "table-1", "--data", ".", "--format", "csv"), "reads no table of ratings"),
     ],
 )
 def test_what_cannot_be_run_is_said_in_a_sentence(
@@ -77,3 +165,4 @@ def test_what_cannot_be_run_is_said_in_a_sentence(
 
     assert result.exit_code == 2
     assert said in result.stderr
+    assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd
@@ -28,7 +29,10 @@ def setting(tmp_path: Path) -> Setting:
         item_id=np.arange(cohort.n_items),
     )
     return Setting(
-        data=tmp_path / "ratings.npz", seeds=1, scratch=tmp_path, on_progress=lambda phase, done, total: None
+        data=DataConfig(source=str(tmp_path / "ratings.npz")),
+        seeds=1,
+        scratch=tmp_path,
+        on_progress=lambda phase, done, total: None,
     )
 
 

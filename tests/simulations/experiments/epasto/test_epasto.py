@@ -8,6 +8,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.questions.bounding.labels import LinearEstimator, least_squares_matrix
+from fedboard.simulations.config import DataConfig
 from fedboard.simulations.experiments.epasto import examples, reviews, synthetic
 from fedboard.simulations.experiments.epasto.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.epasto.estimators import (
@@ -120,9 +121,11 @@ def test_table_1_on_drugs_is_the_papers(setting: Setting, drugs: Path) -> None:
 def test_table_2_on_drugs_has_the_papers_pattern(
     drugs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviews, "_RISK_EPSILONS", (30.0, 50.0))
+    monkeypatch.setattr(reviews, "RISK_EPSILONS", (30.0, 50.0))
     monkeypatch.setattr(reviews, "_RUNS", 20)
-    outcome = reviews.table_2(Setting(data=drugs, seeds=1, scratch=tmp_path, on_progress=quiet))
+    outcome = reviews.table_2(
+        Setting(data=DataConfig(source=str(drugs)), seeds=1, scratch=tmp_path, on_progress=quiet)
+    )
 
     for epsilon, best in outcome.numbers["best"].items():
         assert best["weighted"] <= best["limited"] < 0.5 * best["unbounded"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
+from fedboard.simulations.config import DataConfig
 from fedboard.simulations.experiments.jain.figure_2 import Figure2
 from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
 from fedboard.simulations.experiments.shared.experiment import Setting
@@ -36,4 +37,6 @@ def test_the_private_representation_lies_between_no_privacy_and_the_other_baseli
 
 def test_it_takes_no_data(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="its own data"):
-        SMALL.run(Setting(data=tmp_path, scratch=tmp_path, on_progress=lambda *_: None))
+        SMALL.run(
+            Setting(data=DataConfig(source=str(tmp_path)), scratch=tmp_path, on_progress=lambda *_: None)
+        )

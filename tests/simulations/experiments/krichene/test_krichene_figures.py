@@ -1,6 +1,7 @@
 """The experiments of Krichene et al. at tiny size: every figure is drawn from numbers that mean what they say."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
+from fedboard.simulations.config import DataConfig
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.krichene import benchmarks, curves, neighbour_lists, slices
 from fedboard.simulations.experiments.krichene.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_text
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
+from fedboard.simulations.experiments.shared.ratings import data_of
 
 N_USERS, N_ITEMS = 150, 30
 
@@ -39,7 +42,7 @@ def setting(tmp_path: Path) -> Setting:
     )
     (tmp_path / "scratch").mkdir()
     return Setting(
-        data=tmp_path / "made-up.npz",
+        data=DataConfig(source=str(tmp_path / "made-up.npz")),
         seeds=1,
         scratch=tmp_path / "scratch",
         on_progress=lambda phase, done, total: None,
@@ -60,12 +63,14 @@ def test_the_catalogue_has_every_figure_and_table_of_the_paper() -> None:
 
 @pytest.mark.slow
 def test_trade_off_compares_both_algorithms_with_sampling(setting: Setting) -> None:
-    found = outcome_of(curves.trade_off("1", Feedback.EXPLICIT, "P.", epsilons=(5.0,)), setting)
+    run = curves.trade_off("1", Feedback.EXPLICIT, "P.")
+    found = outcome_of(run, replace(setting, epsilons=(5.0,)))
 
     rmse = found.numbers["test_rmse"]
     assert set(rmse) == {m.label for m in (*benchmarks.STATISTICS, *benchmarks.GRADIENTS)}
     assert all(0.5 < by["5"] < 2.0 for by in rmse.values())
     assert found.numbers["not_private"]["ALS (not private)"] < 2.0
+    assert all(set(by) == {"5"} for by in rmse.values())
     assert set(found.figures) == {"figure-1"}
     assert found.settings["configuration"]["privacy"]["delta"] == 1e-5
 
@@ -75,7 +80,7 @@ def test_exponents_are_those_that_runs_were_made_with(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(curves, "EXPONENTS", (0.0, 0.5))
-    found = outcome_of(curves.exponent_curves("9", Feedback.IMPLICIT, "P.", epsilons=(5.0,)), setting)
+    found = outcome_of(curves.exponent_curves("9", Feedback.IMPLICIT, "P.", usual=(5.0,)), setting)
 
     assert set(found.numbers["recall@20"]["AdaDPSGD"]["5"]) == {"0", "1/2"}
     bench = benchmarks.Benchmark(setting, Feedback.IMPLICIT)
@@ -89,9 +94,10 @@ def test_exponents_are_those_that_runs_were_made_with(
 def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     few = (slices.COMPARED[2], slices.COMPARED[4], slices.COMPARED[5])
     monkeypatch.setattr(slices, "COMPARED", few)
-    sliced = outcome_of(slices.slices("4", "P.", epsilons=(1.0,)), setting)
+    setting = replace(setting, epsilons=(2.0,))
+    sliced = outcome_of(slices.slices("4", "P.", usual=(1.0,)), setting)
     assert set(sliced.numbers) == {"rmse", "recall"}
-    assert set(sliced.numbers["rmse"]["1"][few[0].label]) == {"0", "1", "2", "3", "4"}
+    assert set(sliced.numbers["rmse"]["2"][few[0].label]) == {"0", "1", "2", "3", "4"}
 
     found = outcome_of(slices.overlap, setting)
     assert set(found.numbers["overlap"]) == {m.label for m in few}
@@ -99,6 +105,7 @@ def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch
 
     lists = outcome_of(neighbour_lists.neighbour_table("3"), setting)
     assert len(lists.numbers["lists"]) == 2
+    assert "at epsilon 2" in lists.comparison
     for by_place in lists.numbers["lists"].values():
         assert set(by_place["1"]) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
         assert 1 <= len(by_place) <= 6
@@ -121,10 +128,10 @@ def test_without_data_of_the_user_the_nearest_set_is_taken(
 ) -> None:
     own = Setting(seeds=1, scratch=tmp_path, on_progress=setting.on_progress)
     monkeypatch.delenv("FEDBOARD_DATA", raising=False)
-    assert benchmarks.data_of(own).source == "synthetic"
+    assert data_of(own).source == "synthetic"
     (tmp_path / "ml-1m").mkdir()
     monkeypatch.setenv("FEDBOARD_DATA", str(tmp_path))
-    assert benchmarks.data_of(own).source == str(tmp_path / "ml-1m")
+    assert data_of(own).source == str(tmp_path / "ml-1m")
 
 
 def test_exponents_are_told_as_fractions() -> None:

@@ -1,0 +1,69 @@
+"""The ratings of an experiment: the user's own, by whatever reader there is, else what stands for the paper's."""
+
+from pathlib import Path
+
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.simulations.config import DataConfig
+from fedboard.simulations.datasets import find_data
+from fedboard.simulations.experiments.shared.experiment import Experiment, Setting
+from fedboard.simulations.problem import require_data, says_presence_alone
+
+NEAREST = "ml-1m"
+
+
+def data_of(setting: Setting) -> DataConfig:
+    """The user's copy; else MovieLens 1M from ``$FEDBOARD_DATA``, else the synthetic set."""
+    if setting.data is not None:
+        return setting.data
+    nearest = find_data(NEAREST)
+    return DataConfig(source=nearest) if Path(nearest).exists() else DataConfig()
+
+
+def fitting(data: DataConfig, *feedbacks: Feedback) -> tuple[Feedback, ...]:
+    """Those of an experiment's kinds of feedback that the data can be read as: play counts are no ratings.
+
+    Raises:
+        InputError: the data cannot be read.
+    """
+    if not says_presence_alone(data):
+        return feedbacks
+    return tuple(feedback for feedback in feedbacks if feedback is Feedback.IMPLICIT)
+
+
+def require_fitting(
+    experiment: Experiment, *, data: DataConfig | None = None, epsilons: tuple[float, ...] = ()
+) -> None:
+    """See before any work that an experiment can run on what is asked for.
+
+    Args:
+        experiment: which.
+        data: of the setting.
+        epsilons: likewise.
+
+    Raises:
+        InputError: the data cannot be read or say too little, or the experiment has no use for an option.
+    """
+    name = f"{experiment.paper} {experiment.figure}"
+    if data is not None and experiment.feedbacks:
+        _require_ratings(name, data, experiment.feedbacks)
+    elif data is not None and not experiment.files:
+        raise InputError(f"{name} makes its own data, as the paper does; leave out --data")
+    elif data is not None and data != DataConfig(source=data.source):
+        raise InputError(
+            f"{name} reads no table of ratings, so that --format, --columns, --rating-range and --titles mean "
+            "nothing to it; leave them out"
+        )
+    if epsilons and not experiment.epsilons:
+        raise InputError(f"{name} has no epsilon to choose; leave out --epsilon")
+    if len(epsilons) > 1 and experiment.one_epsilon:
+        raise InputError(f"{name} shows a single epsilon; give one, got {len(epsilons)}")
+
+
+def _require_ratings(name: str, data: DataConfig, feedbacks: tuple[Feedback, ...]) -> None:
+    require_data(data)
+    if not fitting(data, *feedbacks):
+        raise InputError(
+            f"{data.source} says who used what, not how they liked it, and {name} predicts ratings; take an "
+            "experiment on lists, such as krichene 2"
+        )
