@@ -27,6 +27,7 @@ Examples:
   fedboard reproduce jain                        the figures of one paper
   fedboard reproduce jain 2 --json jain-2.json   one of them
   fedboard reproduce krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
+  fedboard reproduce krichene 7 --data ml-10m/ --data ml-20m/
   fedboard reproduce krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8
 """
 _TOLD_PER_PHASE = 4
@@ -39,8 +40,9 @@ _TOLD_PER_PHASE = 4
 @click.option(
     "--data",
     metavar="PATH|NAME",
-    help="Ratings, as for simulate, or files of the paper's own kind.  [default: the nearest set there is, as "
-    "the list says]",
+    multiple=True,
+    help="Ratings, as for simulate, or files of the paper's own kind; several times where the list says so.  "
+    "[default: the nearest set there is, as the list says]",
 )
 @table_options
 @click.option(
@@ -79,8 +81,15 @@ def reproduce(
         _tell_listing(paper, json_file)
         return
     experiment = experiment_named(paper, figure)
-    asked = _Asked(data=_data(table), epsilons=_epsilons(epsilon), seeds=seeds, workers=workers)
-    require_fitting(experiment, data=asked["data"], epsilons=asked["epsilons"])
+    data = _data(table)
+    asked = _Asked(
+        data=data[0] if data else None,
+        more_data=data[1:],
+        epsilons=_epsilons(epsilon),
+        seeds=seeds,
+        workers=workers,
+    )
+    require_fitting(experiment, data=data, epsilons=asked["epsilons"])
     place = _new_place(out, experiment)
     place.mkdir(parents=True, exist_ok=True)
     record, outcome = _run(experiment, place, asked)
@@ -147,19 +156,20 @@ class _Asked(TypedDict):
     """What the command line says of a setting."""
 
     data: "DataConfig | None"
+    more_data: "tuple[DataConfig, ...]"
     epsilons: tuple[float, ...]
     seeds: int
     workers: int
 
 
-def _data(table: Mapping[str, str | None]) -> "DataConfig | None":
-    """The ratings that somebody names, and how they are to be read."""
+def _data(table: Mapping[str, Any]) -> "tuple[DataConfig, ...]":
+    """The ratings that somebody names, and how they are to be read: all of them alike."""
     given = [f"--{name.removeprefix('data_').replace('_', '-')}" for name, value in table.items() if value]
-    if table["data"] is None:
-        if given:
-            raise InputError(f"{' and '.join(given)}: of which ratings? Name them with --data")
-        return None
-    return configure({}, table, (), source="the flags").data
+    if not table["data"] and given:
+        raise InputError(f"{' and '.join(given)}: of which ratings? Name them with --data")
+    return tuple(
+        configure({}, {**table, "data": each}, (), source="the flags").data for each in table["data"]
+    )
 
 
 def _epsilons(text: str | None) -> tuple[float, ...]:

@@ -4,23 +4,27 @@ from collections.abc import Callable
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.experiments.krichene.curves import EPSILONS, exponent_curves, trade_off
+from fedboard.simulations.experiments.krichene.hyper_parameters import table_2
+from fedboard.simulations.experiments.krichene.improvement import theorem_4_3
 from fedboard.simulations.experiments.krichene.neighbour_lists import neighbour_table
-from fedboard.simulations.experiments.krichene.slices import overlap, slices, task_skew
+from fedboard.simulations.experiments.krichene.slices import overlap, slices
+from fedboard.simulations.experiments.krichene.statistics import table_1, task_skew
 from fedboard.simulations.experiments.krichene.synthetic import EPSILONS as SYNTHETIC_EPSILONS
 from fedboard.simulations.experiments.krichene.synthetic import figure_5
 from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
 _PAPER = "krichene"
+_FIGURE_3 = (5.0, 10.0, 20.0)
 _NEAREST = "default ml-1m in $FEDBOARD_DATA, else synthetic."
 _EXPLICIT = f"--data ML-10M or any ratings; {_NEAREST}"
 _IMPLICIT = f"--data ML-20M or any ratings; {_NEAREST}"
 _MSD = f"--data MSD, any plays or any ratings; {_NEAREST}"
-_BOTH = f"--data ML-10M or ML-20M or any ratings; {_NEAREST}"
+_EACH = f"--data ML-10M, ML-20M, MSD or any ratings, each with a --data; {_NEAREST}"
 _FEEDBACKS = {
     _EXPLICIT: (Feedback.EXPLICIT,),
     _IMPLICIT: (Feedback.IMPLICIT,),
     _MSD: (Feedback.IMPLICIT,),
-    _BOTH: (Feedback.EXPLICIT, Feedback.IMPLICIT),
+    _EACH: (Feedback.EXPLICIT, Feedback.IMPLICIT),
 }
 
 
@@ -41,6 +45,7 @@ def _entry(
         data=data,
         run=run,
         feedbacks=_FEEDBACKS.get(data, ()),
+        several=data == _EACH,
         epsilons=epsilons,
         one_epsilon=one_epsilon,
     )
@@ -79,15 +84,17 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         exponent_curves(
             "3",
             Feedback.EXPLICIT,
-            "The paper, on ML-10M: best between 1/4 and 1/2 for DPALS, at 1/4 for DPSGD, clearly worse at 1.",
+            "The paper, on ML-10M at epsilon 5, 10 and 20: best between 1/4 and 1/2 for DPALS, at 1/4 for DPSGD, "
+            "clearly worse at 1.",
+            usual=_FIGURE_3,
         ),
-        *EPSILONS,
+        *_FIGURE_3,
     ),
     _entry(
         "4",
         "RMSE and recall of rare and popular items at epsilon 1",
         5,
-        _BOTH,
+        _EACH,
         slices(
             "4",
             "The paper, at epsilon 1: larger mu helps the tail and hurts the head; tail sampling is behind on all "
@@ -116,12 +123,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         ),
         *EPSILONS,
     ),
-    _entry("7", "How unevenly the items are rated", 0.2, _BOTH, task_skew),
+    _entry("7", "How unevenly the items are rated", 0.2, _EACH, task_skew),
     _entry(
         "8",
         "RMSE and recall of rare and popular items at epsilon 1, 5 and 20",
         14,
-        _BOTH,
+        _EACH,
         slices(
             "8",
             "The paper: larger mu helps the tail and hurts the head at every epsilon, and the gap to sampling "
@@ -143,6 +150,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     _entry(
         "10", "How many of an item's neighbours privacy keeps", 4, _IMPLICIT, overlap, 1.0, one_epsilon=True
     ),
+    _entry("table-1", "Users, items and observations of data sets", 0.2, _EACH, table_1),
+    _entry("table-2", "The algorithms and their hyper-parameters", 0.1, "none: nothing is trained", table_2),
     _entry("table-3", "Neighbours of two films", 2, _IMPLICIT, neighbour_table("3"), 1.0, one_epsilon=True),
     _entry(
         "table-4",
@@ -153,4 +162,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         1.0,
         one_epsilon=True,
     ),
+    _entry("theorem-4-3", "What adaptive weights gain in the bounds: R0 and R1", 0.5, _EACH, theorem_4_3),
 )

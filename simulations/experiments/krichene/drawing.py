@@ -37,6 +37,8 @@ class Panel:
     up: str
     log: bool = False
     """Logarithmic vertical axis."""
+    log_across: bool = False
+    """Logarithmic horizontal axis; for a scale of numbers."""
     level: tuple[str, float] | None = None
     """A value that does not depend on the place, with its name."""
 
@@ -72,6 +74,10 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=_LABELLED))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
+    if panel.log_across:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(panel.title)
     axes.set_xlabel(panel.across)
     axes.set_ylabel(panel.up)

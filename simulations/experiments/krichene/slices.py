@@ -1,4 +1,4 @@
-"""Figures 4, 7, 8 and 10: what becomes of rare and of popular items."""
+"""Figures 4, 8 and 10: what becomes of rare and of popular items."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +15,7 @@ from fedboard.simulations.experiments.krichene.benchmarks import (
     Method,
     with_exponent,
 )
+from fedboard.simulations.experiments.krichene.data_sets import distinct
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 from fedboard.simulations.experiments.shared.ratings import data_of, fitting
@@ -49,25 +50,27 @@ def slices(
     """
 
     def run(setting: Setting) -> Outcome:
-        panels, numbers, told, settings = [], {}, [], {}
+        panels, found, told, settings = [], [], [], []
         epsilons = setting.epsilons_or(*usual)
-        for feedback in fitting(data_of(setting), *feedbacks):
-            bench = Benchmark(setting, feedback)
-            answers = bench.ask(COMPARED, epsilons)
-            by_epsilon = {
-                f"{epsilon:g}": {m.label: answers[m.label][f"{epsilon:g}"].sliced for m in COMPARED}
-                for epsilon in epsilons
-            }
-            panels += [_panel(f"epsilon {e}", _SLICED[feedback], lines) for e, lines in by_epsilon.items()]
-            numbers[_SLICED[feedback]] = {
-                e: {label: dict(zip(_BUCKETS, values, strict=False)) for label, values in lines.items()}
-                for e, lines in by_epsilon.items()
-            }
-            settings[str(feedback)] = bench.settings
-            told.append(f"{bench.described}: {_told(by_epsilon, _SLICED[feedback])}")
+        for own in setting.each_data():
+            name, numbers = "", {}
+            for feedback in fitting(data_of(own), *feedbacks):
+                bench, metric = Benchmark(own, feedback), _SLICED[feedback]
+                by_epsilon = _sliced(bench, epsilons)
+                name = bench.problem.name
+                told.append(f"{bench.described}: {_told(by_epsilon, metric)}")
+                title = f"{name}, epsilon" if setting.more_data else "epsilon"
+                panels += [_panel(f"{title} {e}", metric, lines) for e, lines in by_epsilon.items()]
+                numbers[metric] = _by_bucket(by_epsilon)
+                settings.append((name, str(feedback), bench.settings))
+            found.append((name, numbers))
         return Outcome(
-            numbers=numbers,
-            settings=settings,
+            numbers=dict(zip(distinct([n for n, _ in found]), (of for _, of in found), strict=True))
+            if setting.more_data
+            else found[0][1],
+            settings={f"{name} {feedback}": of for name, feedback, of in settings}
+            if setting.more_data
+            else {feedback: of for _, feedback, of in settings},
             comparison=f"{paper} On {'; on '.join(told)}.",
             figures={f"figure-{figure}": draw_panels(panels)},
         )
@@ -75,38 +78,20 @@ def slices(
     return run
 
 
-def task_skew(setting: Setting) -> Outcome:
-    """Figure 7: which share of the ratings falls on the most popular items."""
-    bench = Benchmark(setting, Feedback.IMPLICIT)
-    counts = np.sort(item_counts(bench.problem.train))[::-1].astype(np.float64)
-    shares = np.append(0.0, np.cumsum(counts) / counts.sum())
-    items = np.linspace(0.0, 1.0, shares.size)
-    top = float(np.interp(0.1, items, shares))
-    at = np.linspace(0.0, 1.0, 101)
-    curve = np.interp(at, items, shares)
-    panel = Panel(
-        title="Share of the training data on the most popular items",
-        lines={bench.problem.name: curve.tolist()},
-        places=at.tolist(),
-        across="share of the items, most popular first",
-        up="share of the training data",
-    )
-    return Outcome(
-        numbers={
-            "share_of_data": {
-                f"top {x:.0%}": float(y) for x, y in zip(at[10::10], curve[10::10], strict=True)
-            },
-            "curve": curve.tolist(),
-            "share_of_top_tenth": top,
-            "sorted_counts": counts.tolist(),
-        },
-        settings=bench.settings,
-        comparison=(
-            "The paper: on ML-20M the top 10 % of the movies account for 86 % of the training data. "
-            f"On {bench.described} they account for {100 * top:.0f} %."
-        ),
-        figures={"figure-7": draw_panels([panel])},
-    )
+def _sliced(bench: Benchmark, epsilons: Sequence[float]) -> dict[str, dict[str, Sequence[float | None]]]:
+    """By epsilon and label, values by bucket."""
+    answers = bench.ask(COMPARED, epsilons)
+    return {
+        f"{epsilon:g}": {m.label: answers[m.label][f"{epsilon:g}"].sliced for m in COMPARED}
+        for epsilon in epsilons
+    }
+
+
+def _by_bucket(by_epsilon: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        e: {label: dict(zip(_BUCKETS, values, strict=False)) for label, values in lines.items()}
+        for e, lines in by_epsilon.items()
+    }
 
 
 def overlap(setting: Setting, *, usual: float = 1.0) -> Outcome:

@@ -1,7 +1,7 @@
 """An experiment of a paper: what it is called, which data it takes, and how it is run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,8 @@ class Setting:
 
     data: DataConfig | None = None
     """Her copy of the paper's data; None: the nearest set there is, or synthetic data, as the experiment says."""
+    more_data: tuple[DataConfig, ...] = ()
+    """Further data sets, for an experiment that holds ``several`` side by side."""
     epsilons: tuple[float, ...] = ()
     """What she asks for in place of the figure's; () for those."""
     seeds: int = 3
@@ -38,6 +40,17 @@ class Setting:
     def epsilons_or(self, *usual: float) -> tuple[float, ...]:
         """Those asked for, else the figure's own."""
         return self.epsilons or usual
+
+    def each_data(self) -> "tuple[Setting, ...]":
+        """The setting once for each data set, with a scratch folder of its own where there are several."""
+        if not self.more_data:
+            return (self,)
+        found = []
+        for number, data in enumerate((self.data, *self.more_data)):
+            scratch = self.scratch / f"data-{number}"
+            scratch.mkdir(exist_ok=True)
+            found.append(replace(self, data=data, more_data=(), scratch=scratch))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +83,8 @@ class Experiment:
     run: Callable[[Setting], Outcome]
     feedbacks: tuple[Feedback, ...] = ()
     """What its ratings are read as, by any reader there is; () where ``--data`` names no ratings."""
+    several: bool = False
+    """Whether it holds several data sets side by side, each a ``--data`` of its own."""
     files: bool = False
     """Whether ``--data`` names files of a kind of their own."""
     epsilons: tuple[float, ...] = ()

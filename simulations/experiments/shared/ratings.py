@@ -1,5 +1,6 @@
 """The ratings of an experiment: the user's own, by whatever reader there is, else what stands for the paper's."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedboard.common.errors import InputError
@@ -32,32 +33,42 @@ def fitting(data: DataConfig, *feedbacks: Feedback) -> tuple[Feedback, ...]:
 
 
 def require_fitting(
-    experiment: Experiment, *, data: DataConfig | None = None, epsilons: tuple[float, ...] = ()
+    experiment: Experiment, *, data: Sequence[DataConfig] = (), epsilons: tuple[float, ...] = ()
 ) -> None:
     """See before any work that an experiment can run on what is asked for.
 
     Args:
         experiment: which.
-        data: of the setting.
+        data: all of the setting; () for none.
         epsilons: likewise.
 
     Raises:
         InputError: the data cannot be read or say too little, or the experiment has no use for an option.
     """
     name = f"{experiment.paper} {experiment.figure}"
-    if data is not None and experiment.feedbacks:
-        _require_ratings(name, data, experiment.feedbacks)
-    elif data is not None and not experiment.files:
-        raise InputError(f"{name} makes its own data, as the paper does; leave out --data")
-    elif data is not None and data != DataConfig(source=data.source):
+    for each in data:
+        _require_data(name, each, experiment)
+    if len(data) > 1 and not experiment.several:
         raise InputError(
-            f"{name} reads no table of ratings, so that --format, --columns, --rating-range and --titles mean "
-            "nothing to it; leave them out"
+            f"{name} takes one --data, got {len(data)}; `fedboard reproduce {experiment.paper}` says which figures "
+            "hold several side by side"
         )
     if epsilons and not experiment.epsilons:
         raise InputError(f"{name} has no epsilon to choose; leave out --epsilon")
     if len(epsilons) > 1 and experiment.one_epsilon:
         raise InputError(f"{name} shows a single epsilon; give one, got {len(epsilons)}")
+
+
+def _require_data(name: str, data: DataConfig, experiment: Experiment) -> None:
+    if experiment.feedbacks:
+        _require_ratings(name, data, experiment.feedbacks)
+    elif not experiment.files:
+        raise InputError(f"{name} makes its own data, as the paper does; leave out --data")
+    elif data != DataConfig(source=data.source):
+        raise InputError(
+            f"{name} reads no table of ratings, so that --format, --columns, --rating-range and --titles mean "
+            "nothing to it; leave them out"
+        )
 
 
 def _require_ratings(name: str, data: DataConfig, feedbacks: tuple[Feedback, ...]) -> None:

@@ -3,7 +3,12 @@
 from fedboard.simulations.judging.metrics.beyond_accuracy import coverage_at_k, gini_at_k, novelty_at_k
 from fedboard.simulations.judging.metrics.buckets import N_BUCKETS, bucket_edges, popularity_buckets
 from fedboard.simulations.judging.metrics.first_hits import map_at_k, mrr_at_k
-from fedboard.simulations.judging.metrics.neighbours import cosine_neighbours, neighbour_overlap, overlap_at_k
+from fedboard.simulations.judging.metrics.neighbours import (
+    cosine_neighbours,
+    inner_product_neighbours,
+    neighbour_overlap,
+    overlap_at_k,
+)
 from fedboard.simulations.judging.metrics.ranking import (
     SLICE_POSITIONS,
     ndcg_at_k,
@@ -19,6 +24,7 @@ __all__ = [
     "cosine_neighbours",
     "coverage_at_k",
     "gini_at_k",
+    "inner_product_neighbours",
     "mae",
     "map_at_k",
     "mrr_at_k",

@@ -146,6 +146,8 @@ def test_the_list_says_of_each_whether_it_takes_ratings(experiment: Experiment) 
         (("jain", "7"), "there are 2"),
         (("jain", "2", "--json", "no/such/folder.json"), "a directory that exists"),
         (("jain", "2", "--data", "."), "leave out --data"),
+        (("krichene", "1", *2 * ("--data", "synthetic")), "krichene 1 takes one --data, got 2"),
+        (("krichene", "7", "--data", "synthetic", "--data", "nowhere.csv"), "nowhere.csv does not exist"),
         (("krichene", "5", "--data", "synthetic"), "krichene 5 makes its own data"),
         (("krichene", "7", "--columns", "user=a"), "--columns: of which ratings? Name them with --data"),
         (("krichene", "7", "--data", "nowhere.csv"), "nowhere.csv does not exist"),

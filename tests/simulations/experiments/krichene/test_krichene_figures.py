@@ -11,7 +11,13 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.drawing.svg import house_style
-from fedboard.simulations.experiments.krichene import benchmarks, curves, neighbour_lists, slices
+from fedboard.simulations.experiments.krichene import (
+    benchmarks,
+    curves,
+    neighbour_lists,
+    slices,
+    statistics,
+)
 from fedboard.simulations.experiments.krichene.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.krichene.exponents import EXPONENTS, as_text
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
@@ -57,7 +63,9 @@ def outcome_of(run: Callable[[Setting], Outcome], setting: Setting) -> Outcome:
 
 
 def test_the_catalogue_has_every_figure_and_table_of_the_paper() -> None:
-    assert [e.figure for e in EXPERIMENTS] == [*map(str, range(1, 11)), "table-3", "table-4"]
+    tables = [f"table-{number}" for number in range(1, 5)]
+    assert [e.figure for e in EXPERIMENTS] == [*map(str, range(1, 11)), *tables, "theorem-4-3"]
+    assert [e.figure for e in EXPERIMENTS if e.several] == ["4", "7", "8", "table-1", "theorem-4-3"]
     assert {e.paper for e in EXPERIMENTS} == {"krichene"}
 
 
@@ -104,23 +112,30 @@ def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch
     assert all(0.0 <= value <= 1.0 for value in found.numbers["mean"].values())
 
     lists = outcome_of(neighbour_lists.neighbour_table("3"), setting)
-    assert len(lists.numbers["lists"]) == 2
     assert "at epsilon 2" in lists.comparison
-    for by_place in lists.numbers["lists"].values():
-        assert set(by_place["1"]) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
-        assert 1 <= len(by_place) <= 6
+    for nearness in ("lists", "lists_by_inner_product"):
+        assert len(lists.numbers[nearness]) == 2
+        for by_place in lists.numbers[nearness].values():
+            assert set(by_place["1"]) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
+            assert 1 <= len(by_place) <= 6
+    # Long vectors, which popular items have, are near to more items by the inner product.
+    counts = lists.numbers["median_count_of_neighbours"]
+    assert counts["inner product"]["ALS"] >= counts["cosine"]["ALS"]
 
 
-def test_the_skew_of_the_items_is_read_off_the_training_data(setting: Setting) -> None:
-    found = outcome_of(slices.task_skew, setting)
+def test_the_skew_of_the_items_is_read_off_the_data(setting: Setting) -> None:
+    found = outcome_of(statistics.task_skew, setting)
 
-    shares = found.numbers["curve"]
+    shares = found.numbers["curve"]["made-up"]
     assert shares[0] == 0.0
     assert shares[-1] == pytest.approx(1.0)
     assert np.all(np.diff(shares) >= 0)
-    assert found.numbers["share_of_top_tenth"] > 0.1
-    assert found.numbers["share_of_data"]["top 10%"] == pytest.approx(found.numbers["share_of_top_tenth"])
-    assert sorted(found.numbers["sorted_counts"], reverse=True) == found.numbers["sorted_counts"]
+    assert found.numbers["share_of_top_tenth"]["made-up"] > 0.1
+    assert found.numbers["share_of_data"]["made-up"]["top 10%"] == pytest.approx(
+        found.numbers["share_of_top_tenth"]["made-up"]
+    )
+    counts = found.numbers["sorted_counts"]["made-up"]
+    assert sorted(counts, reverse=True) == counts
 
 
 def test_without_data_of_the_user_the_nearest_set_is_taken(
