@@ -1,6 +1,10 @@
 """Array type aliases, so that signatures say the dtype; shapes are in the docstrings."""
 
-from typing import TypeAlias
+import struct
+import zipfile
+import zlib
+from tokenize import TokenError
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,3 +17,13 @@ ShortArray: TypeAlias = NDArray[np.int16]
 BitArray: TypeAlias = NDArray[np.uint64]
 ResidueArray: TypeAlias = NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+NOT_ARRAYS: Final = (
+    *(OSError, ValueError, EOFError, SyntaxError, TypeError, LookupError, RuntimeError, MemoryError),
+    *(TokenError, struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""What ``numpy.load`` raises for files that are damaged or none of its own.
+
+Its headers are read as Python's text and its archives by ``zipfile``, and what those raise comes through, beside
+what its documentation names. MemoryError is a size beyond all sense.
+"""

@@ -9,7 +9,8 @@ from fedboard.common.errors import InputError
 
 YAML = (".yaml", ".yml")
 MOST_BYTES = 1_000_000
-_DEEPEST = 50
+_DEEPEST, _MOST_TOKENS = 50, 20_000
+"""Of YAML, whose reader takes time with the square of the depth, and much for each token."""
 
 
 def record_text(record: dict[str, Any], place: Path) -> str:
@@ -77,13 +78,15 @@ def _from_yaml(text: str) -> object:
     )
     try:
         depth = 0
-        for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        for number, token in enumerate(yaml.scan(text, Loader=yaml.SafeLoader)):
             if isinstance(token, yaml.AliasToken):
                 raise ValueError("it has aliases in it")
             depth += token.id in ("{", "[", "<block mapping start>", "<block sequence start>")
-            depth -= token.id in ("}", "]", "<block end>")
-            if depth > _DEEPEST:  # reading takes time with the square of it
+            depth -= depth > 0 and token.id in ("}", "]", "<block end>")
+            if depth > _DEEPEST:
                 raise ValueError(f"its tables are nested more than {_DEEPEST} deep")
+            if number > _MOST_TOKENS:
+                raise ValueError(f"it has more than {_MOST_TOKENS} keys, values and marks")
         return yaml.load(text, Loader=loader)
     except (yaml.YAMLError, TypeError) as error:
         raise ValueError(str(error)) from None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedboard.client.private_files import make_private_folder, open_private, write_private
 from fedboard.client.recommending.recommend import rating_range_of
+from fedboard.common.arrays import NOT_ARRAYS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
@@ -153,7 +154,7 @@ def _read_array(folder: Path, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
     place = folder / f"{name}.npy"
     try:
         array: NDArray[Any] = np.load(place, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except NOT_ARRAYS as error:
         raise InputError(f"{place}: cannot be read; write the folder again") from error
     if array.ndim != 1 or array.dtype != dtype:
         raise InputError(f"{place}: must be one column of {dtype}; write the folder again")

@@ -276,7 +276,7 @@ def _failures(path: Path) -> Iterator[None]:
         raise
     except sqlite3.OperationalError as error:
         raise StorageError(f"{path}: the storage failed ({error}); nothing was changed") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter from SQLite's own words
         raise StorageError(
             f"{path}: the rating store is damaged ({error}); restore it or import again"
         ) from error

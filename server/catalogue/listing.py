@@ -19,12 +19,17 @@ def numbered_lines(
         quoted: whether cells may be quoted, with the delimiters that allow it.
 
     Raises:
-        InputError: the file cannot be read, or is text in none of the encodings.
+        InputError: the file cannot be read, is text in none of the encodings, or is no table.
     """
     text = _decode(file, encodings)
     if quoted and delimiter in (",", "\t"):
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        return [(reader.line_num, cells) for cells in reader if cells]
+        try:
+            return [(reader.line_num, cells) for cells in reader if cells]
+        except csv.Error as error:
+            raise InputError(
+                f"{file.label}, line {reader.line_num}: not a table of cells ({error})."
+            ) from error
     # Not splitlines: it also splits at characters that Latin-1 titles may contain.
     lines = text.replace("\r\n", "\n").split("\n")
     return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from fedboard.common.arrays import FloatArray
+from fedboard.common.arrays import NOT_ARRAYS, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
@@ -154,7 +154,7 @@ def features_of(job: Job) -> FloatArray | None:
         return None
     try:
         return np.asarray(np.load(job.features, allow_pickle=False), dtype=np.float64)
-    except (OSError, ValueError) as error:
+    except NOT_ARRAYS as error:
         raise InputError(f"{job.features}: no item features can be read there ({error})") from error
 
 

@@ -46,7 +46,7 @@ def connect(path: str | Path, *, read_only: bool = False, patience: float = 5.0)
             return _reader(path, connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         connection.close()
         raise
     return connection
@@ -98,7 +98,7 @@ def failures_named(path: str | Path, *, outcome: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0)
         reason = _REASONS.get(code & _PRIMARY, f"the storage failed ({error}); mend that and try again")
         raise StorageError(f"{path}: {outcome}: {reason}") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter from SQLite's own words
         raise PrivacyError(f"{path}: {outcome}: the file is damaged ({error}); restore it") from error
 
 

@@ -42,7 +42,7 @@ class Register:
             self._database.execute("PRAGMA synchronous = FULL")
             with self._changing():
                 self._make()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from SQLite's own words
             raise StorageError(f"{path}: the register of devices cannot be used ({error})") from error
 
     def _make(self) -> None:

@@ -3,14 +3,13 @@
 User numbers and item numbers are kept as they are; ``item_id`` is the public catalogue.
 """
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.arrays import NOT_ARRAYS
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
@@ -63,7 +62,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in (*_TRAIN, *_TEST, "item_id") if name in stored.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+    except NOT_ARRAYS as error:
         raise InputError(
             f"{path} is not a readable npz file; write it again with numpy.savez_compressed."
         ) from error

@@ -250,13 +250,18 @@ def _fault(cells: list[str], layout: TextLayout) -> str | None:
 
 
 def _is_whole_number(cell: str) -> bool:
-    digits = cell.strip().removeprefix("-")
-    return digits.isascii() and digits.isdigit() and int(digits) <= LARGEST_NUMBER
+    return _is_up_to(LARGEST_NUMBER, cell)
 
 
 def _is_time(cell: str) -> bool:
+    return _is_up_to(2**63 - 1, cell)
+
+
+def _is_up_to(largest: int, cell: str) -> bool:
+    """Whether it is a whole number in digits, of any sign; ``int`` reads no thousands of digits."""
     digits = cell.strip().removeprefix("-")
-    return digits.isascii() and digits.isdigit() and int(digits) < 2**63
+    short = len(digits.lstrip("0")) <= len(str(largest))
+    return digits.isascii() and digits.isdigit() and short and int(digits.lstrip("0") or "0") <= largest
 
 
 def _is_number(cell: str) -> bool:

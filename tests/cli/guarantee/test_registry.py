@@ -201,6 +201,8 @@ HOSTILE: dict[str, Any] = {
     "deep.json": ('{"a":' * 100_000 + "1" + "}" * 100_000, "not a record"),
     "deep.yaml": ("a: " + "[" * 1_100 + "]" * 1_100, "not a record"),
     "deeper.yaml": ("a: " + "[" * 60_000, "nested more than 50 deep"),
+    "closed.yaml": ("\n" + "}" * 200 + "=a{" * 120, "nested more than 50 deep"),
+    "many.yaml": ("a: [" + "[]," * 20_000 + "]", "more than 20000 keys, values and marks"),
     "list.json": ("[1]", "a record is a table"),
     "large.json": (" " * 1_000_001, "larger than 1000000 bytes"),
     "bytes.yaml": ("\ufffe\x00", "not a record"),
