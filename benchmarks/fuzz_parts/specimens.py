@@ -1,0 +1,143 @@
+"""What the product itself makes: boards with certificates, ledgers, keys, sessions. Small, and all made up."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.certificate import Certificate, certify
+from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import Commitment
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.wire.item_features import CatalogueFeatures
+
+N_ITEMS, N_USERS = 12, 6
+_RELEASE = GaussianRelease(
+    name="round",
+    rows=20,
+    width=10,
+    layout="vector",
+    grid_step=2.0**-8,
+    l2_bound=1000,
+    same_sign=False,
+    adjacency=Adjacency.ADD_REMOVE,
+    noise_multiplier=5.0,
+    covers="made-up sums",
+)
+
+
+@cache
+def folder() -> Path:
+    """For files of this process, in memory where there is such a thing."""
+    shm = Path("/dev/shm")
+    held = tempfile.TemporaryDirectory(prefix="fedboard-fuzz-", dir=shm if shm.is_dir() else None)
+    _HELD.append(held)
+    return Path(held.name)
+
+
+_HELD: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@contextmanager
+def in_file(content: bytes, name: str) -> Iterator[Path]:
+    """These bytes as a file, of each process its own."""
+    place = folder() / str(os.getpid()) / name
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(content)
+    yield place
+
+
+def cohort() -> Cohort:
+    """A few users."""
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((N_USERS, N_ITEMS)) < 0.5)
+    ratings = rng.integers(1, 6, users.size).astype(np.float32)
+    return cohort_from_triples(
+        users.astype(np.int32), items.astype(np.int32), ratings, n_users=N_USERS, n_items=N_ITEMS
+    )
+
+
+@cache
+def task() -> AdaDpals:
+    """An algorithm."""
+    written = {"rank": 3, "rounds": 2, "count_cap": 10, "mean_cap": 5.0, "items_per_user": 6}
+    config = from_written(written, AdaDpalsConfig)
+    return AdaDpals(
+        with_noise(config, noise_multipliers(5.0, 1e-5, shares_by_release(config, BudgetShares())))
+    )
+
+
+def catalogue() -> Catalogue:
+    """Items with titles and features."""
+    return Catalogue(
+        item_ids=tuple(map(str, range(N_ITEMS))),
+        titles=tuple(f"Title of item {item} (19{item:02d})" for item in range(N_ITEMS)),
+        features=CatalogueFeatures(
+            number_names=("year",),
+            numbers=np.arange(N_ITEMS, dtype=np.float32)[:, np.newaxis],
+            label_names=("genres: Drama",),
+            labels=np.ones((N_ITEMS, 1), dtype=np.uint8),
+        ),
+    )
+
+
+@cache
+def boards() -> tuple[Board, Board]:
+    """The first board of a training, and one with numbers and a certificate."""
+    first = task().first_board(catalogue())
+    rng = np.random.default_rng(1)
+    second = first.successor(
+        mean=np.array([3.4]),
+        item_factors=rng.normal(size=(N_ITEMS, 3)).astype(np.float32),
+        item_counts=rng.integers(1, 40, N_ITEMS).astype(np.float64),
+        learnt=np.ones(N_ITEMS, dtype=np.uint8),
+    )
+    return first, second.with_certificate(certificate(second.digest).to_dict())
+
+
+def rows() -> tuple[Contribution, tuple[Request, ...]]:
+    """What the users give to the first board."""
+    requests = tuple(task().requests(boards()[0]))
+    return task().contribute(cohort(), boards()[0], requests), requests
+
+
+def certificate(board_digest: str, *, planned: bool = True) -> Certificate:
+    """Of two releases, by a plan or by a budget."""
+    events = [{**replace(_RELEASE, name=f"round-{n}").event(), **SecureNoise().describe()} for n in (1, 2)]
+    budget = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    plan = {str(event["name"]): event["noise_multiplier"] for event in events} if planned else None
+    return certify(
+        events,
+        commitment=Commitment.of(budget, plan),
+        trust=("The server sees each contribution and forgets it.",),
+        assumptions=("Each device takes part once in a release.",),
+        dataset="made up",
+        board_digest=board_digest,
+        ledger_head="cd" * 32,
+    )
+
+
+@cache
+def ledger() -> bytes:
+    """The file of a ledger with a plan of two releases, one booked."""
+    place = folder() / "ledger.sqlite"
+    budget = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    plan = {f"round-{number}": 5.0 for number in (1, 2)}
+    with Ledger.create(place, budget, run="films", plan=plan) as made:
+        made.book({**replace(_RELEASE, name="round-1").event(), **SecureNoise().describe()})
+    return place.read_bytes()
