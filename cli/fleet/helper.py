@@ -1,15 +1,15 @@
 """``fedboard helper``: the second of two servers."""
 
-import signal
-import threading
+import time
 from pathlib import Path
 
 import click
 
 from fedboard.cli.counts import PEOPLE
+from fedboard.cli.fleet.told_to_stop import told_to_stop
 
 _PATH = click.Path(path_type=Path)
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
 _EXAMPLE = """\b
 Example (fedboard keys server makes the certificate):
   openssl rand -hex 32 > leader.token; chmod 600 leader.token
@@ -79,13 +79,11 @@ def helper(
         token=token,
         least_clients=least_clients,
     )
-    stop = threading.Event()
     with RunningHelper(settings) as running:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        told = told_to_stop()
         click.echo(f"helper {running.identity}")
         click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
         if token is None:
             click.echo("without --token whoever reaches this port can use up rounds", err=True)
-        while not stop.wait(_LOOK_SECONDS):  # a signal that another thread is given does not wake this one
-            pass
+        while not told():
+            time.sleep(_LOOK_SECONDS)

@@ -1,15 +1,15 @@
 """``fedboard witness``: see what boards somebody publishes, and say so."""
 
-import signal
-import threading
+import time
 from pathlib import Path
 
 import click
 
+from fedboard.cli.fleet.told_to_stop import told_to_stop
 from fedboard.common.errors import InputError
 
 _PATH = click.Path(path_type=Path)
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
 _EXAMPLE = """\b
 Example (fedboard keys witness makes the key; the log's public key comes from whoever runs the fleet):
   fedboard witness --key keys/witness.key --log board-log.pub --listen 0.0.0.0
@@ -78,13 +78,11 @@ def witness(
         private_key=private_key,
         connections_per_address=0 if behind_proxy else PER_ADDRESS,
     )
-    stop = threading.Event()
     with one.alone(), RunningWitness(one, settings) as running:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        told = told_to_stop()
         click.echo(f"witness {own.public}")
         for origin, size in one.sizes.items():
             click.echo(f"log {origin}: {size} entries seen so far")
         click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
-        while not stop.wait(_LOOK_SECONDS):  # a signal that another thread is given does not wake this one
-            pass
+        while not told():
+            time.sleep(_LOOK_SECONDS)

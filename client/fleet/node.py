@@ -42,6 +42,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
 _TIMES_A_REQUEST: Final = 4.0
 """The least pause between two requests for work, counted in the time that one takes."""
 _IDLE_SECONDS = 60.0
+_LOOK_SECONDS = 0.5
+"""How often a node that rests looks whether it was told to stop by another thread."""
 _JITTER: Final = (0.8, 1.2)
 APP_FAILED: Final = "app-failed"
 """All that a server learns of an exception."""
@@ -178,7 +180,7 @@ class WarmNode:
                     admitted = True
                     began = time.monotonic()
                     if not self._work():
-                        stop.wait(self._pause(time.monotonic() - began) * random.uniform(*_JITTER))
+                        _rest(stop, self._pause(time.monotonic() - began) * random.uniform(*_JITTER))
                     wait, trouble = _FIRST_WAIT, None
                 except Exception as error:
                     found = _trouble(error, admitted=admitted)
@@ -186,7 +188,7 @@ class WarmNode:
                         _log.warning("no work from %s: %s", self.settings.server, found)
                     admitted, trouble = admitted and found is not Trouble.NOT_ADMITTED, found
                     self._drop_unless(found in (Trouble.UNREACHABLE, Trouble.EXPIRED))
-                    stop.wait(wait * random.uniform(*_JITTER))
+                    _rest(stop, wait * random.uniform(*_JITTER))
                     wait = min(2 * wait, _LONGEST_WAIT)
         return self.tally
 
@@ -280,6 +282,15 @@ def answered(app: ClientCallable, message: Message, context: Context) -> Message
     except Exception:
         _log.exception("the app failed; the server is told %r and nothing else", APP_FAILED)
         return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, APP_FAILED), reply_to=message)
+
+
+def _rest(stop: Event, seconds: float) -> None:
+    """Wait, or until the stop; an interrupt ends it at once. In ``Event.wait`` an interrupt can come where its lock
+    is not held, and what is raised then is that it was released unlocked.
+    """
+    until = time.monotonic() + seconds
+    while not stop.is_set() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, _LOOK_SECONDS))
 
 
 def _trouble(error: Exception, *, admitted: bool) -> Trouble:

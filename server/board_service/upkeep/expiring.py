@@ -12,6 +12,7 @@ from fedboard.common.board_service.layout import LATEST, ROOTS
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import FedboardError
 from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roster import Roster
 from fedboard.common.keys.validity import DAY_SECONDS, utc_seconds
 
 SOON_DAYS: Final = 30.0
@@ -71,6 +72,25 @@ def root_expiry(folder: Path, *, what: str = "") -> Expiry | None:
         place=str(folder),
         at=utc_seconds(chain[-1].expires),
         remedy="its holders sign the next one: fedboard keys rotate",
+    )
+
+
+def roster_expiry(path: Path, *, authority: str) -> Expiry | None:
+    """When a signed list of devices ends; None where there is none that counts.
+
+    Args:
+        path: of the list.
+        authority: public key of who signs it, 64 hexadecimal digits.
+    """
+    try:
+        roster = Roster.load(path, authority=bytes.fromhex(authority))
+    except (FedboardError, ValueError):
+        return None
+    return Expiry(
+        what="protocol.roster",
+        place=str(path),
+        at=float(roster.until),
+        remedy="no device takes it afterwards; sign the next list: fedboard keys roster",
     )
 
 

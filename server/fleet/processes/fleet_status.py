@@ -20,6 +20,7 @@ from fedboard.server.board_service.upkeep.expiring import (
     certificate_expiry,
     manifest_expiry,
     root_expiry,
+    roster_expiry,
 )
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
@@ -190,8 +191,8 @@ def _online(door: Path, now: float) -> dict[str, str] | None:
 
 
 def expiries_of(settings: FleetSettings) -> list[Expiry]:
-    """What of a fleet's server expires: certificates, root, signature on the newest board."""
-    network, board = settings.network, settings.board
+    """What of a fleet's server expires: certificates, root, list of devices, signature on the newest board."""
+    network, board, protocol = settings.network, settings.board, settings.protocol
     found = [
         certificate_expiry(
             network.certificate, what="network.certificate", remedy="make a new one: fedboard keys server"
@@ -203,6 +204,9 @@ def expiries_of(settings: FleetSettings) -> list[Expiry]:
         ),
         None if board.roots is None else root_expiry(board.roots, what="board.roots"),
     ]
+    if protocol.roster is not None:
+        authority = str(protocol.settings.get("vouched_by", ""))
+        found.append(roster_expiry(protocol.roster, authority=authority))
     if board.enabled:
         renewed = "a running server signs it again by itself"
         found.append(manifest_expiry(StateFolder.of(settings).mirror, remedy=renewed))

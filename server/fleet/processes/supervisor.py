@@ -76,7 +76,7 @@ class Supervisor:
             )
         self._begun = False
         self._admission: Admission | None = None
-        self._reload = Event()
+        self._to_reload = False
         self._told_rounds, self._told_end = 0, False
         self._written: dict[str, Any] = {}
 
@@ -108,8 +108,8 @@ class Supervisor:
             next_look = 0.0
             while not stop.is_set():
                 self._tend()
-                if self._reload.is_set():
-                    self._reload.clear()
+                if self._to_reload:
+                    self._to_reload = False
                     self._reloaded()
                 if time.monotonic() >= next_look:
                     self._look()
@@ -118,7 +118,7 @@ class Supervisor:
                     return
                 if until_trained and self._training.failures >= _MOST_FAILURES:
                     raise TrainingFailedError(f"the training fails: {self._training.problem}")
-                stop.wait(_TICK_SECONDS)
+                time.sleep(_TICK_SECONDS)  # an interrupt in an event's wait can find its lock released
 
     def _tell_closed(self) -> None:
         """A training that is closed is not handed in; its boards are served."""
@@ -131,8 +131,8 @@ class Supervisor:
             self._say(f"{name} was removed for good and stays out; take its line out of [[nodes]]")
 
     def reload(self, *_: object) -> None:
-        """Read the settings again, soon; may be the handler of a signal."""
-        self._reload.set()
+        """Read the settings again, soon; may be the handler of a signal, so it takes no lock."""
+        self._to_reload = True
 
     def _reloaded(self) -> None:
         """Take over ``[[nodes]]``, and say what waits for the next start; what is wrong changes nothing."""

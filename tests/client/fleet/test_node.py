@@ -145,6 +145,27 @@ def test_a_server_that_is_away_is_waited_for_until_told_to_stop(
     assert told == ["no work from 127.0.0.1:1: unreachable"], "said once, not at each try"
 
 
+def test_a_stop_that_comes_while_an_event_s_lock_is_not_held_is_no_error(
+    settings: NodeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting for an event releases its lock; an interrupt before it is taken again must not release it twice."""
+    node, stop, tidied = WarmNode(settings, lambda message, context: message), Event(), list[int]()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def refused() -> None:
+        tidied.append(1)
+        if len(tidied) > 1:
+            stop.set()
+        raise httpx.ConnectError("nobody there")
+
+    monkeypatch.setattr(stop._cond, "_acquire_restore", interrupted)
+    monkeypatch.setattr(node._connection, "activate", refused)
+
+    assert node.run(stop).answered == 0
+
+
 def test_what_is_to_be_done_between_messages_is_done_also_while_the_server_is_away(
     settings: NodeSettings, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -23,6 +23,7 @@ from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.operating.families import run_families, service_families
 from fedboard.server.operating.live.run_files import RunFiles
 from fedboard.server.operating.live.run_source import RunSource
+from tests.server.fleet.deployed import Fleet
 from tests.server.fleet.opened import a_fleet, an_invitation
 
 SECRET = b"s" * 32
@@ -73,6 +74,20 @@ def test_what_ends_soon_is_told_before_it_ends(fleet: FleetSettings) -> None:
     assert "network.certificate" not in problems(fleet, clock=lambda: certificate - 31 * DAY)
     assert "ends in 10.0 days" in problems(fleet, clock=lambda: certificate - 10 * DAY)
     assert "ended 2.0 days ago" in problems(fleet, clock=lambda: certificate + 2 * DAY)
+
+
+def test_a_list_of_devices_that_ends_soon_is_told_before_no_device_takes_it(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, vouched=True).settings
+    ends = {one.what: one.at for one in status_of(fleet).expiries}
+    at = ends["protocol.roster"]
+
+    assert "protocol.roster" not in problems(fleet, clock=lambda: at - 31 * DAY)
+    assert "fedboard keys roster" in problems(fleet, clock=lambda: at - 10 * DAY)
+    assert "ended 2.0 days ago" in problems(fleet, clock=lambda: at + 2 * DAY)
+    path = fleet.protocol.roster
+    assert path is not None
+    path.write_bytes(path.read_bytes().replace(b'"number":1', b'"number":2'))
+    assert "protocol.roster" not in {one.what for one in status_of(fleet).expiries}, "nobody signed that"
 
 
 def test_a_fleet_with_too_few_members_and_an_invitation_that_others_have_seen(fleet: FleetSettings) -> None:

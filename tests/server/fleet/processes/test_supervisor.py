@@ -9,9 +9,11 @@ from threading import Event
 import pytest
 
 from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.supervisor import Supervisor
 from fedboard.server.fleet.processes.work_locks import at_work, is_at_work
 from tests.server.fleet.deployed import Fleet
+from tests.server.fleet.opened import a_fleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
 
@@ -48,3 +50,23 @@ def test_a_round_is_told_with_the_codes_of_what_was_not_taken(tmp_path: Path) ->
     Supervisor(fleet.settings, fleet.folder / "fleet.toml", say=say).run(stop, until_trained=False)
 
     assert told[-1] == "round 0: 2 answers, 1 over-limit, 2 unreachable, 1.50 s, epsilon so far 0.25"
+
+
+def test_a_stop_that_comes_while_an_event_s_lock_is_not_held_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting for an event releases its lock; an interrupt before it is taken again must not release it twice."""
+    settings, stop = a_fleet(tmp_path), Event()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stop._cond, "_acquire_restore", interrupted)
+    monkeypatch.setattr(Child, "tend", lambda *_: False)
+    supervisor = Supervisor(settings, tmp_path / "fleet.toml", say=lambda _: None)
+    looks: list[int] = []
+    monkeypatch.setattr(supervisor, "_look", lambda: stop.set() if looks else looks.append(1))
+
+    supervisor.run(stop, until_trained=False)
+
+    assert stop.is_set()
