@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.kernels.rating_sweep import (
     FactorRows,
     RatingBlock,
@@ -43,6 +43,8 @@ class Factorisation:
     table: Float32Array = field(default_factory=lambda: _NO_TABLE)
     """Draws to read instead of drawing; for the speed experiment alone."""
     clock: int = 0
+    precisions: tuple[FloatArray, FloatArray] | None = None
+    """Of the prior of users' and items' rows, where they are learnt along; each float64, shape (rank + 1,)."""
 
     def sweep(self, rates: SweepRates, order: np.random.Generator) -> None:
         """One pass over all ratings, blocks in random order."""

@@ -14,7 +14,8 @@ Reference: Liu, Wang and Smola (2015), Algorithm 1, sec. 4 and 5.4; the paper's 
 (2011) have eta / 2, which samples the density squared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,11 @@ from fedboard.common.tasks.langevin.trimming import user_weights
 from fedboard.simulations.experiments.block_solvers.blocks import Stream
 from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation, start
 from fedboard.simulations.experiments.block_solvers.guarantees import SamplingGuarantee, sampling_guarantee
+from fedboard.simulations.experiments.block_solvers.precisions import (
+    GammaPrior,
+    draw_precisions,
+    pull_apart,
+)
 
 _POSITIVE = ("epsilon", "kappa", "largest_weight", "precision", "step", "temperature")
 
@@ -55,6 +61,9 @@ class DpmfConfig:
     """zeta: variance of the noise over the step. Below 1 the chain samples a colder density: see ``guarantees``."""
     precision: float = 15.0
     """Of the normal prior on every coordinate."""
+    gamma_prior: GammaPrior | None = None
+    """Set, every coordinate of either side has a precision of its own, drawn anew after each pass (``precisions``);
+    ``precision`` is where they start."""
     mean: float | None = None
     """Constant part of predictions; None for the middle of the rating range, which costs no privacy."""
     seed: int = 0
@@ -150,27 +159,47 @@ def sample_dpmf(
     )
     if table is not None:
         model.table = table
-    order = np.random.default_rng([config.seed, 1])
+    order, unrated = np.random.default_rng([config.seed, 1]), np.random.default_rng([config.seed, 2])
+    gibbs = np.random.default_rng([config.seed, 3])
     for number in range(1, config.passes + 1):
-        rates = langevin_rates(stream, config, weights, number)
-        model.sweep(rates, order)
-        model.settle(rates)  # the variance of a tick changes with the step
+        rates = langevin_rates(stream, config, weights, number, model.precisions)
+        with _pulled_apart(model, config, rates):
+            model.sweep(rates, order)
+            model.settle(rates)  # the variance of a tick changes with the step
+        if config.gamma_prior is not None:
+            _draw_unrated(model, config, unrated)
+            users, items = (
+                draw_precisions(side, config.gamma_prior, gibbs) for side in (model.users, model.items)
+            )
+            model.precisions = users, items
         if on_progress is not None:
             on_progress(number, model)
-    _draw_unrated(model, config)
+    if config.gamma_prior is None:
+        _draw_unrated(model, config, unrated)
     return model
 
 
-def langevin_rates(stream: Stream, config: DpmfConfig, weights: FloatArray, number: int) -> SweepRates:
-    """Gains, pulls and noise of pass ``number``, from 1."""
+def langevin_rates(
+    stream: Stream,
+    config: DpmfConfig,
+    weights: FloatArray,
+    number: int,
+    precisions: tuple[FloatArray, FloatArray] | None = None,
+) -> SweepRates:
+    """Gains, pulls and noise of pass ``number``, from 1; of several precisions the least pulls here."""
     head = stream.head
+    of_users, of_items = (
+        (config.precision,) * 2 if precisions is None else (float(p.min()) for p in precisions)
+    )
     step, low, high = config.step / number**config.decay, *config.rating_range
     mean_weight = float(weights @ head.user_counts) / max(head.n_ratings, 1)
     item_weights: FloatArray = head.item_counts.astype(np.float64) * mean_weight
     return SweepRates(
         weights=weights.astype(np.float32),
-        user_rates=_rates(head.user_counts, weights * head.user_counts, step, head.n_ratings, config),
-        item_rates=_rates(head.item_counts, item_weights, step, head.n_ratings, config),
+        user_rates=_rates(
+            head.user_counts, weights * head.user_counts, step, head.n_ratings, config, of_users
+        ),
+        item_rates=_rates(head.item_counts, item_weights, step, head.n_ratings, config, of_items),
         mean=config.centre,
         biased=True,
         noisy=True,
@@ -180,23 +209,45 @@ def langevin_rates(stream: Stream, config: DpmfConfig, weights: FloatArray, numb
 
 
 def _rates(
-    counts: IntArray, weights: FloatArray, step: float, ticks: int, config: DpmfConfig
+    counts: IntArray, weights: FloatArray, step: float, ticks: int, config: DpmfConfig, precision: float
 ) -> Float32Array:
     """Gain and pull of a touch and deviation of a tick, per row, float32, shape (n, 3).
 
     A row's eta is ``step`` over the density's precision along its bias, ``precision + 2 s sum of the weights of its
     ratings``: rows with many ratings and with few settle in the same number of passes.
     """
-    eta = step / (config.precision + 2 * config.inverse_temperature * weights)
+    eta = step / (precision + 2 * config.inverse_temperature * weights)
     gain = eta * config.inverse_temperature
-    pull = np.minimum(eta * config.precision / 2 / np.maximum(counts, 1), 1.0)
+    pull = np.minimum(eta * precision / 2 / np.maximum(counts, 1), 1.0)
     deviation = np.sqrt(config.temperature * eta / max(ticks, 1))
     return np.column_stack([gain, pull, deviation]).astype(np.float32)
 
 
-def _draw_unrated(model: Factorisation, config: DpmfConfig) -> None:
+@contextmanager
+def _pulled_apart(model: Factorisation, config: DpmfConfig, rates: SweepRates) -> Iterator[None]:
+    """What coordinates of larger precision are pulled more, half of it before what is done inside, half after."""
+    if model.precisions is None:
+        yield
+        return
+    gains = (rates.user_rates[:, 0], rates.item_rates[:, 0])
+    steps = [gain.astype(np.float64) / config.inverse_temperature for gain in gains]
+
+    def pull() -> None:
+        for side, own, step in zip((model.users, model.items), model.precisions or (), steps, strict=True):
+            pull_apart(side, own, step)
+
+    pull()
+    yield
+    pull()
+
+
+def _draw_unrated(model: Factorisation, config: DpmfConfig, rng: np.random.Generator) -> None:
     """Items without ratings are never touched: their part of the density is the prior, drawn exactly."""
-    unrated, rng = model.stream.head.item_counts == 0, np.random.default_rng([config.seed, 2])
-    drawn = rng.standard_normal((int(unrated.sum()), config.rank + 1)) / np.sqrt(config.precision)
+    unrated = model.stream.head.item_counts == 0
+    precisions = (
+        np.full(config.rank + 1, config.precision) if model.precisions is None else model.precisions[1]
+    )
+    # The bias has the first draw and the last precision.
+    drawn = rng.standard_normal((int(unrated.sum()), config.rank + 1)) / np.sqrt(np.roll(precisions, 1))
     model.items.factors[unrated] = drawn[:, 1:]
     model.items.biases[unrated] = drawn[:, 0]

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray
-from fedboard.simulations.experiments.krichene.data_sets import Pairs, all_pairs, each_ratings
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.krichene.regression import Sizes, draw_regressions
+from fedboard.simulations.experiments.shared.data_sets import Pairs, all_pairs, each_ratings
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 SKEWS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)

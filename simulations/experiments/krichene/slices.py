@@ -15,8 +15,8 @@ from fedboard.simulations.experiments.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from fedboard.simulations.experiments.krichene.data_sets import distinct
 from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
+from fedboard.simulations.experiments.shared.data_sets import distinct
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 from fedboard.simulations.experiments.shared.ratings import data_of, fitting
 from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap

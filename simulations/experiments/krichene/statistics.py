@@ -7,7 +7,8 @@ import numpy as np
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
-from fedboard.simulations.experiments.krichene.data_sets import (
+from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
+from fedboard.simulations.experiments.shared.data_sets import (
     FEWEST_POSITIVES,
     POSITIVE_ABOVE,
     Pairs,
@@ -15,7 +16,6 @@ from fedboard.simulations.experiments.krichene.data_sets import (
     each_ratings,
     positive_pairs,
 )
-from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 from fedboard.simulations.experiments.shared.ratings import data_of
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, new_figure
 
+_MOST_MARKERS = 30
+_LABELLED = (1.0, 3.0)
+"""Multiples of a power of ten that a logarithmic axis may name."""
 Line = tuple[Sequence[float], Sequence[float]]
 
 
@@ -37,18 +41,27 @@ def line_panels(
                 places,
                 heights,
                 color=SERIES[style],
-                marker=MARKERS[style],
+                marker=MARKERS[style] if len(places) <= _MOST_MARKERS else "",
                 linestyle=DASHES[style],
                 label=label,
             )
         axes.set(title=title, xlabel=across, ylabel=up if number == 0 else "")
         if "x" in log:
             axes.set_xscale("log")
+            _plain(axes.xaxis)
         if "y" in log:
             axes.set_yscale("log")
+            _plain(axes.yaxis)
         if ticks:
             axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(FuncFormatter(lambda place, _: f"{place:g}"))
         axes.legend(frameon=False, fontsize=8)
     return figure
+
+
+def _plain(axis: Axis) -> None:
+    """Name places of a logarithmic axis by their numbers: formulas are not set here."""
+    axis.set_major_locator(LogLocator(subs=_LABELLED, numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda place, _: f"{place:g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -1,6 +1,6 @@
 """Figure 7: test RMSE against epsilon, in both readings, with what each says about one rating."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,9 +23,17 @@ from fedboard.simulations.sweeps.cells import Cell, run_cells
 _ASYMPTOTIC = (1.0, 10.0, 100.0, 250.0, 1e3, 250 / 0.07, 1e4, 1e5)
 FINITE = (1.0, 5.0, 20.0)
 """Of the runs that are booked; those at which nothing finite is promised stay the paper's."""
-_MOST_RATINGS, _PASSES, _RANK = 100, 60, 16
-_STEP, _PRECISION = 10.0, 15.0
-_PAPER_TEMPERATURE = 0.07
+CHAIN: Mapping[str, Any] = {
+    "most_ratings": 100,
+    "kappa": 1.0,
+    "largest_weight": 1.0,
+    "rank": 16,
+    "passes": 60,
+    "step": 10.0,
+    "precision": 15.0,
+}
+"""The sampler's options in this and in section 6.7."""
+PAPER_TEMPERATURE = 0.07
 _DELTA = 1e-5
 
 
@@ -41,37 +49,26 @@ def figure_7(setting: Setting) -> Outcome:
     errors = [each["rmse"] for each in sampled.values()]
     lines: dict[str, Line] = {
         "asymptotic": (_ASYMPTOTIC, errors),
-        "asymptotic, as labelled with zeta = 0.07": ([e * _PAPER_TEMPERATURE for e in _ASYMPTOTIC], errors),
+        "asymptotic, as labelled with zeta = 0.07": ([e * PAPER_TEMPERATURE for e in _ASYMPTOTIC], errors),
         "finite-step, booked": (finite, [each["rmse"] for each in booked.values()]),
         "ALS without privacy": ([min(finite), max(*finite, *_ASYMPTOTIC)], [reference] * 2),
     }
     return Outcome(
         numbers={"asymptotic": sampled, "finite_step": booked, "als_rmse": reference},
-        settings={
-            "most_ratings": _MOST_RATINGS,
-            "kappa": 1.0,
-            "largest_weight": 1.0,
-            "rank": _RANK,
-            "passes": _PASSES,
-            "step": _STEP,
-            "precision": _PRECISION,
-            "delta": _DELTA,
-            "seeds": setting.seeds,
-            "data": data.described,
-        },
+        settings={**CHAIN, "delta": _DELTA, "seeds": setting.seeds, "data": data.described},
         comparison=_comparison(data, sampled, booked, reference),
         figures={"figure-7": line_panels({"": lines}, across="epsilon of a user", up="test RMSE", log="x")},
     )
 
 
 def _comparison(data: Rated, sampled: dict[str, Any], booked: dict[str, Any], reference: float) -> str:
-    honest, relabelled = sampled["250"], sampled[f"{250 / _PAPER_TEMPERATURE:g}"]
+    honest, relabelled = sampled["250"], sampled[f"{250 / PAPER_TEMPERATURE:g}"]
     at = "5" if "5" in booked else next(iter(booked))
     return (
         "The paper, on Netflix with tau = 100: near the error without privacy from epsilon 250 on, read as 2.5 for "
         "a rating. Its chains are colder than their epsilon says (zeta 0.07 and less) and sample what epsilon / "
         f"zeta names. Here, on {data.described}: {honest['rmse']:.3f} at epsilon 250; {relabelled['rmse']:.3f} at "
-        f"{250 / _PAPER_TEMPERATURE:.0f}, which zeta = 0.07 would label 250; without privacy {reference:.3f}. "
+        f"{250 / PAPER_TEMPERATURE:.0f}, which zeta = 0.07 would label 250; without privacy {reference:.3f}. "
         "These are readings of an exact sample; what was computed has no finite epsilon. Booked finite-step runs "
         f"reach {booked[at]['rmse']:.3f} at epsilon {at}, where one changed rating costs "
         f"{booked[at]['rating_epsilon']:.1f}, not epsilon / tau."
@@ -79,7 +76,7 @@ def _comparison(data: Rated, sampled: dict[str, Any], booked: dict[str, Any], re
 
 
 def _samples(data: Rated, setting: Setting) -> dict[str, dict[str, Any]]:
-    stream = arrange(trimmed(data.train, most=_MOST_RATINGS, seed=0))
+    stream = arrange(trimmed(data.train, most=CHAIN["most_ratings"], seed=0))
     found: dict[str, dict[str, Any]] = {}
     for done, epsilon in enumerate(_ASYMPTOTIC):
         setting.on_progress("samples", done, len(_ASYMPTOTIC))
@@ -88,13 +85,9 @@ def _samples(data: Rated, setting: Setting) -> dict[str, dict[str, Any]]:
             config = DpmfConfig(
                 epsilon=epsilon,
                 rating_range=data.rating_range,
-                most_ratings=_MOST_RATINGS,
-                rank=_RANK,
-                passes=_PASSES,
-                step=_STEP,
-                precision=_PRECISION,
                 seed=seed,
                 threads=setting.workers,
+                **CHAIN,
             )
             errors.append(data.local_error(sample_dpmf(stream, config)))
         record = dict(config.guarantee.record())

@@ -13,8 +13,8 @@ from fedboard.simulations.config import DataConfig
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.krichene import hyper_parameters, improvement, slices, statistics
 from fedboard.simulations.experiments.krichene.benchmarks import BenchmarkAnswer
-from fedboard.simulations.experiments.krichene.data_sets import distinct
 from fedboard.simulations.experiments.krichene.regression import Sizes
+from fedboard.simulations.experiments.shared.data_sets import distinct
 from fedboard.simulations.experiments.shared.experiment import Setting
 
 ROWS = {
