@@ -27,6 +27,7 @@ from fedboard.simulations.runs.kernel_choice import backend_of, compile_kernels
 from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
+from fedboard.simulations.sessions.choice import chosen_class
 
 
 class Silent:
@@ -88,6 +89,7 @@ def simulate(
     """
     if report:
         _require_what_draws()
+    chosen_class(config.run.protocol)  # a mistaken name is told before anything is read or compiled
     run = RunDirectory(out)
     started = time.monotonic()
     if resume:

@@ -9,7 +9,7 @@ import click
 
 from fedboard.cli.counts import PEOPLE, WORKERS
 from fedboard.cli.names import NamedOption, default_algorithm
-from fedboard.cli.research.audit_progress import stepping
+from fedboard.cli.research.auditing.progress import stepping
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
 from fedboard.cli.style.documents import JSON, STDOUT, document, file_document, json_or_file
 from fedboard.cli.style.groups import Commands

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
-from fedboard.cli.research.audit_progress import stepping
+from fedboard.cli.research.auditing.progress import stepping
 from fedboard.cli.research.configuration import configure, listed, table_options
 from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.text import aligned

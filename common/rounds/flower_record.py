@@ -14,6 +14,8 @@ STEP = "query.step"
 """The message type of one step of a session."""
 HELLO = "query.hello"
 """The message type of a greeting: empty, and so is what comes back."""
+SERVER: Final = "fedboard.server"
+"""The record beside a question in a Flower app of somebody's own: the server's public key."""
 SMALL_BYTES: Final = 1 << 16
 """Most of a message, with a board, that goes in configurations: for Flower they cost 20 us a KB, arrays a tenth."""
 FRAME: Final = "frame"

@@ -72,11 +72,11 @@ def run_job(
         board = training.start(first)
         for finished in training.rounds(board):
             board = finished.board
-            _write_certificate(folder, board)
+            write_certificate(folder, board)
             log.append(finished, {**runtime.told(), PLANNED: len(task.plan())})
             if on_round is not None:
                 on_round(finished)
-        _write_certificate(folder, board)
+        write_certificate(folder, board)
     return board
 
 
@@ -158,6 +158,7 @@ def features_of(job: Job) -> FloatArray | None:
         raise InputError(f"{job.features}: no item features can be read there ({error})") from error
 
 
-def _write_certificate(folder: Path, board: Board) -> None:
+def write_certificate(folder: Path, board: Board) -> None:
+    """Lay the certificate of a board beside it, as ``certificate.json``."""
     certificate = Certificate.from_dict(dict(board.certificate or {}))
     write_atomically(folder / "certificate.json", certificate.to_json().encode())

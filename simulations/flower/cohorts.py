@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedboard.client.answering.asker import Asker
+from fedboard.client.answering.open_gate import OpenGate
 from fedboard.client.answering.rounds import RatingSource, Scale
 from fedboard.client.answering.steps import SessionGate
 from fedboard.client.device.protocol_policy import stated_protocol
@@ -55,7 +56,7 @@ def _place(folder: Path, number: int) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCohort:
+class StoredCohort(OpenGate):
     """One cohort as ``write_cohorts`` left it; a simulated user answers everything that she is asked."""
 
     place: Path
@@ -79,13 +80,6 @@ class StoredCohort:
             user_keys=np.load(self.place / "user_keys.npy"),
         )
 
-    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
-        """Nothing is kept: what is asked again is worked out again, to the same bytes."""
-        return None
-
-    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
-        """Whatever was given in a session is given again."""
-
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """The users' personal levels, or all of everything."""
         scales = self.place / "scales.npy"
@@ -98,14 +92,6 @@ class StoredCohort:
 
     def welcome(self, step: StepMessage) -> None:
         """A simulated user takes part in everything."""
-
-    def commit(
-        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
-    ) -> None:
-        """Nothing to book: the run's ledger counts for all."""
-
-    def note(self, code: Refusal) -> None:
-        """The server counts."""
 
     def failed(self, error: Exception) -> None:
         """Refuse: a simulation that fails should be seen to fail."""

@@ -91,12 +91,7 @@ class FleetRuntime:
         """
         self.refused.clear()
         self.n_answers = self.bytes_up = self.bytes_down = self.attempts = 0
-        if attendance is None:
-            require_unsampled(requests)
-        if any(is_disjoint(request.release.event()) for request in requests):
-            raise PrivacyError(
-                "disjoint cohorts need public numbers of users, and a fleet can only number those who answer"
-            )
+        require_drawn_by_answers(requests, attendance)
         key = ReplyKey()  # of this round alone: what stays on a disk cannot be opened afterwards
         question = Question(
             run=self.run,
@@ -177,6 +172,21 @@ class FleetRuntime:
     def _report(self, done: int) -> None:
         if self.on_progress is not None:
             self.on_progress("nodes", done, self.job.rounds.expected_nodes)
+
+
+def require_drawn_by_answers(requests: Sequence[Request], attendance: Attendance | None) -> None:
+    """See that who takes part can be drawn among those who answer.
+
+    Raises:
+        PrivacyError: the requests state who takes part and there is no attendance that draws it, or it depends on
+            users' numbers.
+    """
+    if attendance is None:
+        require_unsampled(requests)
+    if any(is_disjoint(request.release.event()) for request in requests):
+        raise PrivacyError(
+            "disjoint cohorts need public numbers of users, and a fleet can only number those who answer"
+        )
 
 
 def told_of(

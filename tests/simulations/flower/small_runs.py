@@ -22,6 +22,7 @@ def a_config(
     privacy: dict[str, Any] | None = None,
     data: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
+    split: dict[str, Any] | None = None,
     **run: Any,
 ) -> SimulationConfig:
     made_up = {"n_users": N_USERS, "n_items": N_ITEMS, "mean_ratings_per_user": 10.0}
@@ -32,6 +33,7 @@ def a_config(
             "data": {"synthetic": made_up, **(data or {})},
             "settings": {**SETTINGS.get(algorithm, {}), **(settings or {})},
             "privacy": privacy or {},
+            "split": split or {},
             "run": {**usual, **run},
         }
     )

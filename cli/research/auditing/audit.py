@@ -76,7 +76,7 @@ def audit(
 
     Nothing that is printed is private: audits are for test data and simulations.
     """
-    from fedboard.cli.research.audit_progress import stepping
+    from fedboard.cli.research.auditing.progress import stepping
     from fedboard.common.protocols.shared.properties import shows_rows
     from fedboard.simulations.audit.audit import Plan
 
@@ -148,7 +148,7 @@ def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[s
 def _audit(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
 ) -> tuple[dict[str, Any], str, bool]:
-    from fedboard.cli.research.audit_text import audit_text
+    from fedboard.cli.research.auditing.text import audit_text
     from fedboard.simulations.audit.audit import audit as run_audit
     from fedboard.simulations.audit.broken.mutants import mutant_named
     from fedboard.simulations.audit.figures import write_audit_figure
@@ -173,7 +173,7 @@ def _audit(
 def _controls(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any
 ) -> tuple[dict[str, Any], str, bool]:
-    from fedboard.cli.research.audit_text import controls_text
+    from fedboard.cli.research.auditing.text import controls_text
     from fedboard.simulations.audit.controls import run_controls
     from fedboard.simulations.audit.record import controls_record
 

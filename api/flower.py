@@ -1,0 +1,12 @@
+"""fedboard inside a Flower app of one's own: a ``Strategy`` for the ServerApp, ``answer`` for the ClientApp.
+
+    from fedboard.flower import BillboardStrategy, answer
+
+``fedboard flower new DIR`` writes an app with both, which ``flwr run DIR`` runs.
+"""
+
+from fedboard.client.fleet.partition import People, answer, evaluate
+from fedboard.common.board import Catalogue
+from fedboard.server.fleet.strategy import BillboardStrategy
+
+__all__ = ["BillboardStrategy", "Catalogue", "People", "answer", "evaluate"]

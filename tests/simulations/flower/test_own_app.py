@@ -1,0 +1,208 @@
+"""`fedboard flower new`: the app that it writes runs, in this process and by `flwr run`."""
+
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from flwr.app import Context, Message, RecordDict
+
+import fedboard
+from fedboard.cli.main import commands
+from fedboard.common.rounds.flower_record import record_of
+from fedboard.server.fleet.processes.superlink import flower_environment
+from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.simulations.flower.own_apps import ITEMS, NODES, RATINGS
+from tests.simulations.flower.test_on_ray import processes_of
+
+
+def told(*arguments: object) -> Result:
+    return CliRunner().invoke(commands, ["flower", "new", *map(str, arguments)], catch_exceptions=False)
+
+
+def data_of(folder: Path, *, without: int | None = None) -> Path:
+    """The small set as MovieLens writes one."""
+    folder.mkdir(parents=True)
+    lines = [
+        f"{user + 1},{ITEMS[item]},{value},1\n"
+        for user, item, value in zip(RATINGS.users, RATINGS.items, RATINGS.values, strict=True)
+        if user != without
+    ]
+    (folder / "ratings.csv").write_text("userId,movieId,rating,timestamp\n" + "".join(lines))
+    return folder
+
+
+def config_of(app: Path) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"][
+        "config"
+    ]
+    return found
+
+
+@contextmanager
+def importable(app: Path) -> Iterator[Callable[[str], Any]]:
+    """The modules of an app, as Flower finds them."""
+    package = app.name.replace("-", "_")
+    sys.path.insert(0, str(app))
+    try:
+        yield lambda name: importlib.import_module(f"{package}.{name}")
+    finally:
+        sys.path.remove(str(app))
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("apps")
+    data = data_of(place / "films")
+    made = told(place / "my-films", "--data", data, "--nodes", NODES, "--algorithm", "bias-private")
+    assert made.exit_code == 0, made.output
+    assert made.output.count("my_films/") == 4
+    assert f"then: flwr run {place / 'my-films'} local --stream" in made.output
+    return place / "my-films"
+
+
+def test_it_runs_over_nodes_and_its_board_verifies(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = {**config_of(app), "kernels": "numpy"}
+    with importable(app) as module:
+        grid = LocalGrid(module("client_app").app, NODES, config)
+        context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config=config)
+        with grid.running():
+            module("server_app").main(grid, context)
+
+    printed = capsys.readouterr().out
+    assert "on held-out ratings (not private)" in printed
+    assert f"board and certificate: {app / 'run'}" in printed
+    assert fedboard.verify(app / "run").holds
+    board = fedboard.load_board(app / "run")
+    assert len(fedboard.recommend({ITEMS[0]: 5.0}, board, k=3)) == 3
+
+
+def test_with_secure_noise_nobody_is_asked_for_errors_and_no_node_gives_any(
+    app: Path, tmp_path: Path
+) -> None:
+    config = {**config_of(app), "kernels": "numpy", "noise": "secure", "folder": str(tmp_path / "run")}
+    with importable(app) as module:
+        grid = LocalGrid(module("client_app").app, NODES, config)
+        context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config=config)
+        with grid.running():
+            module("server_app").main(grid, context)
+            board = fedboard.load_board(tmp_path / "run").to_bytes()
+            asked = Message(record_of(board), 1, "evaluate", ttl=60.0, group_id="1")
+            (reply,) = grid.pull_messages(grid.push_messages([asked]))
+
+    assert reply.has_error()
+    assert "have no noise" in reply.error.reason
+    assert fedboard.verify(tmp_path / "run").private
+
+
+def test_whoever_leaves_changes_nobody_else_s_ratings(app: Path, tmp_path: Path) -> None:
+    """Before anything was computed: one user less in the file."""
+    whole, left_out = config_of(app)["data"], 7
+    fewer = str(data_of(tmp_path / "fewer", without=left_out))
+    with importable(app) as module:
+        data = module("data")
+
+        def parts_of(source: str) -> dict[str, Any]:
+            found = data.ratings(source)
+            known, held_out = data.partition(source, 0, 1)
+            return dict(zip(map(str, found.user_ids), zip(known, held_out, strict=True), strict=True))
+
+        before, after = parts_of(whole), parts_of(fewer)
+
+    gone = before.pop(str(left_out + 1))
+    assert gone[0], "she had something to learn from"
+    assert before == after
+    held_out = sum(len(part) for _, part in before.values())
+    assert 0.05 < held_out / RATINGS.n_ratings < 0.15
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--nodes", "0"), "nodes must be in [1, 10000], got 0"),
+        (("--epsilon", "0"), "privacy.epsilon must be a finite number > 0"),
+        (("--epsilon", "nan"), "privacy.epsilon"),
+        (("--delta", "1"), "privacy.delta must be in (0, 1)"),
+        (("--algorithm", "residul"), "residual"),
+        (("--name", "My Films"), "lower-case letters, digits and hyphens"),
+        (("--data", 'a"b'), "without quotes"),
+    ],
+)
+def test_what_cannot_run_is_not_written(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    result = told(tmp_path / "films", *options)
+
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert not (tmp_path / "films").exists()
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+
+    result = told(tmp_path, "--name", "films")
+
+    assert result.exit_code == 2
+    assert "something is there already" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.slow
+def test_flwr_run_runs_it(app: Path, tmp_path: Path) -> None:
+    """Flower's own command, its SuperLink and its simulation; they are ended by their pids."""
+    home, out = tmp_path / "home", tmp_path / "run"
+    ports = {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": free_port(), "FLWR_LOCAL_CONTROL_API_PORT": free_port()}
+    environment = {
+        **flower_environment(home),
+        **{name: str(port) for name, port in ports.items()},
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "OMP_NUM_THREADS": "1",
+    }
+    nodes = f"num-supernodes={NODES} client-resources-num-cpus=1"
+    run = f'folder="{out}" kernels="numpy"'
+    command = [str(Path(sys.executable).with_name("flwr")), "run", str(app), "local", "--stream"]
+    try:
+        ended = subprocess.run(
+            [*command, "--federation-config", nodes, "--run-config", run],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    finally:
+        end_all(str(home))
+
+    assert f"board and certificate: {out}" in ended.stdout + ended.stderr
+    assert fedboard.verify(out).holds
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def end_all(mark: str) -> None:
+    """Whatever Flower has left running of this run: it starts its SuperLink detached."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in processes_of(mark):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+        until = time.monotonic() + 10
+        while processes_of(mark) and time.monotonic() < until:
+            time.sleep(0.2)
