@@ -27,8 +27,13 @@ class Table(Protocol):
         ...
 
 
-InMemory: TypeAlias = Ratings | Table | tuple[ArrayLike, ArrayLike, ArrayLike]
-"""Ratings that are loaded; a data frame; or users, items and ratings as three arrays. Private."""
+InMemory: TypeAlias = (
+    Ratings
+    | Table
+    | tuple[ArrayLike, ArrayLike, ArrayLike]
+    | tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
+)
+"""Ratings that are loaded; a data frame; or users, items, ratings and, if known, times as arrays. Private."""
 
 
 def load_ratings(
@@ -39,18 +44,21 @@ def load_ratings(
     data_format: str | None = None,
     titles: str | Path | Mapping[str, str] | None = None,
     catalogue: Literal["rated", "listed"] = "rated",
+    times: bool = False,
 ) -> Ratings:
     """Load ratings, checked, numbered and sorted.
 
     Args:
         source: a file, folder or zip archive (MovieLens, CSV, TSV, Parquet, npz), ``"synthetic"``, a data frame, or
-            users, items and ratings as three arrays.
+            users, items, ratings and perhaps times as arrays.
         rating_range: lowest and highest rating of the scale, inclusive; public, not read off the data. Known for
             MovieLens.
-        columns: names of the columns, keys ``user``, ``item`` and ``rating``; by default they are called so.
+        columns: names of the columns, keys ``user``, ``item`` and ``rating``; by default they are called so. With
+            the key ``time`` the column that says when; of a data frame it is then read.
         data_format: reader by name, where it is not recognised.
         titles: a file with item titles; for ratings in memory a mapping from item id to title.
         catalogue: ``rated`` numbers the items that somebody rated; ``listed`` all that ``titles`` lists.
+        times: whether to read from a file when ratings were given, to split by it.
 
     Returns:
         The ratings. Private, save what ``Ratings`` marks as public.
@@ -69,12 +77,13 @@ def load_ratings(
             rating_range=rating_range,
             titles=titles,
             catalogue=catalogue,
+            times=times,
         )
     if isinstance(source, Ratings):
         return source
     if isinstance(titles, str | Path):
         raise InputError("titles of ratings in memory are a mapping from item id to title, not a file")
-    if isinstance(source, tuple) and len(source) == 3:
+    if isinstance(source, tuple) and len(source) in (3, 4):
         return ratings_of_columns(*source, rating_range=rating_range, titles=titles, catalogue=catalogue)
     if isinstance(source, Table):
         return ratings_of_table(

@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 if TYPE_CHECKING:
     from fedboard.server.catalogue.column_mapping import ColumnMapping
 
-_ROLES = ("user", "item", "rating", "title")
+_ROLES = ("user", "item", "rating", "title", "time")
 _OWN_ROLES = ("item", "rating", "timestamp")
 _METAVAR = "ROLE=NAME,..."
 

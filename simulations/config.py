@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,6 +67,31 @@ class SplitConfig(Section, frozen=True, kw_only=True):
     """k of a k-fold split, >= 2: one of k is the test part, in place of ``test`` or of users held out for it."""
     fold: int = 0
     """Which one, in 0..folds - 1; over all of them each rating, or user, is tested once."""
+    test_from: int | float | str | None = None
+    """A public date, such as ``"2005-12-01"``, or a whole number as the file counts: what was given from then on is
+    the test part, of ratings or of every user's positives."""
+    validation_from: int | float | str | None = None
+    """Likewise, not later: what was given between the two is for validation; by default nothing."""
+    leave_last: int | None = None
+    """k >= 1: the last k ratings, or positives, of each user are the test part, the k before them validation."""
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the times of the ratings decide."""
+        return self.test_from is not None or self.leave_last is not None
+
+    def __post_init__(self) -> None:
+        """Check that one rule decides.
+
+        Raises:
+            SettingError: several do, or half of one.
+        """
+        named = {"folds": self.folds, "test_from": self.test_from, "leave_last": self.leave_last}
+        given = [f"split.{name}" for name, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise SettingError(f"{' and '.join(given)} each say what is held out; keep one of them")
+        if self.validation_from is not None and self.test_from is None:
+            raise SettingError("split.validation_from needs split.test_from, from when on ratings are tested")
 
 
 class PersonalLevel(Section, frozen=True, kw_only=True):
@@ -240,9 +266,16 @@ def parse_config(raw: dict[str, Any], *, source: str = "the configuration") -> S
         InputError: an unknown key, a wrong type or a value out of range; the message gives its path.
     """
     try:
-        return msgspec.convert(raw, SimulationConfig)
+        return msgspec.convert(_with_texts(raw), SimulationConfig)
     except (msgspec.ValidationError, ValueError) as error:
         raise InputError(f"{source}: {sentence_of(error, SimulationConfig)}") from error
+
+
+def _with_texts(raw: Any) -> Any:
+    """Dates of TOML as texts: as a run's record has them."""
+    if isinstance(raw, dict):
+        return {key: _with_texts(value) for key, value in raw.items()}
+    return raw.isoformat() if isinstance(raw, date) else raw
 
 
 def read_config(path: Path) -> dict[str, Any]:

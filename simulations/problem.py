@@ -28,8 +28,18 @@ from fedboard.simulations.datasets import (
     look_at,
     synthetic_ratings,
 )
-from fedboard.simulations.datasets.coins import Fold
-from fedboard.simulations.datasets.splits import RatingSplit, UserSplit, split_ratings, split_users
+from fedboard.simulations.datasets.coins import Fold, SplitCoins
+from fedboard.simulations.datasets.loading import NO_TIMES
+from fedboard.simulations.datasets.splits import (
+    RatingSplit,
+    UserSplit,
+    split_lists_by_time,
+    split_ratings,
+    split_ratings_by_time,
+    split_users,
+)
+from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, TimeRule
+from fedboard.simulations.datasets.splits.times import public_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +84,7 @@ def load_problem(config: SimulationConfig) -> Problem:
     Raises:
         InputError: the data cannot be read, or the split does not fit the feedback.
     """
-    ratings = load_data(config.data)
+    ratings = load_data(config.data, times=config.split.by_time)
     return problem_of(ratings, config, brought=_brought_features(config.data, ratings))
 
 
@@ -164,25 +174,31 @@ def _origin(config: DataConfig, *, listed: bool) -> str:
     return "declared public"
 
 
-def load_data(config: DataConfig) -> Ratings:
+def load_data(config: DataConfig, *, times: bool = False) -> Ratings:
     """Read the ratings that a configuration names.
+
+    Args:
+        config: the section ``data``.
+        times: whether to read when they were given.
 
     Raises:
         InputError: they cannot be read as they are.
     """
     if config.source == "synthetic":
+        if times:
+            raise InputError(NO_TIMES)
         return synthetic_ratings(checked_options(config.synthetic, SyntheticConfig, "data.synthetic"))
-    return load_ratings(find_data(config.source), **_options_of(config))
+    return load_ratings(find_data(config.source), times=times, **_options_of(config))
 
 
-def require_data(config: DataConfig) -> None:
+def require_data(config: DataConfig, *, times: bool = False) -> None:
     """See that the ratings which a configuration names can be read, before many runs each find that they cannot.
 
     Raises:
         InputError: they are not there, or not as the configuration says.
     """
     if config.source != "synthetic":
-        look_at(find_data(config.source), **_options_of(config))
+        look_at(find_data(config.source), times=times, **_options_of(config))
 
 
 def says_presence_alone(config: DataConfig) -> bool:
@@ -208,6 +224,9 @@ def _options_of(config: DataConfig) -> dict[str, Any]:
 
 
 def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
+    by_time = _time_rule(config.split)
+    if by_time is not None:
+        return split_ratings_by_time(ratings, by_time)
     default = 0.0 if ratings.test is not None else 0.1
     validation = default if config.split.validation is None else config.split.validation
     return split_ratings(
@@ -220,6 +239,9 @@ def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
 
 
 def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
+    by_time = _time_rule(config.split)
+    if by_time is not None:
+        return split_lists_by_time(ratings, by_time, positive_above=config.split.positive_above)
     return split_users(
         ratings,
         seed=config.split.seed,
@@ -227,6 +249,19 @@ def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
         test=config.split.held_out_users,
         positive_above=config.split.positive_above,
         fold=_fold(config.split),
+    )
+
+
+def _time_rule(config: SplitConfig) -> TimeRule | None:
+    if config.leave_last is not None:
+        return ByLast(count=config.leave_last, coins=SplitCoins(config.seed))
+    if config.test_from is None:
+        return None
+    test = public_time(config.test_from, "split.test_from")
+    earlier = config.validation_from
+    return ByDate(
+        test_from=test,
+        validation_from=test if earlier is None else public_time(earlier, "split.validation_from"),
     )
 
 

@@ -24,6 +24,7 @@ def data() -> None:
 @COLUMNS
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
 @click.option("--titles", metavar="FILE", help="Item titles.")
+@click.option("--times", is_flag=True, help="Tell also when they were given.")
 @JSON
 def info(
     path: str,
@@ -31,6 +32,7 @@ def info(
     columns: str | None,
     rating_range: str | None,
     titles: str | None,
+    times: bool,
     as_json: bool,
 ) -> None:
     """Print size, density and skew of the ratings at PATH (or `synthetic`).
@@ -45,6 +47,7 @@ def info(
         columns=column_mapping(columns),
         rating_range=None if rating_range is None else parse_range(rating_range),
         titles=titles,
+        times=times,
     )
     facts = describe(ratings)
     document(facts) if as_json else click.echo(_text(facts))
@@ -120,7 +123,6 @@ def _slice(text: str, n_users: int) -> tuple[int, int]:
 
 
 def _text(facts: dict[str, Any]) -> str:
-
     low, high = facts["rating_range"]
     per_user, per_item = facts["ratings_per_user"], facts["ratings_per_item"]
     rows = [
@@ -132,10 +134,17 @@ def _text(facts: dict[str, Any]) -> str:
         ("ratings per item", _spread(per_item)),
         ("most rated 10 % of items", f"{facts['share_of_top_items']:.1%} of the ratings"),
     ]
+    rows += [("given by", _dates(facts["times"]))] if "times" in facts else []
     bars = aligned(
         ("rating", "count"), [(f"{value:g}", f"{count:,}") for value, count in facts["values"]], right=(0, 1)
     )
     return f"{facts['name']}\n{aligned(('', ''), rows)}\n\n{bars}\n\nNote: {facts['note']}."
+
+
+def _dates(times: dict[str, int]) -> str:
+    from fedboard.simulations.datasets.splits.times import date_of
+
+    return ", ".join(f"{date_of(when)} ({share})" for share, when in times.items())
 
 
 def _spread(spread: dict[str, float]) -> str:

@@ -82,7 +82,7 @@ def sweep(
     record = _assembled(place, config_file, axes, flags, assignments, resume=resume)
     if floors is not None or not (resume or algorithms):
         record = _with_floors(record, chosen=floors is not False)
-    require_data(record.config.data)
+    require_data(record.config.data, times=record.config.split.by_time)
     result = _run(record, place, jobs=jobs, resume=resume)
     document(_summary(result)) if as_json else click.echo(_text(result, place))
     if result.failed:

@@ -15,6 +15,8 @@ class ColumnMapping:
     """Column with the ratings: numbers."""
     title: str = "title"
     """Column with the titles, in the file of titles; its ids are in the column named by ``item``."""
+    time: str | None = None
+    """Column that says when: whole numbers, dates or timestamps; None: it is not read."""
 
 
 def printable(text: object) -> str:

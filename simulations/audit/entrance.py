@@ -15,7 +15,7 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
-from fedboard.common.errors import FedboardError
+from fedboard.common.errors import FedboardError, InputError
 from fedboard.simulations.audit.measures.supports import random_supports
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
@@ -110,6 +110,10 @@ class Entrance:
             ratings: whose users are the honest ones; a test part that the set brings is left out, so that the run
                 makes its own. Private.
         """
+        if config.split.by_time:
+            raise InputError(
+                "the audit makes up users, who have no times: leave out split.test_from and split.leave_last"
+            )
         self._folder = tempfile.TemporaryDirectory(prefix="fedboard-audit-")
         self._items = [str(item) for item in ratings.item_ids]
         self._config = config

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedboard.common.arrays import Float32Array
+from fedboard.common.arrays import Float32Array, IntArray
 from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
@@ -24,9 +23,10 @@ class RawColumns:
     """float32, shape (n_rows,): not yet checked against the rating range."""
     locate: Callable[[int], str]
     """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
-    times: NDArray[np.int64] | None = None
-    """int64, shape (n_rows,): when each was given; of several ratings of a pair the latest counts. None: a pair
-    that occurs twice is an error."""
+    times: IntArray | None = None
+    """int64, shape (n_rows,): when each was given, see ``splits.times``; None: not asked."""
+    repeats: bool = False
+    """Whether a pair may occur several times: then the latest rating counts, of several at one time the highest."""
 
 
 def number_arrow_column(column: Any) -> Numbered:
@@ -71,18 +71,18 @@ def presence_of(raw: RawColumns) -> RawColumns:
         items=raw.items.only(kept),
         values=np.ones(rows.size, dtype=np.float32),
         locate=lambda row: raw.locate(int(rows[row])),
-        times=np.zeros(rows.size, dtype=np.int64),
+        times=None if raw.times is None else raw.times[rows],
+        repeats=True,
     )
 
 
-def require_columns(where: str, found: list[str], wanted: ColumnMapping, time: str | None = None) -> None:
+def require_columns(where: str, found: list[str], wanted: ColumnMapping) -> None:
     """Check that each wanted column is there exactly once.
 
     Args:
         where: names the header in messages, such as ``ratings.csv, line 1``.
         found: the names of all columns.
-        wanted: the names of the columns for user, item and rating.
-        time: the name of the column that says when, where the format has one.
+        wanted: the names of the columns for user, item and rating, and of the one that says when if it is named.
 
     Raises:
         InputError: a column is missing or occurs twice.
@@ -93,7 +93,7 @@ def require_columns(where: str, found: list[str], wanted: ColumnMapping, time: s
             f"{where}: the columns for user, item and rating must differ, got {', '.join(names)}; "
             "name three different columns."
         )
-    timed = () if time is None else (("time", time),)
+    timed = () if wanted.time is None else (("time", wanted.time),)
     for role, name in (*zip(("user", "item", "rating"), names, strict=True), *timed):
         if name not in found:
             raise InputError(

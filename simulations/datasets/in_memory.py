@@ -13,6 +13,7 @@ from fedboard.simulations.datasets.loading import assemble
 from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range
+from fedboard.simulations.datasets.splits.times import times_of_numbers
 
 
 def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more: Any) -> Ratings:
@@ -20,14 +21,15 @@ def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more
 
     Args:
         table: private.
-        columns: names of its columns; by default user, item and rating.
+        columns: names of its columns; by default user, item and rating, and none that says when.
         more: as for ``ratings_of_columns``.
 
     Raises:
         InputError: a column is missing, or as for ``ratings_of_columns``.
     """
     mapping = columns if columns is not None else ColumnMapping()
-    names = (mapping.user, mapping.item, mapping.rating)
+    timed = () if mapping.time is None else (mapping.time,)
+    names = (mapping.user, mapping.item, mapping.rating, *timed)
     found = [str(name) for name in getattr(table, "column_names", table.columns)]  # as pyarrow calls them
     missing = [name for name in names if name not in found]
     if missing:
@@ -35,26 +37,28 @@ def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more
             f"the table has no column {missing[0]!r}, only {', '.join(found)}; name the right ones with "
             "columns={'user': ..., 'item': ..., 'rating': ...}"
         )
-    users, items, values = (np.asarray(table[name]) for name in names)
-    return ratings_of_columns(users, items, values, **more)
+    users, items, values, *times = (np.asarray(table[name]) for name in names)
+    return ratings_of_columns(users, items, values, *times, **more)
 
 
 def ratings_of_columns(
     users: ArrayLike,
     items: ArrayLike,
     values: ArrayLike,
+    times: ArrayLike | None = None,
     *,
     rating_range: tuple[float, float] | None,
     titles: Mapping[str, str] | None = None,
     catalogue: Literal["rated", "listed"] = "rated",
     name: str = "memory",
 ) -> Ratings:
-    """Ratings from three columns of one length.
+    """Ratings from three or four columns of one length.
 
     Args:
         users: ids, whole numbers or texts, shape (n_rows,). Private.
         items: ids, likewise. Private.
         values: ratings, shape (n_rows,). Private.
+        times: when each was given, whole numbers or ``datetime64``, shape (n_rows,); None: not known. Private.
         rating_range: lowest and highest rating of the scale, inclusive. Public knowledge, not read off the data.
         titles: item id to title. Public.
         catalogue: as for ``load_ratings``; ``listed`` takes the items of ``titles``.
@@ -73,18 +77,25 @@ def ratings_of_columns(
     scale = check_range(rating_range, "rating_range")
     if catalogue == "listed" and titles is None:
         raise InputError("catalogue 'listed' needs titles: the items that there are")
-    columns = [np.asarray(column) for column in (users, items, values)]
+    timed = () if times is None else (times,)
+    columns = [np.asarray(column) for column in (users, items, values, *timed)]
     if any(column.ndim != 1 or column.size != columns[0].size or column.size == 0 for column in columns):
-        raise InputError("users, items and ratings must be columns of one length, with at least one row")
+        raise InputError(
+            "users, items, ratings and times must be columns of one length, with at least one row"
+        )
     try:
         rated = columns[2].astype(np.float32)
     except (TypeError, ValueError):
         raise InputError("the column of ratings must be numbers") from None
+    when = None if times is None else times_of_numbers(columns[3])
+    if times is not None and when is None:
+        raise InputError("the column of times must be numbers or datetime64, none of them missing")
     raw = RawColumns(
         users=_numbered(columns[0], "users"),
         items=_numbered(columns[1], "items"),
         values=rated,
         locate=lambda row: f"row {row}",
+        times=when,
     )
     listing = None
     if titles is not None:

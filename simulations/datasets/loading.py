@@ -25,6 +25,7 @@ from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, ch
 from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
 
 SYNTHETIC = "synthetic"
+NO_TIMES = "made-up ratings have no times, so they cannot be split by them: name data that say when"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ def load_ratings(
     rating_range: tuple[float, float] | None = None,
     titles: str | Path | None = None,
     catalogue: Literal["rated", "listed"] = "rated",
+    times: bool = False,
     synthetic: SyntheticConfig | None = None,
 ) -> Ratings:
     """Load ratings from a file, a folder or a zip archive, or make the synthetic set.
@@ -61,6 +63,7 @@ def load_ratings(
         catalogue: ``rated`` numbers the items that somebody rated, as is usual in publications: the numbering
             itself then tells that each was rated at least once. ``listed`` numbers every item of the file of
             titles, which tells nothing.
+        times: whether to read when ratings were given; a table's column for it is named in ``columns``.
         synthetic: options of the synthetic set.
 
     Returns:
@@ -70,9 +73,17 @@ def load_ratings(
         InputError: anything that cannot be used as it is, naming file, line and remedy.
     """
     if str(source) == SYNTHETIC:
+        if times:
+            raise InputError(NO_TIMES)
         return synthetic_ratings(synthetic if synthetic is not None else SyntheticConfig())
     looked = look_at(
-        source, format=format, columns=columns, rating_range=rating_range, titles=titles, catalogue=catalogue
+        source,
+        format=format,
+        columns=columns,
+        rating_range=rating_range,
+        titles=titles,
+        catalogue=catalogue,
+        times=times,
     )
     found, reader, listed = looked.found, looked.found.reader, looked.listed
     if reader.needs_pyarrow and find_spec("pyarrow") is None:
@@ -84,6 +95,7 @@ def load_ratings(
             rating_range=looked.scale,
             titles=listed,
             files=found.files or (found.file,),
+            times=times,
         ),
     )
     if isinstance(read, Ratings):
@@ -100,6 +112,7 @@ def look_at(
     rating_range: tuple[float, float] | None,
     titles: str | Path | None,
     catalogue: Literal["rated", "listed"],
+    times: bool = False,
 ) -> Looked:
     """See that ratings can be read, by no more of them than a header: a mistake is found before many runs begin.
 
@@ -112,6 +125,8 @@ def look_at(
     listed = _titles_beside(found) if listed is None else listed
     if reader.columns is not None:
         reader.columns(found.file, mapping)
+    if times:
+        _require_times(found, mapping)
     if rating_range is None and reader.rating_range is None:
         raise InputError(
             f"{found.file.label}: the rating range of this format is not known; declare it, for example "
@@ -122,6 +137,25 @@ def look_at(
     if catalogue == "listed" and listed is None and not reader.lists_items:
         raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
     return Looked(found=found, columns=mapping, listed=listed, scale=scale)
+
+
+def _require_times(found: DataSource, mapping: ColumnMapping) -> None:
+    """See that a format says when ratings were given.
+
+    Raises:
+        InputError: it does not, or nobody said which column does.
+    """
+    reader = found.reader
+    if not reader.times:
+        raise InputError(
+            f"{found.file.label}: files in format {reader.name} do not say when anything was rated, so they cannot "
+            "be split by time; leave out split.test_from and split.leave_last."
+        )
+    if reader.generic and mapping.time is None:
+        raise InputError(
+            f"{found.file.label}: which column says when? Name it: --columns time=NAME (data.columns in a "
+            "configuration, columns in Python)."
+        )
 
 
 def features_beside(source: str | Path, format: str | None = None) -> StoredFile | None:  # noqa: A002
@@ -161,7 +195,7 @@ def assemble(
         InputError: a rating off the range, an item that is not listed, or a pair twice; names the row.
     """
     check_values(raw.values, rating_range, raw.locate)
-    users, items, values = raw.users.codes, raw.items.codes, raw.values
+    users, items, values, times = raw.users.codes, raw.items.codes, raw.values, raw.times
     item_ids, titles = raw.items.ids.astype(np.str_), None
     if catalogue is not None:
         listed = catalogue.apply(raw.items, raw.locate)
@@ -169,10 +203,12 @@ def assemble(
     if not is_sorted(users, items):
         order = pair_order(users, items, n_users=raw.users.ids.size, n_items=item_ids.size)
         users, items, values = users[order], items[order], values[order]
+        times = None if times is None else times[order]
         repeated = first_repeated_row(users, items, order)
-        if repeated is not None and raw.times is not None:
-            kept = latest_of_repeated(users, items, raw.times[order], values)
+        if repeated is not None and raw.repeats:
+            kept = latest_of_repeated(users, items, times, values)
             users, items, values = users[kept], items[kept], values[kept]
+            times = None if times is None else times[kept]
         elif repeated is not None:
             user = printable(raw.users.ids[raw.users.codes[repeated]])
             item = printable(raw.items.ids[raw.items.codes[repeated]])
@@ -189,5 +225,6 @@ def assemble(
         titles=titles,
         rating_range=rating_range,
         name=name,
+        times=times,
         items_listed=catalogue is not None and not catalogue.rated_only,
     )

@@ -116,7 +116,7 @@ def first_repeated_row(users: IndexArray, items: IndexArray, order: IndexArray) 
 
 
 def latest_of_repeated(
-    users: IndexArray, items: IndexArray, times: NDArray[np.int64], values: NDArray[np.float32]
+    users: IndexArray, items: IndexArray, times: NDArray[np.int64] | None, values: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
     """Which rows to keep so that each (user, item) pair has one: the latest, of several at one time the largest.
 
@@ -125,7 +125,7 @@ def latest_of_repeated(
     Args:
         users: int32, shape (n_rows,), sorted with ``items``.
         items: int32, shape (n_rows,).
-        times: int64, shape (n_rows,).
+        times: int64, shape (n_rows,); None: all at one time.
         values: float32, shape (n_rows,).
 
     Returns:
@@ -134,7 +134,8 @@ def latest_of_repeated(
     same = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
     kept: NDArray[np.bool_] = ~(np.append(same, False) | np.append(False, same))
     rows = np.flatnonzero(~kept)
-    ranked = rows[np.lexsort((values[rows], times[rows], items[rows], users[rows]))]
+    when = () if times is None else (times[rows],)
+    ranked = rows[np.lexsort((values[rows], *when, items[rows], users[rows]))]
     last = np.append((np.diff(users[ranked]) != 0) | (np.diff(items[ranked]) != 0), True)[: ranked.size]
     kept[ranked[last]] = True
     return kept

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray
+from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 
@@ -56,6 +56,8 @@ class Ratings:
     """Whether the list of items stands apart from the ratings, so that it is the same whoever rated what."""
     presence: bool = False
     """Whether a row says only that somebody used an item, so that all rows are positive and none is a rating."""
+    times: IntArray | None = None
+    """int64, shape (n_ratings,): when each was given, see ``splits.times``; None: not read. Private."""
     test: Triples | None = None
     """The test part that the data set itself brings; not contained in the ratings above."""
 
@@ -77,6 +79,14 @@ class Ratings:
     def positive(self, above: float) -> BoolArray:
         """Which rows are positive feedback: ratings above a threshold, and every use. Private."""
         return np.ones(self.n_ratings, np.bool_) if self.presence else self.values > np.float32(above)
+
+    def some(self, chosen: BoolArray) -> Triples:
+        """Some of the ratings. Private.
+
+        Args:
+            chosen: bool, shape (n_ratings,).
+        """
+        return Triples(users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
 
     def user_keys(self) -> BitArray:
         """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""

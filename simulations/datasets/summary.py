@@ -9,6 +9,8 @@ from fedboard.simulations.datasets.ratings import Ratings
 
 NOTE = "exact statistics of the raw data: not private, not to be published for real people's ratings"
 _QUANTILES = {"minimum": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "maximum": 1.0}
+_TIMES = {"first": 0.0, "half": 0.5, "80 %": 0.8, "90 %": 0.9, "last": 1.0}
+"""Up to when so many of the ratings were given."""
 _MOST_BARS = 20
 
 
@@ -24,11 +26,14 @@ def describe(ratings: Ratings) -> dict[str, Any]:
         JSON-able: note, name, users, items, ratings, test_ratings, density, rating_range, has_titles,
         has_own_test, ratings_per_user and ratings_per_item (mean and quantiles), share_of_top_items (of the
         10 % most rated items), values (list of [rating, count], or of [upper edge, count] where there are
-        more than 20 distinct ones).
+        more than 20 distinct ones), and where times were read times (by quantile, as they count).
     """
     per_user = np.bincount(ratings.users, minlength=ratings.n_users)
     per_item = np.bincount(ratings.items, minlength=ratings.n_items)
     head = max(1, round(ratings.n_items / 10))
+    when = (
+        None if ratings.times is None else np.quantile(ratings.times, list(_TIMES.values()), method="lower")
+    )
     return {
         "note": NOTE,
         "name": ratings.name,
@@ -44,6 +49,7 @@ def describe(ratings: Ratings) -> dict[str, Any]:
         "ratings_per_item": _spread(per_item),
         "share_of_top_items": float(np.sort(per_item)[-head:].sum() / ratings.n_ratings),
         "values": _histogram(ratings),
+        **({} if when is None else {"times": dict(zip(_TIMES, when.tolist(), strict=True))}),
     }
 
 

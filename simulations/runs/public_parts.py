@@ -5,6 +5,7 @@ import numpy as np
 from fedboard.common.errors import PrivacyError
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.splits import RatingSplit
+from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, is_training_part
 from fedboard.simulations.problem import Problem
 
 _ADVICE = (
@@ -15,8 +16,9 @@ _ADVICE = (
 def require_own_parts(problem: Problem) -> None:
     """Refuse a problem in which one user's presence may move what others give.
 
-    The split has to say by which coins it was made, and every training rating has to be where its coin says; the
-    list of items has to stand apart from the ratings.
+    The split has to say by which coins it was made, and every training rating has to be where its coin says; or by
+    which times, and the training part has to be what follows from them. The list of items has to stand apart from
+    the ratings.
 
     Guarantee: passes only where every user of ``problem.train`` keeps her training ratings whoever else is in the
     data set, as far as the training part shows it.
@@ -33,11 +35,15 @@ def require_own_parts(problem: Problem) -> None:
     rule, train = problem.split.rule, problem.train
     if rule is None or train.user_keys is None:
         raise PrivacyError(f"secure noise needs a split in which each user has coins of her own: {_ADVICE}")
-    if isinstance(problem.split, RatingSplit):
+    if isinstance(rule, ByDate | ByLast):
+        rows = problem.split.rows
+        kept = np.array(rows is not None and is_training_part(train, rule, rows))
+    elif isinstance(problem.split, RatingSplit):
         items = id_keys(problem.catalogue.item_ids, Kind.ITEM)
         words = rule.coins.of_ratings(train.user_keys, items, train.user_of_entry(), train.items)
         kept = rule.parts(words)[0]
     else:
         kept = rule.parts(rule.coins.of_users(train.user_keys))[0] | (train.counts == 0)
     if not np.all(kept):
-        raise PrivacyError(f"the training part is not what the coins of its split say: {_ADVICE}")
+        decides = "times" if isinstance(rule, ByDate | ByLast) else "coins"
+        raise PrivacyError(f"the training part is not what the {decides} of its split say: {_ADVICE}")

@@ -83,7 +83,9 @@ def judged_on_validation(problem: Problem) -> Problem:
     if not isinstance(split, RatingSplit):
         return replace(problem, split=replace(split, test=split.validation))
     if split.validation.n_ratings == 0:
-        raise InputError("tuning needs a validation part: set split.validation above 0")
+        raise InputError(
+            "tuning needs a validation part: set split.validation above 0 (by date: split.validation_from)"
+        )
     none = np.zeros(0, dtype=np.int32)
     empty = Triples(users=none, items=none, values=np.zeros(0, dtype=np.float32))
     held_out = replace(split, train_and_validation=split.train, validation=empty, test=split.validation)

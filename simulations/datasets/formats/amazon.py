@@ -5,6 +5,7 @@ user, rating, time), amazon-reviews-2023.github.io (a header ``user_id,parent_as
 """
 
 import re
+from dataclasses import replace
 from functools import partial
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
@@ -14,9 +15,11 @@ from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, header, read_text
 
 _TIME = "timestamp"
+_MILLISECONDS = 1000
+"""In which those of 2023 count."""
 _USER_FIRST = ("user", "item", "rating", _TIME)
 _ITEM_FIRST = ("item", "user", "rating", _TIME)
-_OF_2023 = ColumnMapping(user="user_id", item="parent_asin", rating="rating")
+_OF_2023 = ColumnMapping(user="user_id", item="parent_asin", rating="rating", time=_TIME)
 # An item is ten characters, a book's number or one from B on; a user begins with an A: they never look alike.
 _ITEM, _USER, _REST = r"(?:B[0-9A-Z]{9}|[0-9]{9}[0-9X])", r"A[0-9A-Z]{5,30}", r"[1-5](?:\.0)?,[0-9]+"
 _LINES: dict[tuple[str, ...], re.Pattern[str]] = {
@@ -37,7 +40,7 @@ def _recognises_header(looks: Looks) -> bool:
 
 def _read_order(file: StoredFile, asked: Asked, columns: tuple[str, ...]) -> RawColumns:
     """Read a file without a header line."""
-    return read_text(file, _layout(columns, ColumnMapping(), header=False))
+    return read_text(file, _layout(columns, ColumnMapping(time=_TIME), header=False))
 
 
 def _read_2023(file: StoredFile, asked: Asked) -> RawColumns:
@@ -47,8 +50,9 @@ def _read_2023(file: StoredFile, asked: Asked) -> RawColumns:
         InputError: a column is missing, or see ``read_text``.
     """
     names = header(file, ",")
-    require_columns(f"{file.label}, line 1", names, _OF_2023, _TIME)
-    return read_text(file, _layout(tuple(names), _OF_2023, header=True))
+    require_columns(f"{file.label}, line 1", names, _OF_2023)
+    raw = read_text(file, _layout(tuple(names), _OF_2023, header=True))
+    return raw if raw.times is None else replace(raw, times=raw.times // _MILLISECONDS)
 
 
 def _layout(columns: tuple[str, ...], mapping: ColumnMapping, *, header: bool) -> TextLayout:
@@ -59,7 +63,7 @@ def _layout(columns: tuple[str, ...], mapping: ColumnMapping, *, header: bool) -
         header=header,
         whole_number_ids=False,
         quoted=header,
-        time=_TIME,
+        repeats=True,
     )
 
 
@@ -72,6 +76,7 @@ READERS = (
             read=partial(_read_order, columns=columns),
             recognises=partial(_recognises_order, columns=columns),
             rating_range=(1.0, 5.0),
+            times=True,
             needs_pyarrow=True,
         )
         for name, year, columns in (("amazon-2014", 2014, _USER_FIRST), ("amazon-2018", 2018, _ITEM_FIRST))
@@ -83,6 +88,7 @@ READERS = (
         read=_read_2023,
         recognises=_recognises_header,
         rating_range=(1.0, 5.0),
+        times=True,
         needs_pyarrow=True,
     ),
 )

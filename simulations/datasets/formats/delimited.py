@@ -37,14 +37,15 @@ def _read(file: StoredFile, asked: Asked, delimiter: str) -> RawColumns:
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
-    names = _require_columns(file, asked.columns, delimiter)
+    names = _require_columns(file, asked.mapping, delimiter)
     layout = TextLayout(
         delimiter=delimiter,
         columns=tuple(names),
-        mapping=asked.columns,
+        mapping=asked.mapping,
         header=True,
         whole_number_ids=False,
         quoted=True,
+        any_times=True,
     )
     return read_text(file, layout)
 
@@ -56,6 +57,8 @@ READERS = tuple(
         given_as="the file, with `data.columns` and `data.rating_range`",
         read=partial(_read, delimiter=delimiter),
         recognises=partial(_recognises, ending=ending),
+        times=True,
+        generic=True,
         columns=partial(_look, delimiter=delimiter),
         needs_pyarrow=True,
     )

@@ -28,7 +28,7 @@ def _recognises(looks: Looks) -> bool:
 
 def _read(file: StoredFile, asked: Asked) -> RawColumns:
     """Read ``u.data`` or one of its parts such as ``u1.base``."""
-    return read_text(file, _LAYOUT)
+    return read_text(file, _LAYOUT.timed(asked.times, "time"))
 
 
 READERS = (
@@ -39,6 +39,7 @@ READERS = (
         read=_read,
         recognises=_recognises,
         rating_range=(1.0, 5.0),
+        times=True,
         file_name="u.data",
         titles=OF_100K,
         needs_pyarrow=True,

@@ -1,5 +1,7 @@
 """MovieLens 20M, later ones and "latest": ``ratings.csv`` (userId,movieId,rating) and ``movies.csv``."""
 
+from dataclasses import replace
+
 from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_20M
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
@@ -19,11 +21,12 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
         InputError: a column is missing, or see ``read_text``.
     """
     names = header(file, ",")
-    require_columns(f"{file.label}, line 1", names, COLUMNS_20M)
+    wanted = replace(COLUMNS_20M, time="timestamp") if asked.times else COLUMNS_20M
+    require_columns(f"{file.label}, line 1", names, wanted)
     layout = TextLayout(
         delimiter=",",
         columns=tuple(names),
-        mapping=COLUMNS_20M,
+        mapping=wanted,
         header=True,
         whole_number_ids=True,
         quoted=True,
@@ -39,6 +42,7 @@ READERS = tuple(
         read=_read,
         recognises=_recognises,
         rating_range=(0.5, 5.0),
+        times=True,
         file_name="ratings.csv",
         titles=OF_20M,
         needs_pyarrow=True,

@@ -63,7 +63,7 @@ def _which(looks: Looks) -> str:
 
 def _read(file: StoredFile, asked: Asked) -> RawColumns:
     """Read ``ratings.dat``."""
-    return read_text(file, _LAYOUT)
+    return read_text(file, _LAYOUT.timed(asked.times, "time"))
 
 
 READERS = tuple(
@@ -75,6 +75,7 @@ READERS = tuple(
         recognises=_recognises,
         told_apart=partial(_is_it, name=name),
         rating_range=_RATING_RANGES[name],
+        times=True,
         file_name="ratings.dat",
         titles=OF_1M,
         needs_pyarrow=True,

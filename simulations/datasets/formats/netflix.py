@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import StoredFile
@@ -20,6 +21,7 @@ from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import BLOCK_BYTES, LARGEST_NUMBER
 from fedboard.simulations.datasets.numbering import number_integers
+from fedboard.simulations.datasets.splits.times import is_time, times_of_arrow
 
 _ITEM_LINE = re.compile(rb"^([0-9]+):[ \t]*\r?$", re.MULTILINE)
 _COLUMNS = ("user", "rating", "date")
@@ -41,15 +43,18 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     values: list[NDArray[Any]] = []
     items: list[int | None] = []
     counts: list[int] = []
+    times: list[IntArray] = []
     for one in asked.files:
         with one.open() as stream:
             for item, lines in _pieces(stream):
-                table = _table(one, item, lines)
+                table = _table(one, item, lines, timed=asked.times)
                 if table is not None:
                     users.append(table.column("user").to_numpy())
                     values.append(table.column("rating").to_numpy())
                     items.append(item)
                     counts.append(table.num_rows)
+                    when = times_of_arrow(table.column("date")) if asked.times else None
+                    times += [] if when is None else [when]
     if not counts:
         raise InputError(f"{file.label} holds no ratings; give a file with at least one.")
     return RawColumns(
@@ -57,6 +62,7 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
         items=number_integers(np.repeat(np.array(items, dtype=np.int32), counts)),
         values=np.concatenate(values),
         locate=lambda row: _locate(asked.files, row),
+        times=np.concatenate(times) if times else None,
     )
 
 
@@ -85,8 +91,8 @@ def _divided(item: int | None, lines: bytes) -> Iterator[tuple[int | None, bytes
     yield item, lines[start:]
 
 
-def _table(file: StoredFile, item: int | None, lines: bytes) -> Any:
-    """The columns user and rating as a ``pyarrow.Table``; None of no lines.
+def _table(file: StoredFile, item: int | None, lines: bytes, *, timed: bool) -> Any:
+    """The columns user and rating, and the date if it is wanted, as a ``pyarrow.Table``; None of no lines.
 
     Raises:
         InputError: a line is no rating, or no item was named.
@@ -97,7 +103,8 @@ def _table(file: StoredFile, item: int | None, lines: bytes) -> Any:
     if not lines.strip():
         return None
     if item is None or item > LARGEST_NUMBER:
-        raise InputError(_explain(file))
+        raise InputError(_explain(file, timed=timed))
+    types = {"user": pa.int32(), "rating": pa.float32()} | ({"date": pa.date32()} if timed else {})
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(lines),
@@ -106,13 +113,13 @@ def _table(file: StoredFile, item: int | None, lines: bytes) -> Any:
             ),
             parse_options=arrow_csv.ParseOptions(quote_char=False),
             convert_options=arrow_csv.ConvertOptions(
-                column_types={"user": pa.int32(), "rating": pa.float32()},
-                include_columns=["user", "rating"],
+                column_types=types,
+                include_columns=list(types),
                 null_values=[],
             ),
         )
     except pa.ArrowInvalid as error:
-        raise InputError(_explain(file)) from error
+        raise InputError(_explain(file, timed=timed)) from error
 
 
 def _ratings(stream: IO[bytes]) -> Iterator[int]:
@@ -133,19 +140,19 @@ def _locate(files: tuple[StoredFile, ...], row: int) -> str:
     return files[0].label
 
 
-def _explain(file: StoredFile) -> str:
+def _explain(file: StoredFile, *, timed: bool) -> str:
     """The message for a file that could not be read, from a pass that looks at each line."""
     named = False
     with file.open() as stream:
         for number, line in enumerate(stream, start=1):
-            fault = _fault(line.strip(), named=named)
+            fault = _fault(line.strip(), named=named, timed=timed)
             if fault is not None:
                 return f"{file.label}, line {number}: {fault}; correct or remove the line."
             named = named or bool(line.strip())
     return f"{file.label} cannot be read as lines `item:` and `user,rating,date`; correct the file."
 
 
-def _fault(line: bytes, *, named: bool) -> str | None:
+def _fault(line: bytes, *, named: bool, timed: bool) -> str | None:
     """What is wrong with one line, or None."""
     found = _ITEM_LINE.fullmatch(line)
     if found is not None:
@@ -164,7 +171,7 @@ def _fault(line: bytes, *, named: bool) -> str | None:
         float(cells[1])
     except ValueError:
         return "the rating is not a number"
-    return None
+    return "the date is none" if timed and not is_time(cells[2].decode(errors="replace")) else None
 
 
 READERS = tuple(
@@ -175,6 +182,7 @@ READERS = tuple(
         read=_read,
         recognises=_recognises,
         rating_range=(1.0, 5.0),
+        times=True,
         file_name=file_name,
         titles=TitlesFile(name=titles, layout=OF_NETFLIX, features=False, above=above),
         needs_pyarrow=True,

@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_columns
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.splits.times import times_of_arrow
 
 _MAGIC = b"PAR1"
 
@@ -26,7 +28,7 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     """
     import pyarrow as pa
 
-    mapping = asked.columns
+    mapping = asked.mapping
 
     def locate(row: int) -> str:
         return f"{file.label}, row {row + 1}"
@@ -34,7 +36,7 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     table = _arrow_table(file, mapping)
     if table.num_rows == 0:
         raise InputError(f"{file.label} has columns but no ratings; give a file with at least one rating.")
-    for name in (mapping.user, mapping.item, mapping.rating):
+    for name in _names(mapping):
         column = table.column(name)
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy())[0])
@@ -47,20 +49,44 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
             f"{file.label}: the ratings in {mapping.rating!r} are {kind}, not numbers; convert the column."
         ) from error
     users, items = (_ids(file, table, name) for name in (mapping.user, mapping.item))
-    return RawColumns(users=users, items=items, values=values, locate=locate)
+    return RawColumns(
+        users=users, items=items, values=values, locate=locate, times=_times(file, table, mapping)
+    )
+
+
+def _names(mapping: ColumnMapping) -> list[str]:
+    """The columns to read."""
+    timed = [] if mapping.time is None else [mapping.time]
+    return [mapping.user, mapping.item, mapping.rating, *timed]
+
+
+def _times(file: StoredFile, table: Any, mapping: ColumnMapping) -> IntArray | None:
+    """When, if that is wanted.
+
+    Raises:
+        InputError: the column holds no times.
+    """
+    if mapping.time is None:
+        return None
+    times = times_of_arrow(table.column(mapping.time))
+    if times is None:
+        raise InputError(
+            f"{file.label}: the times in {mapping.time!r} are {table.column(mapping.time).type}; they must be "
+            "numbers, dates or timestamps, convert the column."
+        )
+    return times
 
 
 def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
-    """The three columns as a ``pyarrow.Table``."""
+    """The wanted columns as a ``pyarrow.Table``."""
     import pyarrow as pa
     from pyarrow import parquet as arrow_parquet
 
-    names = [mapping.user, mapping.item, mapping.rating]
     with file.open() as stream:
         try:
             opened = arrow_parquet.ParquetFile(stream)
             require_columns(file.label, opened.schema_arrow.names, mapping)
-            return opened.read(columns=names)
+            return opened.read(columns=_names(mapping))
         except pa.ArrowException as error:
             reason = " ".join(str(error).split())
             raise InputError(
@@ -93,6 +119,8 @@ READERS = (
         given_as="the file, with `data.columns` and `data.rating_range`",
         read=_read,
         recognises=_recognises,
+        times=True,
+        generic=True,
         needs_pyarrow=True,
     ),
 )

@@ -1,7 +1,7 @@
 """What a format of rating files says of itself: its reader. One file beside this one states each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import TitlesFile
@@ -38,6 +38,13 @@ class Asked:
     """Item id to title; None where there is no list."""
     files: tuple[StoredFile, ...] = ()
     """All files of the format in the folder or archive that was named, by name; or the one file."""
+    times: bool = False
+    """Whether times are wanted too; the reader says that it can."""
+
+    @property
+    def mapping(self) -> ColumnMapping:
+        """The columns to read."""
+        return self.columns if self.times else replace(self.columns, time=None)
 
 
 def _always(looks: Looks) -> bool:
@@ -74,6 +81,10 @@ class Reader:
     """The file beside it that lists the items."""
     lists_items: bool = False
     """Whether it lists all items itself."""
+    times: bool = False
+    """Whether it can say when ratings were given; of a table, where the column is named."""
+    generic: bool = False
+    """Whether it is any table, whose columns are named by whoever loads it."""
     columns: Callable[[StoredFile, ColumnMapping], None] | None = None
     """See that the columns are there, before anything else is asked of whoever loads it; raises ``InputError``."""
     needs_pyarrow: bool = False

@@ -4,6 +4,7 @@ Layout: recbole.io, user guide, "Atomic Files". Cells are not quoted. What scale
 """
 
 import re
+from dataclasses import replace
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
@@ -13,6 +14,7 @@ from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
 
 _COLUMNS = ColumnMapping(user="user_id:token", item="item_id:token", rating="rating:float")
+_TIME = "timestamp:float"
 _FIELD = re.compile(r"[^\s:]+:(?:token|float)(?:_seq)?")
 
 
@@ -46,15 +48,19 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     if len(asked.files) > 1:
         found = ", ".join(one.base_name for one in asked.files)
         raise InputError(f"{file.label} is one of several ({found}); give the path of the one to read.")
+    names = _header(file)
+    if asked.times:
+        require_columns(f"{file.label}, line 1", names, replace(_COLUMNS, time=_TIME))
     layout = TextLayout(
         delimiter="\t",
-        columns=tuple(_header(file)),
+        columns=tuple(names),
         mapping=_COLUMNS,
         header=True,
         whole_number_ids=False,
         quoted=False,
+        any_times=True,
     )
-    return read_text(file, layout)
+    return read_text(file, layout.timed(asked.times, _TIME))
 
 
 READERS = (
@@ -65,6 +71,7 @@ READERS = (
         read=_read,
         recognises=_recognises,
         file_name="*.inter",
+        times=True,
         columns=_look,
         needs_pyarrow=True,
     ),

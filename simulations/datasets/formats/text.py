@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column
 from fedboard.simulations.datasets.numbering import Numbered, number_texts
+from fedboard.simulations.datasets.splits.times import is_time, is_whole, times_of_arrow
 
 BLOCK_BYTES = 1 << 22
 BLOCKS_AT_ONCE = 16
@@ -33,7 +34,7 @@ class TextLayout:
     columns: tuple[str, ...]
     """Names of all columns, in order."""
     mapping: ColumnMapping
-    """Which columns hold user, item and rating."""
+    """Which columns hold user, item and rating, and which says when, if that is wanted."""
     header: bool
     """Whether the first line holds the column names."""
     whole_number_ids: bool
@@ -42,8 +43,14 @@ class TextLayout:
     """Whether cells may be quoted, and then contain delimiters and line ends."""
     item_otherwise: str | None = None
     """Column whose text stands for the item where its own cell is empty."""
-    time: str | None = None
-    """Column that says when, in whole numbers, where the latest of several ratings of a pair counts."""
+    any_times: bool = False
+    """Whether times may be dates, timestamps and fractions too; else they are whole numbers."""
+    repeats: bool = False
+    """Whether a pair may occur several times."""
+
+    def timed(self, asked: bool, name: str) -> "TextLayout":
+        """The same, with the column that says when if it is asked for."""
+        return replace(self, mapping=replace(self.mapping, time=name)) if asked else self
 
     @property
     def positions(self) -> tuple[int, int, int]:
@@ -94,7 +101,8 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
     """
     import pyarrow as pa
 
-    names = layout.mapping.user, layout.mapping.item, layout.mapping.rating, layout.time
+    time = layout.mapping.time
+    names = layout.mapping.user, layout.mapping.item, layout.mapping.rating, time
     try:
         table = _arrow_table(file, layout)
     except pa.ArrowInvalid as error:
@@ -103,6 +111,9 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
         raise InputError(_explain(file, layout, "an empty cell"))
     if table.num_rows == 0:
         raise InputError(f"{file.label} has a header but no ratings; give a file with at least one rating.")
+    times = None if time is None else times_of_arrow(table.column(time))
+    if times is None and time is not None:
+        raise InputError(_explain(file, layout, f"{time} holds no times"))
     values = table.column(names[2]).to_numpy()
     users, items = (number_arrow_column(table.column(name)) for name in names[:2])
     if layout.item_otherwise is not None and items.ids[0] == "":
@@ -112,7 +123,8 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
         items=items,
         values=values,
         locate=lambda row: _locate(file, layout, row),
-        times=None if layout.time is None else table.column(layout.time).to_numpy(),
+        times=times,
+        repeats=layout.repeats,
     )
     for role, column in (("user", users), ("item", items)):
         if column.ids.dtype.kind == "U" and column.ids[0] == "":
@@ -145,7 +157,8 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
     mapping = layout.mapping
     types = {mapping.user: id_type, mapping.item: id_type, mapping.rating: pa.float32()}
     types |= dict.fromkeys(gaps, pa.null())
-    types |= {} if layout.time is None else {layout.time: pa.int64()}
+    if mapping.time is not None and not layout.any_times:
+        types[mapping.time] = pa.int64()
     types |= {} if layout.item_otherwise is None else {layout.item_otherwise: id_type}
     read = arrow_csv.ReadOptions(
         block_size=BLOCK_BYTES, column_names=names, skip_rows=1 if layout.header else 0
@@ -157,7 +170,7 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
     )
     convert = arrow_csv.ConvertOptions(
         column_types=types,
-        include_columns=list(types),
+        include_columns=list(types) + ([] if mapping.time in {None, *types} else [mapping.time]),
         null_values=[""] if spread else [],
         strings_can_be_null=False,
         quoted_strings_can_be_null=False,
@@ -244,24 +257,17 @@ def _fault(cells: list[str], layout: TextLayout) -> str | None:
         return "the rating is empty"
     if not _is_number(rating):
         return f"rating {rating!r} is not a number"
-    if layout.time is not None and not _is_time(cells[layout.columns.index(layout.time)]):
-        return f"the {layout.time} is not a whole number"
-    return None
+    time = layout.mapping.time
+    if time is None:
+        return None
+    when = cells[layout.columns.index(time)]
+    if layout.any_times:
+        return None if is_time(when) else f"the {time} {when!r} is neither a number nor a date"
+    return None if is_whole(when) else f"the {time} is not a whole number"
 
 
 def _is_whole_number(cell: str) -> bool:
-    return _is_up_to(LARGEST_NUMBER, cell)
-
-
-def _is_time(cell: str) -> bool:
-    return _is_up_to(2**63 - 1, cell)
-
-
-def _is_up_to(largest: int, cell: str) -> bool:
-    """Whether it is a whole number in digits, of any sign; ``int`` reads no thousands of digits."""
-    digits = cell.strip().removeprefix("-")
-    short = len(digits.lstrip("0")) <= len(str(largest))
-    return digits.isascii() and digits.isdigit() and short and int(digits.lstrip("0") or "0") <= largest
+    return is_whole(cell, LARGEST_NUMBER)
 
 
 def _is_number(cell: str) -> bool:

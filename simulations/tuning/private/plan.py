@@ -185,6 +185,11 @@ def require_supported(config: SimulationConfig) -> None:
             f"tune --private runs on the engine under protocol '{USUAL}': leave run.runtime, run.protocol and "
             "run.wire as they are"
         )
+    if config.split.by_time:
+        raise InputError(
+            "tune --private compares on ratings that fell by coins, which each user's device throws again: leave "
+            "out split.test_from and split.leave_last"
+        )
     if config.split.validation == 0:
         raise InputError("tune --private compares on validation ratings: set split.validation above 0")
 

@@ -17,7 +17,7 @@ from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.splits import RatingSplit
+from fedboard.simulations.datasets.splits import RatingSplit, SplitRule
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import loading_of
@@ -188,7 +188,7 @@ class _Work:
     def compare(self, tried: tuple[Tried, ...], pool: WorkerPool) -> Board | None:
         """The board of the comparison; None where it was paid for, never published, and cannot be drawn again."""
         split, record = self.problem.split, self.record
-        if not isinstance(split, RatingSplit) or split.rule is None:
+        if not isinstance(split, RatingSplit) or not isinstance(split.rule, SplitRule):
             raise PrivacyError("a private choice needs a split in which each rating has a coin of its own")
         task = ChoiceTask(
             tried=tried,
@@ -264,7 +264,7 @@ def _trained(simulated: Simulated, pool: WorkerPool) -> Board:
 def _with_validation(problem: Problem, split: RatingSplit) -> Problem:
     """The same problem with the validation ratings where its users hold them too; the test part stays out."""
     both, rule = split.train_and_validation, split.rule
-    rule = None if rule is None else replace(rule, validation=0.0)
+    rule = replace(rule, validation=0.0) if isinstance(rule, SplitRule) else None
     return replace(problem, train=both, split=replace(split, train=both, rule=rule))
 
 

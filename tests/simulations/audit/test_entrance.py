@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.common.errors import FedboardError
-from fedboard.simulations.audit.entrance import Crowd
-from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets import load_ratings
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.simulations.audit.entrance import Crowd, Entrance
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.datasets import SyntheticConfig, load_ratings, synthetic_ratings
 from fedboard.simulations.problem import Problem, load_problem
 from tests.simulations.audit.conftest import N_ITEMS, audited
 
@@ -75,6 +75,14 @@ def test_users_who_leave_have_empty_rows_and_the_others_theirs() -> None:
     assert left.n_users == everybody.cohort.n_users
     assert (left.counts[:10] == 0).all()
     np.testing.assert_array_equal(left.counts[10:], everybody.cohort.counts[10:])
+
+
+def test_a_split_by_time_is_refused_since_made_up_users_have_none() -> None:
+    config = parse_config({"split": {"leave_last": 1}})
+    ratings = synthetic_ratings(SyntheticConfig(n_users=20, n_items=20, mean_ratings_per_user=3))
+
+    with pytest.raises(InputError, match="the audit makes up users, who have no times"):
+        Entrance(config, ratings)
 
 
 def test_a_reader_that_loses_users_is_refused() -> None:

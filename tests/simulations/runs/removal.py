@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -39,20 +40,26 @@ def one_generator() -> ModuleType:
     return module
 
 
+def when(user: str, item: str) -> int:
+    """When a rating was given, by what it is of: one of few days, so that some of a user's are of the same."""
+    return 86_400 * (crc32(f"{user}/{item}".encode()) % 6)
+
+
 def write_rows(folder: Path, rows: Sequence[Row], items: Sequence[str], kind: str) -> dict[str, Any]:
     """Write ratings and the public list of items; the ``data`` section that reads them."""
     folder.mkdir(parents=True, exist_ok=True)
     if kind == "csv":
-        lines = [f"{user},{item},{value:g}" for user, item, value in rows]
-        (folder / "plays.csv").write_text("\n".join(["user,item,rating", *lines, ""]))
+        lines = [f"{user},{item},{value:g},{when(user, item)}" for user, item, value in rows]
+        (folder / "plays.csv").write_text("\n".join(["user,item,rating,when", *lines, ""]))
         (folder / "items.csv").write_text("\n".join(["item,title", *(f"{i},title {i}" for i in items), ""]))
         return {
             "source": str(folder / "plays.csv"),
             "rating_range": [1, 5],
+            "columns": {"time": "when"},
             "titles": str(folder / "items.csv"),
             "catalogue": "listed",
         }
-    lines = [f"{user}::{item}::{value:g}::0" for user, item, value in rows]
+    lines = [f"{user}::{item}::{value:g}::{when(user, item)}" for user, item, value in rows]
     (folder / "ratings.dat").write_text("\n".join([*lines, ""]))
     (folder / "movies.dat").write_text("\n".join([*(f"{i}::title {i}::Drama" for i in items), ""]))
     return {"source": str(folder), "format": "movielens-1m", "catalogue": "listed"}
@@ -78,7 +85,7 @@ def problem_of(config: SimulationConfig) -> tuple[Problem, list[str]]:
 
 def _read(config: SimulationConfig) -> tuple[Problem, Ratings]:
     """As ``load_problem`` reads, and what it split."""
-    ratings = load_data(config.data)
+    ratings = load_data(config.data, times=config.split.by_time)
     return split_problem(ratings, config), ratings
 
 

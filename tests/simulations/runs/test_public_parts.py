@@ -84,6 +84,32 @@ def test_a_fold_is_recomputed_too(feedback):
         require_own_parts(pretended)
 
 
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+@pytest.mark.parametrize(
+    "split", [{"leave_last": 1}, {"test_from": 4 * 86_400, "validation_from": 3 * 86_400}]
+)
+def test_a_split_by_time_is_recomputed_too(feedback, split, tmp_path):
+    data = write_rows(tmp_path / "data", ROWS, [str(item) for item in range(1, 30)], "csv")
+    secure = {"noise": "secure"}
+    honest = load_problem(configured(data, feedback, "residual", privacy=secure, split=split))
+    by_coins = load_problem(configured(data, feedback, "residual", privacy=secure))
+    told = {"rule": honest.split.rule, "rows": honest.split.rows}
+    items = honest.train.items.copy()
+    items[honest.train.indptr[1] - 1] = honest.train.n_items - 1
+    pretended = replace(by_coins, split=replace(by_coins.split, **told))
+
+    require_own_parts(honest)
+    require_own_parts(judged_on_validation(honest))
+    with pytest.raises(PrivacyError, match="not what the times of its split say"):
+        require_own_parts(pretended)
+    with pytest.raises(PrivacyError, match="not what the times of its split say"):
+        require_own_parts(replace(honest, split=replace(honest.split, rows=None)))
+    with pytest.raises(PrivacyError, match="not what the times of its split say"):
+        require_own_parts(replace(honest, train=replace(honest.train, items=items)))
+    with pytest.raises(PrivacyError, match="not what the times of its split say"):
+        require_own_parts(with_other_keys(honest))
+
+
 def with_other_keys(problem: Problem) -> Problem:
     keys = problem.train.keys
     return replace(problem, train=replace(problem.train, user_keys=np.roll(keys, 1)))

@@ -29,6 +29,7 @@ from tests.simulations.runs.removal import (
     parts_of,
     problem_of,
     problem_of_control,
+    when,
     write_rows,
 )
 
@@ -132,6 +133,47 @@ def test_removing_a_user_changes_nobody_elses_contribution_in_any_fold(feedback,
         after = given_by(others, "movielens", feedback, "adadpals", problem_of, split=split)
         assert set(before) - set(after) == {removed}
         assert not changed(before, after)
+
+
+BY_TIME: tuple[dict[str, object], ...] = (
+    {"leave_last": 1},
+    {"test_from": 4 * 86_400, "validation_from": "1970-01-04"},
+)
+
+
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+@pytest.mark.parametrize("split", BY_TIME, ids=["leave last", "dates"])
+@pytest.mark.parametrize("kind", ["csv", "movielens"])
+def test_removing_a_user_changes_nobody_elses_contribution_where_time_splits(feedback, split, kind):
+    rows = made_up(40)
+    before = given_by(rows, kind, feedback, "adadpals", problem_of, split=split)
+    coins = given_by(rows, kind, feedback, "adadpals", problem_of)
+
+    assert changed(before, coins)  # the split is there
+    for removed in ("0", "7", "39"):
+        others = [row for row in reversed(rows) if row[0] != removed]
+        after = given_by(others, kind, feedback, "adadpals", problem_of, split=split)
+        assert set(before) - set(after) == {removed}
+        assert not changed(before, after)
+
+
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_a_cut_at_a_share_of_all_times_would_be_noticed(feedback):
+    """What the configuration refuses: the day from which the last fifth of the ratings was given."""
+    last = 5 * 86_400
+
+    def cut(rows: list[Row]) -> int:
+        return sorted(when(user, item) for user, item, _ in rows)[4 * len(rows) // 5]
+
+    def given(rows: list[Row]) -> Parts:
+        return given_by(rows, "movielens", feedback, "adadpals", problem_of, split={"test_from": cut(rows)})
+
+    rows, late = made_up(40), 100
+    while cut(rows) < last:  # until one user more has moved the day
+        late += 1
+        rows += [(str(late), item, 5.0) for item in ITEMS if when(str(late), item) == last]
+
+    assert changed(given(rows), given([row for row in rows if row[0] != str(late)]))
 
 
 @pytest.mark.parametrize("feedback", FEEDBACKS)

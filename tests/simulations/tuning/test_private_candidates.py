@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
         ({"feedback": "implicit"}, InputError, "implicit feedback has none"),
         ({"run": {"protocol": "secure-sum"}}, InputError, "under protocol 'trusted'"),
         ({"split": {"validation": 0.0}}, InputError, "set split.validation above 0"),
+        ({"split": {"leave_last": 1}}, InputError, "compares on ratings that fell by coins"),
     ],
 )
 def test_what_is_not_accounted_for_is_refused(

@@ -9,93 +9,17 @@ Splits depend neither on the order of rows in a file nor on numbers of users and
 training ratings keep their numbers.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from fedboard.common.arrays import BitArray, BoolArray, IndexArray
+from fedboard.common.arrays import BitArray, BoolArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.coins import Fold, SplitCoins, below
+from fedboard.simulations.datasets.coins import Fold, SplitCoins
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.ratings import Ratings, Triples, sorted_cohort
+from fedboard.simulations.datasets.ratings import Ratings, sorted_cohort
+from fedboard.simulations.datasets.splits.parts import HeldOut, RatingSplit, SplitRule, UserSplit
 
 DEFAULT_SHARE = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitRule:
-    """By which coins a split was made, for whoever has to see that it holds. Public."""
-
-    coins: SplitCoins
-    validation: float
-    """Probability of this part: of each rating, or of each user; in [0, 1)."""
-    test: float
-    """Likewise; with folds that of one of them."""
-    fold: Fold | None = None
-    """Which coins mean test; None: the smallest."""
-
-    def __post_init__(self) -> None:
-        """Check the shares.
-
-        Raises:
-            InputError: below 0, or they leave nothing to learn from.
-        """
-        if not (min(self.validation, self.test) >= 0 and self.validation + self.test < 1):
-            raise InputError(
-                "the shares of validation and test must be >= 0 and add up to less than 1, "
-                f"got {self.validation:g} and {self.test:g}; lower them."
-            )
-
-    def parts(self, words: BitArray) -> tuple[BoolArray, BoolArray, BoolArray]:
-        """Which coins mean training, validation, test; bool. What is tested does not depend on the other share."""
-        if self.fold is not None:
-            test, held_out = self.fold.held_out(words, validation=self.validation)
-        else:
-            test, held_out = below(words, self.test), below(words, self.test + self.validation)
-        return ~held_out, held_out & ~test, test
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RatingSplit:
-    """Ratings to learn from and ratings to be judged on; all cohorts have one row per user. Private."""
-
-    train: Cohort
-    """What the board is learnt from."""
-    train_and_validation: Cohort
-    """What user vectors are solved on for the test."""
-    validation: Triples
-    """For choosing hyper-parameters; may be empty."""
-    test: Triples
-    """For the reported result."""
-    rule: SplitRule | None = None
-    """The coins by which ratings fell; None where they fell in another way, which secret noise refuses."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class HeldOut:
-    """Users that the board never saw, each with a known and a hidden part. Private."""
-
-    users: IndexArray
-    """int32, shape (n_held_out,): their user numbers, ascending; row k of both cohorts is ``users[k]``."""
-    history: Cohort
-    """What a model may look at; all ratings 1.0."""
-    target: Cohort
-    """What it has to find; all ratings 1.0, at least one per row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class UserSplit:
-    """Positive feedback of users to learn from, and two sets of held-out users. Private."""
-
-    train: Cohort
-    """One row per user of the data set, all ratings 1.0; empty for held-out and for dropped users."""
-    validation: HeldOut
-    """For choosing hyper-parameters."""
-    test: HeldOut
-    """For the reported result."""
-    rule: SplitRule | None = None
-    """The coins by which users fell; None where they fell in another way, which secret noise refuses."""
 
 
 def split_ratings(
@@ -145,8 +69,8 @@ def split_ratings(
     return RatingSplit(
         train=train,
         train_and_validation=train if rule.validation == 0 else _cohort(ratings, ~tested, users),
-        validation=_triples(ratings, validated),
-        test=_triples(ratings, tested) if ratings.test is None else ratings.test,
+        validation=ratings.some(validated),
+        test=ratings.some(tested) if ratings.test is None else ratings.test,
         rule=rule,
     )
 
@@ -211,12 +135,8 @@ def _check_user_split(validation: float, test: float, minimum_positives: int, hi
         )
 
 
-def _triples(ratings: Ratings, chosen: BoolArray) -> Triples:
-    return Triples(users=ratings.users[chosen], items=ratings.items[chosen], values=ratings.values[chosen])
-
-
 def _cohort(ratings: Ratings, chosen: BoolArray, user_keys: BitArray) -> Cohort:
-    part = _triples(ratings, chosen)
+    part = ratings.some(chosen)
     return sorted_cohort(part.users, part.items, part.values, user_keys=user_keys, n_items=ratings.n_items)
 
 
@@ -254,6 +174,3 @@ def _held_out(
         for part in (~hidden, hidden)
     )
     return HeldOut(users=users.astype(np.int32), history=known, target=found)
-
-
-__all__ = ["HeldOut", "RatingSplit", "SplitRule", "Triples", "UserSplit", "split_ratings", "split_users"]
