@@ -362,6 +362,7 @@ MAY_NAME_A_PROTOCOL = {
     ("common/rounds/answer.py", "trusted"): ROWS,
     ("client/answering/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
+    ("server/fleet/strategy.py", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
