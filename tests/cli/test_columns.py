@@ -120,7 +120,7 @@ def test_a_person_s_own_file_is_read_as_suggested(
         ("user=", "--columns must be ROLE=NAME,..."),
         (
             "usr=a",
-            "a role of --columns must be one of user, item, rating, title, got 'usr'; did you mean 'user'?",
+            "a role of --columns must be one of user, item, rating, title, time, got 'usr'; did you mean 'user'?",
         ),
     ],
 )
