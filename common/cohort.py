@@ -1,4 +1,8 @@
-"""A cohort: the ratings of the users that one client hosts, one row a user. A phone is a cohort of one."""
+"""A cohort: the ratings of the users that one client hosts, one row a user. A phone is a cohort of one.
+
+Tasks on examples, features with a label, have cohorts too: an entry is then one example, its number within the row
+stands for the item, its label for the rating, and ``features`` has the rest.
+"""
 
 from dataclasses import dataclass
 
@@ -29,6 +33,9 @@ class Cohort:
     user_keys: BitArray | None = None
     """uint64, shape (n_users,): a number of each user's own that follows from her id alone, so that what is drawn
     by it does not depend on who else is there; None where rows have numbers that never shift. Private."""
+    features: Float32Array | None = None
+    """float32, shape (n_ratings, n_items), finite: the features of each entry, where entries are examples and the
+    catalogue lists the features; None for ratings. Private."""
 
     def __post_init__(self) -> None:
         """Check shapes, not values: readers check values where they can name file and line.
@@ -42,6 +49,8 @@ class Cohort:
             )
         if self.user_keys is not None and self.user_keys.shape != (self.n_users,):
             raise InputError("a cohort needs one user key for each row, or none at all")
+        if self.features is not None and self.features.shape != (self.items.size, self.n_items):
+            raise InputError("a cohort of examples needs the catalogue's features of each of them")
 
     @property
     def n_users(self) -> int:
@@ -84,6 +93,7 @@ class Cohort:
             n_items=self.n_items,
             first_row=self.first_row + start,
             user_keys=None if self.user_keys is None else self.user_keys[start:stop],
+            features=None if self.features is None else self.features[first:last],
         )
 
     def where(self, keep: BoolArray) -> "Cohort":
@@ -100,6 +110,7 @@ class Cohort:
             n_items=self.n_items,
             first_row=self.first_row,
             user_keys=self.user_keys,
+            features=None if self.features is None else self.features[keep],
         )
 
 

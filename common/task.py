@@ -85,7 +85,24 @@ class RoundTask(Protocol):
         ...
 
 
-class Task(RoundTask, Protocol):
+class ClientTask(RoundTask, Protocol):
+    """What rounds need where they are answered: of ratings or of examples."""
+
+    def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        """The answer of a cohort: each row depends on that user's row and the board alone.
+
+        Args:
+            cohort: the users' ratings, or examples. Private.
+            board: public.
+            requests: of this round, as ``requests(board)`` gave them on the server.
+
+        Returns:
+            Integers on the grid, every row within every declared bound. Private.
+        """
+        ...
+
+
+class Task(ClientTask, Protocol):
     """One algorithm in the billboard model whose clients hold ratings."""
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
@@ -97,19 +114,6 @@ class Task(RoundTask, Protocol):
 
         Returns:
             float32, shape (n_users, rank), or another width of the task's own. Private.
-        """
-        ...
-
-    def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
-        """The answer of a cohort: each row depends on that user's row and the board alone.
-
-        Args:
-            cohort: the users' ratings. Private.
-            board: public.
-            requests: of this round, as ``requests(board)`` gave them on the server.
-
-        Returns:
-            Integers on the grid, every row within every declared bound. Private.
         """
         ...
 

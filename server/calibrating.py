@@ -1,7 +1,7 @@
 """From an algorithm, its settings and a budget to a task whose noise spends that budget."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedboard.common.arrays import FloatArray
@@ -9,6 +9,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import stated_by_release
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
+from fedboard.common.tasks.on_examples.from_cohort import CohortTask
+from fedboard.common.tasks.on_examples.registry import example_algorithm_of
 from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -117,3 +119,42 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
         return settings
     mu = mu_for(training.promise.epsilon, training.promise.delta)
     return algorithm.complete(settings, given=training.settings.keys(), mu=mu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleTraining:
+    """What is trained on examples and what it may cost. Every field is public."""
+
+    algorithm: str
+    """A name of ``fedboard.common.tasks.on_examples.registry``."""
+    promise: Promise
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides of the algorithm's defaults."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Overrides of how the budget is shared among its releases."""
+
+
+def calibrated_example_task(training: ExampleTraining) -> CohortTask:
+    """Defaults, laid over by the training's settings, with the noise that spends the budget.
+
+    Raises:
+        InputError: an unknown algorithm, setting or share, or a value out of its range.
+        PrivacyError: epsilon or delta is out of range.
+    """
+    algorithm, promise = example_algorithm_of(training.algorithm), training.promise
+    settings = checked_options(
+        training.settings,
+        algorithm.settings,
+        "settings",
+        fixed={"adjacency": promise.adjacency, "noise_multipliers": {}, **algorithm.fixed},
+    )
+    shares = checked_options(training.shares, algorithm.shares, "privacy.shares")
+    by_release = algorithm.shares_by_release(settings, shares)
+
+    def task_with(multipliers: Mapping[str, float]) -> CohortTask:
+        return CohortTask(algorithm.task(replace(settings, noise_multipliers=multipliers)))
+
+    # Noise that spends the budget on these shares, given who takes part in the round of each release.
+    plan = task_with(dict.fromkeys(by_release, 1.0)).plan()
+    stated = stated_by_release(plan, promise.participation.chosen)
+    return task_with(noise_multipliers(promise.epsilon, promise.delta, by_release, participation=stated.get))

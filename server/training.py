@@ -15,7 +15,7 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
 from fedboard.common.rounds_made import RoundsMade
-from fedboard.common.task import Task
+from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, book_lost, lost_round, run_round
 from fedboard.server.runtime import Runtime, Traffic
@@ -51,7 +51,7 @@ class Training:
     published is never drawn again with private noise, but skipped (``lost_round``).
     """
 
-    task: Task
+    task: ClientTask
     store: BoardStore
     ledger: Ledger
     runtime: Runtime

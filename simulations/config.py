@@ -11,6 +11,7 @@ import msgspec
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.registry import usual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.run_spec import (
@@ -202,6 +203,8 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         """
         if not self.algorithm:
             msgspec.structs.force_setattr(self, "algorithm", usual(self.feedback))
+        if learns_from_examples(self.algorithm):
+            self._take_examples()
         over_flower = self.run.runtime != "engine"
         require_rows(self.promise, self.protocol, form=self.run.wire if over_flower else "factored")
         if ":" in self.algorithm and over_flower:
@@ -211,6 +214,7 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
             )
         if (
             self.privacy.noise == "secure"
+            and not learns_from_examples(self.algorithm)
             and self.data.catalogue == "rated"
             and self.data.source != "synthetic"
         ):
@@ -225,6 +229,31 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
             )
         if self.run.masks == "cancelled" and self.privacy.noise == "secure":
             raise SettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
+
+    def _take_examples(self) -> None:
+        """See that nothing is asked of examples that only ratings have; a cohort then sends its sums.
+
+        Rows of examples are as wide as the sums, so the other form would hold as many sums as there are users.
+
+        Raises:
+            SettingError: names the key.
+        """
+        plain, split = DataConfig(source=self.data.source, synthetic=self.data.synthetic), SplitConfig()
+        asked = [
+            f"data.{key}" for key in plain.__struct_fields__ if getattr(self.data, key) != getattr(plain, key)
+        ]
+        of_examples = ("seed", "validation", "test")
+        asked += [
+            f"split.{key}"
+            for key in split.__struct_fields__
+            if key not in of_examples and getattr(self.split, key) != getattr(split, key)
+        ]
+        asked += ["feedback"] * (self.feedback is not Feedback.EXPLICIT)
+        if asked:
+            raise SettingError(
+                f"{self.algorithm} learns from examples, features with a label: leave out {', '.join(asked)}"
+            )
+        msgspec.structs.force_setattr(self, "run", msgspec.structs.replace(self.run, wire="dense"))
 
     @property
     def promise(self) -> Promise:

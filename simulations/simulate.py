@@ -12,18 +12,16 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
-from fedboard.server.calibrating import CalibratedTask
+from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.distributions import distributions
-from fedboard.simulations.judging.evaluation import judge_board
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import loading_of
-from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.comparison import compare_with_baselines
+from fedboard.simulations.runs.calibrated import AnyProblem, build_any, kernels_of, load_any
+from fedboard.simulations.runs.comparison import compared, histograms, judged
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.kernel_choice import backend_of, compile_kernels
+from fedboard.simulations.runs.kernel_choice import compile_kernels
 from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
@@ -33,7 +31,7 @@ from fedboard.simulations.sessions.choice import chosen_class
 class Silent:
     """A listener that does not listen."""
 
-    def planned(self, problem: Problem, rounds: Sequence[str]) -> None:
+    def planned(self, problem: AnyProblem, rounds: Sequence[str]) -> None:
         """Ignore."""
 
     def progress(self, phase: str, done: int, total: int) -> None:
@@ -62,7 +60,7 @@ def simulate(
     *,
     resume: bool = False,
     listener: Listener | None = None,
-    problem: Problem | None = None,
+    problem: AnyProblem | None = None,
     report: bool = True,
     pool: WorkerPool | None = None,
     part: Part | None = None,
@@ -77,7 +75,7 @@ def simulate(
         out: the run's directory.
         resume: continue the run that is there.
         listener: is told about progress.
-        problem: what ``load_problem(config)`` gave, where many runs share it.
+        problem: what ``load_any(config)`` gave, where many runs share it.
         report: whether to draw report.html.
         pool: who computes, where several runs share it; its size is then ``config.run.workers``.
         part: what pays where this is one of several runs under one promise.
@@ -96,17 +94,16 @@ def simulate(
         run.resume(config)
     else:
         run.require_free()
-    problem = problem or load_problem(config)
+    problem = problem or load_any(config)
     if resume:
         config = with_kernels(config, run.stored_kernels())
-    backend = backend_of(config, problem)
+    report = report and isinstance(problem, Problem)  # its figures are of items
+    backend = kernels_of(config, problem)
     listener = listener or Silent()
-    calibrated = build_task(
-        config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
-    )
+    task = build_any(config, problem, backend=backend)
     if not resume:
         run.start(with_kernels(config, backend))
-    compile_kernels(backend, features=problem.item_features is not None, on_progress=listener.progress)
+    compile_kernels(backend, features=problem.feature_values is not None, on_progress=listener.progress)
     with ExitStack() as stack:
         try:
             pool = pool or stack.enter_context(
@@ -114,7 +111,7 @@ def simulate(
                     config.run.workers, prepare=loading_of(config.algorithm), compiled=backend != "numpy"
                 )
             )
-            session = _Session(config, run, problem, calibrated, backend, listener, pool, stack, part)
+            session = _Session(config, run, problem, task, backend, listener, pool, stack, part)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
                 if part is None:  # what is reserved for all parts is not this one's to give
@@ -149,8 +146,8 @@ class _Session:
         self,
         config: SimulationConfig,
         run: RunDirectory,
-        problem: Problem,
-        calibrated: CalibratedTask,
+        problem: AnyProblem,
+        task: AnyTask,
         backend: str,
         listener: Listener,
         pool: WorkerPool,
@@ -158,7 +155,7 @@ class _Session:
         part: Part | None = None,
     ) -> None:
         self.config, self.run, self.problem, self.listener = config, run, problem, listener
-        self.task, self.backend = calibrated.task, backend
+        self.task, self.backend = task, backend
         self.pool = pool
         self.trainer = self._trainer(stack, part)
         self.board = self.trainer.start()
@@ -237,20 +234,17 @@ class _Session:
     def _round_metrics(self) -> dict[str, float]:
         if not self.config.run.evaluate_rounds or self.board.version < 2:
             return {}
-        judged = judge_board(
-            self.task, self.board, self.problem, part="validation", pool=self.pool, backend=self.backend
-        )
-        return dict(judged.metrics)
+        return dict(self._judged("validation")["metrics"])
+
+    def _judged(self, part: str) -> dict[str, Any]:
+        return judged(self.task, self.board, self.problem, part=part, pool=self.pool, backend=self.backend)
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Final metrics, comparison, certificate."""
         self.listener.progress("judging", 0, 1)
-        judged = judge_board(
-            self.task, self.board, self.problem, part="test", pool=self.pool, backend=self.backend
-        )
-        line: dict[str, Any] = {"event": "final", **judged.record()}
+        line: dict[str, Any] = {"event": "final", **self._judged("test")}
         if self.config.run.baselines:
-            line |= compare_with_baselines(
+            line |= compared(
                 self.config,
                 self.problem,
                 self.board,
@@ -261,7 +255,9 @@ class _Session:
             )
         rounds = sum(float(done["seconds"]) for done in self.run.lines() if done["event"] == "round")
         line["seconds_total"] = max(seconds, rounds)  # a run that was resumed took longer than its last part
-        self.run.write_json(self.run.distributions, distributions(self.task, self.board, self.problem.train))
+        drawn = histograms(self.task, self.board, self.problem)
+        if drawn is not None:
+            self.run.write_json(self.run.distributions, drawn)
         self.run.append(line)
         certificate = Certificate.from_dict(dict(self.board.certificate or {}))
         write_atomically(self.run.certificate, certificate.to_json().encode())

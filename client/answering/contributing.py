@@ -14,7 +14,7 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
 from fedboard.common.protocols.sums.stacking import joined
-from fedboard.common.task import Task
+from fedboard.common.task import ClientTask
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 Scale = float | FloatArray
@@ -39,7 +39,7 @@ class RatingSource(Protocol):
 class Work:
     """An admitted question; nothing of it is private."""
 
-    task: Task
+    task: ClientTask
     board: Board
     requests: tuple[Request, ...]
 

@@ -12,8 +12,8 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.rounds.question import Question
-from fedboard.common.task import Task
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.task import ClientTask
+from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
 
@@ -159,14 +159,14 @@ def noted(gate: Gate) -> Iterator[None]:
         raise
 
 
-def asked_of(question: Question, backend: str) -> tuple[Task, tuple[Request, ...]]:
+def asked_of(question: Question, backend: str) -> tuple[ClientTask, tuple[Request, ...]]:
     """The task of the board and what it asks next: the board's word, not the server's.
 
     Raises:
         RefusedError: the board's task cannot be rebuilt, or it asks for nothing more.
     """
     try:
-        task = rebuild_task(question.board, backend=backend)
+        task = rebuild_any(question.board, backend=backend)
         requests = task.requests(question.board)
     except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
         raise RefusedError(Refusal.BAD_BOARD) from None

@@ -14,7 +14,7 @@ from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage, reply_frame
-from fedboard.common.task import Task
+from fedboard.common.task import ClientTask
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
 
@@ -129,7 +129,9 @@ def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -
     return reply
 
 
-def _asked(step: StepMessage, board: bytes, client: Client) -> tuple[Question, Task, tuple[Request, ...]]:
+def _asked(
+    step: StepMessage, board: bytes, client: Client
+) -> tuple[Question, ClientTask, tuple[Request, ...]]:
     with noted(client.gate):
         question = step.question(board)
         task, requests = asked_of(question, client.backend)

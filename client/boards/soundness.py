@@ -5,12 +5,14 @@ to it before anything is computed, for all items alike, is decided here.
 """
 
 from fedboard.common.board import Board
+from fedboard.common.tasks.on_examples.from_cohort import CohortTask
+from fedboard.common.tasks.on_examples.registry import example_algorithm_of
+from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.common.tasks.registry import algorithm_of
-from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 
 
-def array_rules(board: Board, task: RatingTask) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, task: AnyTask) -> tuple[ArrayRule, ...]:
     """The rules of all arrays that a device reads of a board of this version.
 
     Args:
@@ -20,9 +22,11 @@ def array_rules(board: Board, task: RatingTask) -> tuple[ArrayRule, ...]:
     Raises:
         InputError: an algorithm that is not installed here.
     """
+    if isinstance(task, CohortTask):
+        return example_algorithm_of(task.name).array_rules(board, task.task.settings)
     return algorithm_of(task.name).array_rules(board, task.settings)
 
 
-def has_sound_arrays(board: Board, task: RatingTask) -> bool:
+def has_sound_arrays(board: Board, task: AnyTask) -> bool:
     """Whether a board holds all that a device reads of it, each array as its rule says."""
     return all(rule.holds(board.arrays.get(rule.name)) for rule in array_rules(board, task))

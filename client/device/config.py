@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
+    from fedboard.client.ratings.examples_file import ExamplesFile
     from fedboard.common.protocols.shared.voucher import Voucher
 
 
@@ -40,6 +41,9 @@ class Ratings(_Section, frozen=True, kw_only=True):
     """The store of one person, as ``fedboard ratings init`` makes it."""
     cohort: Path | None = None
     """Instead of it: a folder with the ratings of many users, for a gateway."""
+    examples: Path | None = None
+    """Instead of them: a CSV file of examples, features with a label, for tasks that learn from those; of one
+    person, or of many with a column ``user``."""
     first_row: int | None = None
     """Number of the first user in the population, where a run numbers its users; default 0, or the folder's."""
 
@@ -49,8 +53,8 @@ class Ratings(_Section, frozen=True, kw_only=True):
         Raises:
             InputError: none or two.
         """
-        if (self.store is None) == (self.cohort is None):
-            raise InputError("[ratings] needs either store or cohort")
+        if sum(place is not None for place in (self.store, self.cohort, self.examples)) != 1:
+            raise InputError("[ratings] needs either store or cohort, or examples")
         if self.first_row is not None and self.first_row < 0:
             raise InputError("first_row must be >= 0")
 
@@ -127,7 +131,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         """The device's ledger."""
         return self.state / "ledger.sqlite"
 
-    def open_source(self) -> "RatingStore | CohortFile":
+    def open_source(self) -> "RatingStore | CohortFile | ExamplesFile":
         """Open the ratings.
 
         Raises:
@@ -136,6 +140,10 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         ratings = self.ratings
         if ratings.store is not None:
             return RatingStore.open(ratings.store, first_row=ratings.first_row or 0)
+        if ratings.examples is not None:
+            from fedboard.client.ratings.examples_file import ExamplesFile
+
+            return ExamplesFile.open(ratings.examples, first_row=ratings.first_row or 0)
         from fedboard.client.ratings.cohort_file import CohortFile
 
         assert ratings.cohort is not None  # checked by Ratings

@@ -33,7 +33,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _log = logging.getLogger(__name__)
@@ -297,7 +297,7 @@ def _plan_of(board: Board) -> Sequence[Sequence[Request]]:
     stated = board.config.get("noise_multipliers")  # one for each release, so that no plan is longer
     _require(isinstance(stated, Mapping) and len(stated) <= MOST_RELEASES, Refusal.BAD_BOARD)
     try:
-        task = rebuild_task(board)
+        task = rebuild_any(board)
         plan = task.plan()
     except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
         raise RefusedError(Refusal.BAD_BOARD) from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fedboard.client.boards.cache import CachedBoard
 from fedboard.client.device.config import DeviceConfig
 from fedboard.client.device.ledger import GivenRelease
-from fedboard.client.ratings.cohort_file import CohortFile
+from fedboard.client.ratings.store import RatingStore
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 
@@ -100,7 +100,7 @@ def by_run(given: Sequence[GivenRelease], delta: float) -> tuple[GivenToRun, ...
 
 def _sizes(config: DeviceConfig) -> tuple[int, int | None]:
     source = config.open_source()
-    if isinstance(source, CohortFile):
+    if not isinstance(source, RatingStore):
         return source.n_users, None
     with source:
         return 1, len(source)

@@ -8,8 +8,8 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.config import RepresentationConfig
-from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.losses import LOSSES, Loss
 from fedboard.common.tasks.representation.task import Representation, representation_of
 

@@ -15,8 +15,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.task import Task
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.task import ClientTask
+from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.closing import require_open
 from fedboard.server.fleet.plan.job import Job
@@ -65,7 +65,7 @@ def run_job(
     require_open(folder)
     (folder / "boards").mkdir(parents=True, exist_ok=True)
     first = _first_board(Path(job.first_board))
-    task = rebuild_task(first, backend=job.backend, features=features_of(job))
+    task = rebuild_any(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
         training, runtime = _training(grid, job, task, stack, on_progress)
@@ -81,7 +81,7 @@ def run_job(
 
 
 def _training(
-    grid: Grid, job: Job, task: Task, stack: ExitStack, on_progress: OnProgress | None
+    grid: Grid, job: Job, task: ClientTask, stack: ExitStack, on_progress: OnProgress | None
 ) -> tuple[Training, FleetRuntime | SessionRuntime]:
     store = BoardStore(Path(job.folder) / "boards")
     participation = job.privacy.participation.chosen

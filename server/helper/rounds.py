@@ -14,7 +14,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.rounds.question import Question
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.record import AnsweredRounds
 
@@ -116,7 +116,7 @@ class HelperRounds:
 
     def _begun(self, about: bytes, run: str, board: Board, rules: TwoServerRules) -> _Open:
         try:
-            requests = rebuild_task(board).requests(board)
+            requests = rebuild_any(board).requests(board)
             session = HelperSession(
                 about,
                 requests,

@@ -7,7 +7,7 @@ from fedboard.simulations.datasets.named import find_data
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.readers import FORMATS
 from fedboard.simulations.datasets.summary import describe
-from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets.synthetic.ratings import SyntheticConfig, synthetic_ratings
 
 __all__ = [
     "FORMATS",

@@ -22,7 +22,7 @@ from fedboard.simulations.datasets.numbering import (
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.readers import DataSource, find_source
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
-from fedboard.simulations.datasets.synthetic import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets.synthetic.ratings import SyntheticConfig, synthetic_ratings
 
 SYNTHETIC = "synthetic"
 NO_TIMES = "made-up ratings have no times, so they cannot be split by them: name data that say when"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, Float32Array, IntArray, ShortArray
+from fedboard.common.arrays import BoolArray, Float32Array, IndexArray, IntArray, ShortArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
@@ -27,7 +27,7 @@ from fedboard.common.protocols.trusted.protocol import (
     TrustedMessage,
     factored_bytes,
 )
-from fedboard.common.task import ItemBlockSolver, Task
+from fedboard.common.task import ClientTask, ItemBlockSolver
 from fedboard.server.runtime import noised_block
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 
@@ -43,6 +43,8 @@ class SharedCohort:
     ratings: SharedArray
     user_keys: SharedArray
     n_items: int
+    features: SharedArray | None = None
+    """Of examples; None for ratings."""
 
     @staticmethod
     def of(cohort: Cohort, shared: SharedArrays) -> "SharedCohort":
@@ -53,6 +55,7 @@ class SharedCohort:
             ratings=shared.copy_of(cohort.ratings),
             user_keys=shared.copy_of(cohort.keys),
             n_items=cohort.n_items,
+            features=None if cohort.features is None else shared.copy_of(cohort.features),
         )
 
     def cohort(self) -> Cohort:
@@ -63,7 +66,15 @@ class SharedCohort:
             ratings=self.ratings.array,
             n_items=self.n_items,
             user_keys=self.user_keys.array,
+            features=None if self.features is None else self.features.array,
         )
+
+    @property
+    def given(self) -> tuple[IntArray, IndexArray]:
+        """Row ends and items of what users give; examples belong to no item."""
+        if self.features is None:
+            return self.indptr.array, self.items.array
+        return np.zeros(self.indptr.shape[0], dtype=np.int64), np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +104,11 @@ class SharedRows:
         """The rows of all users as one contribution, without copying."""
         arrays = {name: shared.array for name, shared in self.arrays.items()}
         totals = {name.removeprefix("total/"): a for name, a in arrays.items() if name.startswith("total/")}
+        indptr, items = population.given
         return Contribution(
             n_items=population.n_items,
-            indptr=population.indptr.array,
-            items=population.items.array,
+            indptr=indptr,
+            items=items,
             weights=arrays.get("weights"),
             vectors=arrays.get("vectors"),
             responses=arrays.get("responses"),
@@ -131,7 +143,7 @@ class SharedSums:
 class ClientWork:
     """What every client of a round needs to know: all of it public, but for its own rows."""
 
-    task: Task
+    task: ClientTask
     protocol: Trusted
     board_path: str
     population: SharedCohort

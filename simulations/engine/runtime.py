@@ -13,19 +13,20 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.item_index import index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.task import ItemBlockSolver, ReleasedSums, Task
+from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks
 from fedboard.simulations.engine import jobs
 from fedboard.simulations.engine.pool import Job, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 
 _USERS_PER_JOB = 2048
+_NUMBERS_PER_JOB = 1 << 21
 
 OnProgress = Callable[[str, int, int], None]
 """(phase, jobs done, jobs in all)."""
@@ -58,7 +59,7 @@ class Engine:
 
     def __init__(
         self,
-        task: Task,
+        task: ClientTask,
         cohort: Cohort,
         *,
         protocol: Trusted,
@@ -86,7 +87,7 @@ class Engine:
         self._rows: jobs.SharedRows | None = None
         self._attending: SharedArray | None = None
         if protocol.form == "factored":
-            index = index_by_item(cohort.indptr, cohort.items, cohort.n_items)
+            index = index_by_item(*self._population.given, cohort.n_items)
             self._index = jobs.SharedIndex(
                 indptr=self._shared.copy_of(index.indptr),
                 users=self._shared.copy_of(index.users),
@@ -157,9 +158,11 @@ class Engine:
         return self._attending
 
     def _gather_dense(self, work: jobs.ClientWork) -> Gathered:
-        # A dense message is as large for few users as for many.
-        size = -(-self._n_users // self._pool.n_workers)
-        blocks = self._user_blocks(max(size, _USERS_PER_JOB))
+        if self._population.features is not None:  # rows are all there is: what is held of them stays bounded
+            blocks = self._user_blocks(max(1, _NUMBERS_PER_JOB // numbers_of(work.requests)))
+        else:  # a dense message is as large for few users as for many
+            size = -(-self._n_users // self._pool.n_workers)
+            blocks = self._user_blocks(max(size, _USERS_PER_JOB))
         messages = self._run("clients", [partial(jobs.dense_message, work, *rows) for rows in blocks])
         return Gathered(sums=self._protocol.combine(messages, work.requests))
 

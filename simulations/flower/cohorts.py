@@ -47,6 +47,8 @@ def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArra
         np.save(place / "ratings.npy", rows.ratings)
         np.save(place / "user_keys.npy", rows.keys)
         np.save(place / "numbers.npy", np.array([rows.n_items, rows.first_row], dtype=np.int64))
+        if rows.features is not None:
+            np.save(place / "features.npy", rows.features)
         if scales is not None:
             np.save(place / "scales.npy", scales[start:stop])
 
@@ -71,6 +73,7 @@ class StoredCohort(OpenGate):
     def cohort(self, board: Board) -> Cohort:
         """Its rows; ratings are mapped."""
         n_items, first_row = (int(number) for number in np.load(self.place / "numbers.npy"))
+        features = self.place / "features.npy"
         return Cohort(
             indptr=np.load(self.place / "indptr.npy"),
             items=np.load(self.place / "items.npy", mmap_mode="r"),
@@ -78,6 +81,7 @@ class StoredCohort(OpenGate):
             n_items=n_items,
             first_row=first_row,
             user_keys=np.load(self.place / "user_keys.npy"),
+            features=np.load(features, mmap_mode="r") if features.exists() else None,
         )
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:

@@ -1,9 +1,25 @@
-"""From a simulation's configuration to its calibrated task."""
+"""From a simulation's configuration to its data and its calibrated task: of ratings, or of examples."""
+
+from typing import TypeAlias
 
 from fedboard.common.arrays import FloatArray
-from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
+from fedboard.common.tasks.on_examples.registry import learns_from_examples
+from fedboard.common.tasks.rebuilding import AnyTask
+from fedboard.server.calibrating import (
+    CalibratedTask,
+    ExampleTraining,
+    Training,
+    calibrated_example_task,
+    calibrated_task,
+)
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.datasets.examples import ExampleProblem, load_examples, split_examples
+from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.kernel_choice import backend_of
+
+AnyProblem: TypeAlias = Problem | ExampleProblem
+"""Of either kind."""
 
 
 def build_task(
@@ -40,3 +56,40 @@ def training_of(config: SimulationConfig) -> Training:
         settings=config.settings,
         shares=config.privacy.shares,
     )
+
+
+def load_any(config: SimulationConfig) -> AnyProblem:
+    """Load and split what the configuration names.
+
+    Raises:
+        InputError: the data cannot be read as they are, or the split leaves nothing.
+    """
+    if not learns_from_examples(config.algorithm):
+        return load_problem(config)
+    name, table = load_examples(config.data.source, config.data.synthetic)
+    split = config.split
+    return split_examples(table, name, seed=split.seed, validation=split.validation, test=split.test)
+
+
+def kernels_of(config: SimulationConfig, problem: AnyProblem) -> str:
+    """Which kernels a run takes; of examples there is one version."""
+    return backend_of(config, problem) if isinstance(problem, Problem) else "numpy"
+
+
+def build_any(config: SimulationConfig, problem: AnyProblem, *, backend: str) -> AnyTask:
+    """The calibrated task.
+
+    Raises:
+        InputError: an unknown setting, or a value out of its range.
+    """
+    if isinstance(problem, Problem):
+        return build_task(
+            config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
+        ).task
+    training = ExampleTraining(
+        algorithm=config.algorithm,
+        promise=config.promise,
+        settings=config.settings,
+        shares=config.privacy.shares,
+    )
+    return calibrated_example_task(training)

@@ -1,4 +1,4 @@
-"""A run beside models without privacy: what the guarantee costs, and what it still beats."""
+"""A run judged, and beside models without privacy: what the guarantee costs, and what it still beats."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,18 +6,61 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.board import Board
+from fedboard.common.tasks.on_examples.from_cohort import CohortTask
+from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.simulations.baselines import AlsModel, Predictor
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.evaluation import item_counts, judge, neighbour_overlap
+from fedboard.simulations.judging.distributions import distributions
+from fedboard.simulations.judging.evaluation import item_counts, judge, judge_board, neighbour_overlap
+from fedboard.simulations.judging.examples import examples_without_privacy, judge_examples
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.calibrated import AnyProblem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import ALS, NO_PRIVACY, fit_reference, reference_names
 
 _FACTORS = "item_factors"
+_USUAL_RANK = 2
 
 OnProgress = Callable[[str, int, int], None]
 """(phase, parts done, parts in all)."""
+
+
+def judged(
+    task: AnyTask, board: Board, problem: AnyProblem, *, part: str, pool: WorkerPool, backend: str
+) -> dict[str, Any]:
+    """What a run keeps of a board's judgement: ``metrics`` and, of ratings, more."""
+    if isinstance(task, CohortTask):
+        assert isinstance(problem, ExampleProblem)  # both were made of the algorithm's name
+        return {"metrics": judge_examples(task, board, problem, part=part)}
+    assert isinstance(problem, Problem)
+    return judge_board(task, board, problem, part=part, pool=pool, backend=backend).record()
+
+
+def compared(
+    config: SimulationConfig,
+    problem: AnyProblem,
+    board: Board,
+    *,
+    run: RunDirectory,
+    pool: WorkerPool,
+    backend: str,
+    on_progress: OnProgress,
+) -> dict[str, Any]:
+    """The same of models without privacy, as a run keeps it."""
+    if isinstance(problem, Problem):
+        return compare_with_baselines(
+            config, problem, board, run=run, pool=pool, backend=backend, on_progress=on_progress
+        )
+    found = board.arrays.get("representation")
+    rank = _USUAL_RANK if found is None else int(found.shape[1])
+    return {"baselines": examples_without_privacy(problem, rank, on_progress=on_progress)}
+
+
+def histograms(task: AnyTask, board: Board, problem: AnyProblem) -> dict[str, Any] | None:
+    """For the report; None where there is none, since examples have no items."""
+    return None if isinstance(task, CohortTask) else distributions(task, board, problem.train)
 
 
 def compare_with_baselines(

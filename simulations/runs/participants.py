@@ -10,12 +10,12 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.mixing import mix64
 from fedboard.common.per_user.participation import Participation
 from fedboard.common.per_user.personal import plan_scale
-from fedboard.common.task import Task
+from fedboard.common.task import ClientTask
 from fedboard.simulations.config import PrivacyConfig
 
 
 def personal_scales(
-    privacy: PrivacyConfig, task: Task, *, user_keys: BitArray, seed: int
+    privacy: PrivacyConfig, task: ClientTask, *, user_keys: BitArray, seed: int
 ) -> FloatArray | None:
     """Each user's scale, where some of them ask for a smaller epsilon than the run's.
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from fedboard.simulations.config import SimulationConfig
+    from fedboard.simulations.datasets.examples import ExampleProblem
     from fedboard.simulations.problem import Problem
     from fedboard.simulations.runs.trainer import Listener
 
@@ -32,15 +33,15 @@ class PlainListener:
         self._budget = budget
         self._rounds: Sequence[str] = ()
 
-    def planned(self, problem: "Problem", rounds: Sequence[str]) -> None:
+    def planned(self, problem: "Problem | ExampleProblem", rounds: Sequence[str]) -> None:
         """Say what is about to run."""
         from fedboard.simulations.runs.round_names import rounds_told
 
         self._rounds = rounds
         train = problem.train
-        told = (
-            f"{problem.name}: {train.n_users:,} users, {train.n_items:,} items, {train.n_ratings:,} ratings"
-        )
+        columns, entries = ("items", "ratings") if train.features is None else ("features", "examples")
+        sizes = f"{train.n_users:,} users, {train.n_items:,} {columns}, {train.n_ratings:,} {entries}"
+        told = f"{problem.name}: {sizes}"
         click.echo(f"{told}; {rounds_told(rounds)} within epsilon {self._budget:g}", err=True)
 
     def progress(self, phase: str, done: int, total: int) -> None:
@@ -67,7 +68,7 @@ class LiveListener:
         self._name = ""
         self._names: Sequence[str] = ()
 
-    def planned(self, problem: "Problem", rounds: Sequence[str]) -> None:
+    def planned(self, problem: "Problem | ExampleProblem", rounds: Sequence[str]) -> None:
         """Start counting rounds."""
         self._names = rounds
         self._bars.update(self._rounds, description=problem.name, total=len(rounds), told="epsilon 0 spent")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedboard.common.errors import PrivacyError
+from fedboard.simulations.datasets.examples import ExampleProblem, fell_as_stated
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, is_training_part
@@ -13,7 +14,7 @@ _ADVICE = (
 )
 
 
-def require_own_parts(problem: Problem) -> None:
+def require_own_parts(problem: Problem | ExampleProblem) -> None:
     """Refuse a problem in which one user's presence may move what others give.
 
     The split has to say by which coins it was made, and every training rating has to be where its coin says; or by
@@ -27,6 +28,10 @@ def require_own_parts(problem: Problem) -> None:
     Raises:
         PrivacyError: what is wrong, in public terms.
     """
+    if isinstance(problem, ExampleProblem):
+        if not fell_as_stated(problem):
+            raise PrivacyError(f"the training part is not what the coins of its split say: {_ADVICE}")
+        return
     if not problem.catalogue_listed:
         raise PrivacyError(
             "secure noise needs a list of items that stands apart from the ratings, and this one was read off "

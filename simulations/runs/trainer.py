@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 from fedboard.common.board import Board
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.shared.algorithm import RatingTask
+from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import plan_of
 from fedboard.server.training import FinishedRound, Training
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
@@ -26,7 +27,7 @@ OnRound = Callable[[FinishedRound], None]
 class Listener(Protocol):
     """Who wants to know how a simulation is getting on."""
 
-    def planned(self, problem: Problem, rounds: Sequence[str]) -> None:
+    def planned(self, problem: Problem | ExampleProblem, rounds: Sequence[str]) -> None:
         """Data is loaded, the run is affordable; ``rounds`` are their names, see ``round_names``."""
 
     def progress(self, phase: str, done: int, total: int) -> None:
@@ -58,8 +59,8 @@ class Simulated:
 
     config: SimulationConfig
     run: RunDirectory
-    problem: Problem
-    task: RatingTask
+    problem: Problem | ExampleProblem
+    task: AnyTask
     backend: str
     listener: Listener
     part: Part | None = None

@@ -11,6 +11,7 @@ import msgspec
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
+from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS, learns_from_examples
 from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import baselines
@@ -84,11 +85,12 @@ def require_runnable(config: SimulationConfig) -> None:
             )
     elif is_own(config.algorithm):
         chosen_algorithm(config.algorithm)
-    elif config.algorithm not in algorithm_names():
+    elif config.algorithm not in algorithm_names() and not learns_from_examples(config.algorithm):
+        known = (*algorithm_names(), *every_reference(), *EXAMPLE_ALGORITHMS)
         raise InputError(
             f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "
-            f"{', '.join(every_reference())}, or your own as path/to/file.py:RECORD; got {config.algorithm!r}"
-            f"{did_you_mean(config.algorithm, (*algorithm_names(), *every_reference()))}"
+            f"{', '.join(every_reference())}, or on examples one of {', '.join(EXAMPLE_ALGORITHMS)}, or your own "
+            f"as path/to/file.py:RECORD; got {config.algorithm!r}{did_you_mean(config.algorithm, known)}"
         )
 
 

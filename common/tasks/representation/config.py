@@ -88,6 +88,11 @@ class RepresentationConfig:
         """T, the alternations after the start."""
         return len(self.step_bounds)
 
+    @property
+    def initial_clip(self) -> float:
+        """``clip_norm``, of the start."""
+        return self.clip_norm
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepresentationShares:
@@ -123,20 +128,28 @@ def calibrated(
     Raises:
         PrivacyError: epsilon or delta is out of range.
     """
-    shares = shares or RepresentationShares()
     answered = settings.rounds if settings.cohorts == 1 else 1
-    each = (1.0 - shares.initialisation) / answered
-    multipliers = noise_multipliers(
-        epsilon,
-        delta,
-        {INITIALISATION: shares.initialisation}
-        | {curvature_name(t): each * shares.curvature for t in range(1, answered + 1)}
-        | {gradient_name(t): each * (1.0 - shares.curvature) for t in range(1, answered + 1)},
-    )
+    by_release = _shares_of_one(answered, shares or RepresentationShares())
+    multipliers = noise_multipliers(epsilon, delta, by_release)
     for t in range(answered + 1, settings.rounds + 1):
         multipliers[curvature_name(t)] = multipliers[curvature_name(1)]
         multipliers[gradient_name(t)] = multipliers[gradient_name(1)]
     return replace(settings, noise_multipliers=multipliers)
+
+
+def shares_by_release(settings: RepresentationConfig, shares: RepresentationShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a run in which everybody answers in every round; sums to 1."""
+    return _shares_of_one(settings.rounds, shares)
+
+
+def _shares_of_one(answered: int, shares: RepresentationShares) -> dict[str, float]:
+    """The same for a user who answers in the start and in so many alternations."""
+    each, rounds = (1.0 - shares.initialisation) / answered, range(1, answered + 1)
+    return (
+        {INITIALISATION: shares.initialisation}
+        | {curvature_name(t): each * shares.curvature for t in rounds}
+        | {gradient_name(t): each * (1.0 - shares.curvature) for t in rounds}
+    )
 
 
 def curvature_name(t: int) -> str:

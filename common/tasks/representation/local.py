@@ -1,20 +1,40 @@
 """The user's side: her own vector on the shared representation."""
 
+from typing import Protocol
+
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray
-from fedboard.common.tasks.representation.config import RepresentationConfig
-from fedboard.common.tasks.representation.examples import PaddedExamples
-from fedboard.common.tasks.representation.losses import LOSSES
+from fedboard.common.tasks.on_examples.examples import PaddedExamples
+from fedboard.common.tasks.representation.losses import LOSSES, LossName
 
 _LONGEST_STEP = 5.0
 """Of Newton's method in score units of v: keeps separable logistic data from running away."""
 
 
+class VectorSettings(Protocol):
+    """What a user's own vector asks of a configuration. Public."""
+
+    @property
+    def loss(self) -> LossName:
+        """What is minimised."""
+        ...
+
+    @property
+    def user_ridge(self) -> float:
+        """Strength of the ridge on v_j."""
+        ...
+
+    @property
+    def vector_bound(self) -> float | None:
+        """Norm to which vectors are shortened for what is sent; None for no bound."""
+        ...
+
+
 def fit_vectors(
     examples: PaddedExamples,
     representation: FloatArray,
-    settings: RepresentationConfig,
+    settings: VectorSettings,
     *,
     of: BoolArray | None = None,
 ) -> FloatArray:
@@ -47,7 +67,7 @@ def fit_vectors(
     return vectors
 
 
-def bounded(vectors: FloatArray, settings: RepresentationConfig) -> FloatArray:
+def bounded(vectors: FloatArray, settings: VectorSettings) -> FloatArray:
     """The vectors as they enter what is sent: no longer than ``vector_bound``."""
     return vectors if settings.vector_bound is None else _shortened(vectors, settings.vector_bound)
 

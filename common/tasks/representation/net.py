@@ -10,8 +10,8 @@ from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.checks import require
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.exponential import BookedChoice, ExponentialRelease
+from fedboard.common.tasks.on_examples.examples import PaddedExamples
 from fedboard.common.tasks.representation.config import RepresentationConfig
-from fedboard.common.tasks.representation.examples import PaddedExamples
 from fedboard.common.tasks.representation.local import bounded, fit_vectors, scores_of
 from fedboard.common.tasks.representation.losses import LOSSES
 

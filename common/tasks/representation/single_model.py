@@ -1,5 +1,6 @@
 """The single model: one private linear regression for all users, as if they were alike. A baseline."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -7,12 +8,14 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.checks import require
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.representation.examples import Examples
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.packing import packed_width
 from fedboard.common.tasks.representation.releases import unit_total
 from fedboard.common.tasks.representation.statistics import moment_rows
@@ -32,6 +35,37 @@ class SingleModelConfig:
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     noise_multipliers: Mapping[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check both ranges.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        for name in ("model_bound", "clip_norm"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, name, "a finite number > 0", value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleModelShares:
+    """How mu^2 is shared between the two sums."""
+
+    curvature: float = 0.5
+    """For ``X^T X``, in (0, 1); the rest is for ``X^T y``."""
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: a share is not in (0, 1).
+        """
+        require(0 < self.curvature < 1, "share of curvature", "in (0, 1)", self.curvature)
+
+
+def shares_by_release(settings: SingleModelConfig, shares: SingleModelShares) -> dict[str, float]:
+    """Share of mu^2 of each release; sums to 1."""
+    return {_CURVATURE: shares.curvature, _GRADIENT: 1.0 - shares.curvature}
+
 
 @dataclass(frozen=True, slots=True)
 class SingleModel:
@@ -47,7 +81,8 @@ class SingleModel:
     @staticmethod
     def calibrated(settings: SingleModelConfig, *, epsilon: float, delta: float) -> "SingleModel":
         """With the noise that keeps each user within (epsilon, delta), half of mu^2 for each sum."""
-        multipliers = noise_multipliers(epsilon, delta, {_CURVATURE: 0.5, _GRADIENT: 0.5})
+        shared = shares_by_release(settings, SingleModelShares())
+        multipliers = noise_multipliers(epsilon, delta, shared)
         return SingleModel(replace(settings, noise_multipliers=multipliers))
 
     @property
@@ -102,6 +137,14 @@ class SingleModel:
             noise_stddev=curvature.release.noise_stddev * curvature.release.grid_step,
         )
         return board.successor(model=model[:, 0])
+
+    def fit_local(self, examples: Examples, board: Board) -> FloatArray:
+        """Nothing is anybody's own: float64, shape (n_users, 0)."""
+        return np.zeros((examples.n_users, 0))
+
+    def predict(self, local: FloatArray, board: Board, examples: Examples) -> FloatArray:
+        """The board's one model, float64, shape (n_examples,)."""
+        return examples.features.astype(np.float64) @ np.asarray(board.arrays["model"], dtype=np.float64)
 
     def _requests(self, dimension: int) -> tuple[Request, ...]:
         settings = self.settings

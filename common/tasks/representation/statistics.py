@@ -4,18 +4,44 @@ Both sums of an alternation are scaled by one number per user. They stay the nor
 squares problem, so scaling a user down changes her weight, never what she points to.
 """
 
+from typing import Protocol
+
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import PrivacyError
+from fedboard.common.tasks.on_examples.examples import PaddedExamples
 from fedboard.common.tasks.representation.config import AlternationTarget, Pairs, RepresentationConfig
-from fedboard.common.tasks.representation.examples import PaddedExamples
 from fedboard.common.tasks.representation.local import bounded, fit_vectors, scores_of
-from fedboard.common.tasks.representation.losses import LOSSES
+from fedboard.common.tasks.representation.losses import LOSSES, LossName
 from fedboard.common.tasks.representation.packing import pack, pack_kronecker
 
 GRID = 1 << 24
 """Grid units of norm 1, the bound on every row here."""
+
+
+class _Labelled(Protocol):
+    @property
+    def response_bound(self) -> float | None: ...
+
+
+class StartSettings(_Labelled, Protocol):
+    """What the start asks of a configuration. Public."""
+
+    @property
+    def loss(self) -> LossName:
+        """What is learnt."""
+        ...
+
+    @property
+    def pairs(self) -> Pairs:
+        """Which pairs of a user's examples are taken."""
+        ...
+
+    @property
+    def initial_clip(self) -> float:
+        """Norm up to which a user's part is not scaled."""
+        ...
 
 
 def alternation_rows(
@@ -40,7 +66,7 @@ def alternation_rows(
     Reference: Jain et al. (2021), Alg. 2 lines 1 and 2, with the user's total bounded instead of each example.
     """
     loss = LOSSES[settings.loss]
-    first, second = _halves(examples, split=settings.split_examples)
+    first, second = halves(examples, split=settings.split_examples)
     vectors = bounded(fit_vectors(examples, representation, settings, of=first), settings)
     scores = scores_of(examples, representation, vectors)
     if settings.answer is AlternationTarget.RESPONSE:
@@ -94,7 +120,7 @@ def moment_rows(
     return quantised(quadratic), quantised(linear)
 
 
-def initial_rows(examples: PaddedExamples, settings: RepresentationConfig) -> IntArray:
+def initial_rows(examples: PaddedExamples, settings: StartSettings) -> IntArray:
     """Each user's part in the start: ``sum sym(z_a z_b^T)`` over pairs, ``z = clip(y; zeta) x / |x|``, of norm 1.
 
     Returns:
@@ -112,7 +138,7 @@ def initial_rows(examples: PaddedExamples, settings: RepresentationConfig) -> In
         count = directed.shape[1] // 2 * 2
         products = directed[:, 0:count:2].transpose(0, 2, 1) @ directed[:, 1:count:2]
         sums = 0.5 * (products + products.transpose(0, 2, 1))
-    scales = _scales(np.linalg.norm(sums, axis=(1, 2)), settings.clip_norm)
+    scales = _scales(np.linalg.norm(sums, axis=(1, 2)), settings.initial_clip)
     return quantised(pack(sums) * scales)
 
 
@@ -128,7 +154,7 @@ def quantised(rows: FloatArray) -> IntArray:
     return rows.astype(np.int64)  # the cast truncates
 
 
-def _clipped(labels: FloatArray, settings: RepresentationConfig) -> FloatArray:
+def _clipped(labels: FloatArray, settings: _Labelled) -> FloatArray:
     bound = settings.response_bound
     return labels if bound is None else np.clip(labels, -bound, bound)
 
@@ -138,7 +164,7 @@ def _scales(norms: FloatArray, clip_norm: float) -> FloatArray:
     return 1.0 / np.maximum(norms, clip_norm)[:, None]
 
 
-def _halves(examples: PaddedExamples, *, split: bool) -> tuple[BoolArray, FloatArray]:
+def halves(examples: PaddedExamples, *, split: bool) -> tuple[BoolArray, FloatArray]:
     """Which examples fit v_j and which answer: all and all, or each user's first half and the rest."""
     if not split:
         return examples.used, examples.used.astype(np.float64)

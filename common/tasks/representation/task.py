@@ -12,6 +12,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError
 from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.config import (
     INITIALISATION,
     AlternationTarget,
@@ -19,7 +20,6 @@ from fedboard.common.tasks.representation.config import (
     curvature_name,
     gradient_name,
 )
-from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.local import fit_vectors, scores_of
 from fedboard.common.tasks.representation.losses import LOSSES
 from fedboard.common.tasks.representation.packing import packed_width, unpack

@@ -15,7 +15,7 @@ from pathlib import Path
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.server.fleet.keeping.archive import Contents, unpack
 from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
 from fedboard.server.fleet.members.register import Register
@@ -170,7 +170,7 @@ def _newest_of(place: Path) -> Board:
 def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> int | None:
     """Book the round after this board as lost: it may have been drawn, and its board never seen."""
     job = Job.load(state.job)
-    task = rebuild_task(Board.load(state.first_board), backend=job.backend, features=features_of(job))
+    task = rebuild_any(Board.load(state.first_board), backend=job.backend, features=features_of(job))
     requests = task.requests(board)
     if not requests:
         return None

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.tasks.on_examples.registry import learns_from_examples
+from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.calibrating import Training, calibrated_task
+from fedboard.server.calibrating import ExampleTraining, Training, calibrated_example_task, calibrated_task
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
@@ -40,10 +43,7 @@ def prepare(settings: FleetSettings) -> Board:
         known = load_item_features(settings.catalogue.features, catalogue.item_ids)
         catalogue, features = replace(catalogue, features=known.table), known.values
         np.save(state.features, features)
-    low, high = settings.task.rating_range
-    task = calibrated_task(
-        _training(settings), rating_range=(low, high), backend=settings.task.kernels, features=features
-    ).task
+    task = _task(settings, features)
     board = task.first_board(catalogue)
     if not state.first_board.exists():
         board.save(state.first_board)
@@ -72,6 +72,29 @@ def keep_register(settings: FleetSettings) -> list[str]:
     listed = {key: (node.name, node.max_users) for key, node in settings.public_keys.items()}
     with Register(StateFolder.of(settings).members) as register:
         return register.keep_to(listed)
+
+
+def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
+    """With its noise.
+
+    Raises:
+        InputError: a setting is out of range, or item features for a task that has no items.
+    """
+    task, promise = settings.task, settings.privacy
+    if not learns_from_examples(task.algorithm):
+        low, high = task.rating_range
+        return calibrated_task(
+            _training(settings), rating_range=(low, high), backend=task.kernels, features=features
+        ).task
+    if features is not None:
+        raise InputError(
+            f"{task.algorithm} learns from examples: its catalogue lists their features, and there are no items "
+            "to have any; leave catalogue.features out"
+        )
+    of_examples = ExampleTraining(
+        algorithm=task.algorithm, promise=promise, settings=task.settings, shares=task.shares
+    )
+    return calibrated_example_task(of_examples)
 
 
 def _training(settings: FleetSettings) -> Training:

@@ -17,7 +17,7 @@ from fedboard.common.protocols.shared.properties import (
     has_second_server,
     shows_rows,
 )
-from fedboard.common.task import Task
+from fedboard.common.task import ClientTask
 from fedboard.server.fleet.plan.job import Job
 
 ProtocolOf = Callable[[Board], AggregationProtocol]
@@ -42,7 +42,7 @@ def protocol_of(job: Job) -> AggregationProtocol:
     )
 
 
-def require_carried(protocol: AggregationProtocol, task: Task, job: Job) -> None:
+def require_carried(protocol: AggregationProtocol, task: ClientTask, job: Job) -> None:
     """Hold a protocol against all that a task will ask and the fewest nodes that a round may have, in advance.
 
     Raises:

@@ -13,7 +13,7 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.protection import Protection, protection_of
 from fedboard.common.rounds_made import RoundsMade
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.live.feed import State
 from fedboard.server.operating.live.account import Account, Booked, Rounds, next_round
 from fedboard.server.operating.live.answers import answers_of, expected_nodes
@@ -140,7 +140,7 @@ class RunSource:
         """Names of the releases of every round, once a board says by which task they are made."""
         if self._rounds is None and self._sealing.held is not None:
             try:
-                plan = rebuild_task(self._sealing.held.board).plan()
+                plan = rebuild_any(self._sealing.held.board).plan()
                 self._rounds = [[request.name for request in requests] for requests in plan]
             except (
                 FedboardError

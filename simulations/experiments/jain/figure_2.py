@@ -18,6 +18,7 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.common.tasks.representation.config import (
     AlternationTarget,
     Pairs,
@@ -26,15 +27,14 @@ from fedboard.common.tasks.representation.config import (
 )
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of
-from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
-from fedboard.simulations.experiments.personalisation.baselines import (
+from fedboard.simulations.baselines.examples import (
     fit_all,
     own_models,
     shared_without_privacy,
 )
+from fedboard.simulations.datasets.synthetic.examples import Population, SharedLinear
+from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
 from fedboard.simulations.experiments.personalisation.learning import Learner
-from fedboard.simulations.experiments.personalisation.runtime import ExampleTask
-from fedboard.simulations.experiments.personalisation.synthetic import Population, SharedLinear
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 _NAMES = {

@@ -11,11 +11,12 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.representation.examples import Examples
+from fedboard.common.tasks.on_examples.examples import Examples
+from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
 from fedboard.server.run_ledger import plan_of
-from fedboard.simulations.experiments.personalisation.runtime import ExampleRuntime, ExampleTask
+from fedboard.simulations.experiments.personalisation.runtime import ExampleRuntime
 
 ASSUMPTION = (
     "The data are examples, features with a label: what is said of ratings holds for them, the catalogue is the "

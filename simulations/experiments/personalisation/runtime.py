@@ -3,31 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from fedboard.common.arrays import IndexArray
 from fedboard.common.board import Board
-from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution import Request
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.task import ReleasedSums, RoundTask
-from fedboard.common.tasks.representation.examples import Examples
+from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.on_examples.examples import Examples
+from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.server.runtime import Gathered, NoisedSums
 
 _NUMBERS_PER_BLOCK = 1 << 21
-
-
-class ExampleTask(RoundTask, Protocol):
-    """An algorithm whose clients hold examples."""
-
-    def contribute(self, examples: Examples, board: Board, requests: tuple[Request, ...]) -> Contribution:
-        """The answer of a block of users, on the integer grid, within every declared bound."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

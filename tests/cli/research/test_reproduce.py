@@ -8,12 +8,12 @@ import pytest
 from click.testing import Result
 
 from fedboard.simulations.config import DataConfig
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 from fedboard.simulations.experiments.epasto import catalogue as epasto
 from fedboard.simulations.experiments.jain import catalogue
 from fedboard.simulations.experiments.jain.figure_2 import Figure2
 from fedboard.simulations.experiments.krichene import catalogue as krichene
 from fedboard.simulations.experiments.liu import catalogue as liu
-from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
 from fedboard.simulations.experiments.registry import PAPERS, experiments_of
 from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 from tests.cli.conftest import Command

@@ -4,8 +4,8 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
-from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.task import Representation
 
 DIMENSION, RANK, USERS = 6, 2, 12

@@ -14,7 +14,7 @@ from fedboard.common.privacy.releases.exponential import BookedChoice
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.common.tasks.representation.net import CHOICE, PENALTY_GRID, NetChoice, stiefel_net
-from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 
 EPSILON = 2.0
 SETTINGS = RepresentationConfig(rank=1, vector_bound=2.0, noise_multipliers={CHOICE: 1 / EPSILON})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.config import AlternationTarget, Pairs, RepresentationConfig
-from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.local import fit_vectors
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.packing import unpack, unpack_kronecker

@@ -6,8 +6,8 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 from fedboard.simulations.experiments.jain.figure_2 import Figure2
-from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
 from fedboard.simulations.experiments.shared.experiment import Setting
 
 SMALL = Figure2(source=SharedLinear(users=1200, examples=6, dimension=8), epsilons=(2.0, 5.0))

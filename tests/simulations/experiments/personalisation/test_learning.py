@@ -19,20 +19,21 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.on_examples.examples import Examples
+from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
-from fedboard.common.tasks.representation.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation, representation_of
-from fedboard.simulations.experiments.personalisation import runtime as runtime_module
-from fedboard.simulations.experiments.personalisation.baselines import (
+from fedboard.simulations.baselines.examples import (
     fit_all,
     own_models,
     shared_without_privacy,
 )
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.experiments.personalisation import runtime as runtime_module
 from fedboard.simulations.experiments.personalisation.learning import Learner
-from fedboard.simulations.experiments.personalisation.runtime import ExampleRuntime, ExampleTask
-from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
+from fedboard.simulations.experiments.personalisation.runtime import ExampleRuntime
 from tests.common.tasks.representation.conftest import SETTINGS, catalogue, population, started_board
 
 SOURCE = SharedLinear(users=1500, examples=6, dimension=8, rank=2)

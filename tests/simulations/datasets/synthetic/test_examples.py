@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.representation.examples import Examples
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
-from fedboard.simulations.experiments.personalisation.synthetic import SharedLinear
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 
 SOURCE = SharedLinear(users=400, examples=5, dimension=7, rank=2, field_noise=0.1)
 

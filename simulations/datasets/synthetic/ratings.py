@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.synthetic_titles import GENRES, made_up_titles
+from fedboard.simulations.datasets.synthetic.titles import GENRES, made_up_titles
 
 RATING_RANGE = (1.0, 5.0)
 RANK = len(GENRES)

@@ -8,7 +8,7 @@ from scipy.special import expit
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.representation.examples import Examples
+from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
 
 

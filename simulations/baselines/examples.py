@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.tasks.on_examples.examples import Examples, PaddedExamples
 from fedboard.common.tasks.representation.config import RepresentationConfig
-from fedboard.common.tasks.representation.examples import Examples, PaddedExamples
 from fedboard.common.tasks.representation.local import fit_vectors, scores_of
 from fedboard.common.tasks.representation.losses import LOSSES
 from fedboard.common.tasks.representation.update import leading_directions, orthonormal

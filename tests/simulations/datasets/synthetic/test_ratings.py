@@ -131,7 +131,7 @@ def test_a_user_rates_the_same_however_many_others_there_are(n_users, ratings):
 
 @pytest.mark.slow
 def test_blocks_are_smaller_where_the_catalogue_is_large(monkeypatch, ratings):
-    monkeypatch.setattr("fedboard.simulations.datasets.synthetic.BLOCK_CELLS", 7 * SMALL.n_items)
+    monkeypatch.setattr("fedboard.simulations.datasets.synthetic.ratings.BLOCK_CELLS", 7 * SMALL.n_items)
 
     other = synthetic_ratings(SMALL)
 

@@ -1,0 +1,221 @@
+"""Runs on examples: one board wherever clients run and whatever interrupted it, verified; nobody moves others."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fedboard.cli.main import commands
+from fedboard.client.ratings.examples_file import ExamplesTable, write_examples
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.tasks.on_examples.examples import Examples
+from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS
+from fedboard.common.tasks.rebuilding import rebuild_any
+from fedboard.server.training import FinishedRound
+from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.datasets.examples import ExampleProblem, split_examples
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.runs.calibrated import load_any
+from fedboard.simulations.runs.public_parts import require_own_parts
+from fedboard.simulations.runs.trainer import EngineTrainer
+from fedboard.simulations.simulate import simulate
+from tests.simulations.runs.removal import part_of
+
+SOURCE = SharedLinear(users=60, examples=6, dimension=5)
+FEDREP, SHARED = "fedrep-private", "representation"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "people.csv"
+    write_examples(path, table())
+    return path
+
+
+def table() -> ExamplesTable:
+    """People with different numbers of examples."""
+    drawn = SOURCE.sample(0).examples
+    keep = (
+        np.arange(drawn.labels.size) % SOURCE.examples <= np.arange(drawn.labels.size) // 7 % SOURCE.examples
+    )
+    bounds = np.concatenate([[0], np.cumsum(keep.reshape(SOURCE.users, -1).sum(axis=1))])
+    examples = Examples(indptr=bounds, features=drawn.features[keep], labels=drawn.labels[keep])
+    users = tuple(f"person {number:02}" for number in range(SOURCE.users))
+    return ExamplesTable(features=SOURCE.catalogue.item_ids, users=users, examples=examples)
+
+
+def configured(data: Path, algorithm: str = SHARED, **changes: Any) -> SimulationConfig:
+    raw: dict[str, Any] = {
+        "algorithm": algorithm,
+        "data": {"source": str(data)},
+        "run": {"evaluate_rounds": False, "baselines": False, **changes.pop("run", {})},
+    }
+    return parse_config({**raw, **changes})
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A run of each algorithm. To be read only."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in EXAMPLE_ALGORITHMS:
+        simulate(configured(data, name), folder / name)
+    return {name: folder / name for name in EXAMPLE_ALGORITHMS}
+
+
+def digests(run: Path) -> list[str]:
+    return [Board.load(path).digest for path in sorted((run / "boards").glob("*.board"))]
+
+
+def arrays(run: Path) -> list[bytes]:
+    """What was learnt, board by board, whatever the certificates say of where it was computed."""
+    boards = [Board.load(path) for path in sorted((run / "boards").glob("*.board"))]
+    return [b"".join(board.arrays[name].tobytes() for name in sorted(board.arrays)) for board in boards]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLE_ALGORITHMS)
+def test_a_certificate_is_recomputed_and_a_forged_one_is_found(
+    finished: Mapping[str, Path], name: str, tmp_path: Path
+) -> None:
+    verify = ["certificate", "verify", "--simulation"]
+    ended = CliRunner().invoke(commands, [*verify, str(finished[name])])
+    assert ended.exit_code == 0, ended.output
+    stated = json.loads((finished[name] / "certificate.json").read_text())
+    assert stated["claim"]["epsilon"] == pytest.approx(5.0)
+
+    stated["releases"][0]["noise_multiplier"] *= 1.5
+    (tmp_path / "forged.json").write_text(json.dumps(stated))
+    assert CliRunner().invoke(commands, [*verify, str(tmp_path / "forged.json")]).exit_code != 0
+
+
+@pytest.mark.slow
+def test_the_board_is_the_same_for_any_number_of_workers(
+    data: Path, finished: Mapping[str, Path], tmp_path: Path
+) -> None:
+    simulate(configured(data, run={"workers": 2}), tmp_path / "run")
+
+    assert arrays(tmp_path / "run") == arrays(finished[SHARED])
+
+
+class Killed(BaseException):
+    """Comes from nowhere, as a signal does."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [SHARED, FEDREP])
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_run_that_was_killed_goes_on_to_the_same_boards(
+    data: Path,
+    finished: Mapping[str, Path],
+    name: str,
+    after: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = EngineTrainer.run
+
+    def killed(self: EngineTrainer, board: Board, on_round: Any) -> None:
+        def count(done: FinishedRound) -> None:
+            if done.board.version == after:
+                raise Killed
+            on_round(done)
+
+        run(self, board, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EngineTrainer, "run", killed)
+        with pytest.raises(Killed):
+            simulate(configured(data, name), tmp_path / "run")
+    assert len(digests(tmp_path / "run")) == after + 1
+
+    simulate(configured(data, name), tmp_path / "run", resume=True)
+
+    assert digests(tmp_path / "run") == digests(finished[name])
+
+
+def without(removed: int) -> ExamplesTable:
+    whole = table()
+    assert whole.users is not None
+    left = np.array([user for user in range(SOURCE.users) if user != removed], dtype=np.int32)
+    users = tuple(whole.users[user] for user in left)
+    return replace(whole, users=users, examples=whole.examples.rows(left))
+
+
+def given_by(found: ExamplesTable, boards: list[Board]) -> dict[str, bytes]:
+    """What each person of a file gives to every round of a run on other people's data, by her id."""
+    problem = split_examples(found, "people", seed=0, validation=None, test=None)
+    given: dict[str, list[bytes]] = {user: [] for user in found.users or ()}
+    for board in boards:
+        task = rebuild_any(board)
+        if requests := task.requests(board):
+            contribution = task.contribute(problem.train, board, requests)
+            for row, user in enumerate(given):
+                given[user].append(part_of(contribution, row))
+    return {user: b"|".join(parts) for user, parts in given.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [SHARED, FEDREP])
+def test_whoever_is_removed_everybody_else_gives_what_they_gave(
+    finished: Mapping[str, Path], name: str
+) -> None:
+    boards = [Board.load(path) for path in sorted((finished[name] / "boards").glob("*.board"))]
+    before = given_by(table(), boards)
+    counts = np.diff(table().examples.indptr)
+
+    for removed in {0, SOURCE.users - 1, int(counts.argmax())}:
+        after = given_by(without(removed), boards)
+        assert len(after) == SOURCE.users - 1
+        assert [user for user, part in after.items() if before[user] != part] == []
+    assert len(set(before.values())) > SOURCE.users / 2  # they do give something
+
+
+def test_secret_noise_asks_for_a_split_by_coins_of_ones_own(data: Path) -> None:
+    problem = load_any(configured(data))
+    assert isinstance(problem, ExampleProblem)
+    require_own_parts(problem)
+
+    shifted = replace(problem, train=problem.split.train_and_validation)
+    with pytest.raises(PrivacyError, match="not what the coins of its split say"):
+        require_own_parts(shifted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"feedback": "implicit"}, "leave out feedback"),
+        ({"split": {"folds": 3}}, "leave out split.folds"),
+        ({"data": {"source": "x.csv", "rating_range": [1, 5]}}, "leave out data.rating_range"),
+    ],
+)
+def test_what_only_ratings_have_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        parse_config({"algorithm": SHARED, **changes})
+
+
+def test_a_file_of_one_person_is_no_population(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("label,a,b\n1,2,3\n")
+
+    with pytest.raises(InputError, match="needs a column 'user'"):
+        load_any(configured(tmp_path / "own.csv"))
+    with pytest.raises(InputError, match="unknown key 'ratings'"):
+        load_any(parse_config({"algorithm": SHARED, "data": {"synthetic": {"ratings": 3}}}))
+
+
+@pytest.mark.slow
+def test_it_is_judged_beside_what_everybody_could_do_alone(tmp_path: Path) -> None:
+    made_up = {"users": 400, "dimension": 8, "field_noise": 0.1}
+    config = parse_config(
+        {"algorithm": FEDREP, "data": {"synthetic": made_up}, "run": {"evaluate_rounds": False}}
+    )
+
+    final = simulate(config, tmp_path / "run").final
+
+    assert final["metrics"]["test_rmse"] < 0.5 * final["baselines"]["own-examples-only"]["test_rmse"]
+    assert final["baselines"]["shared-representation"]["test_rmse"] < final["metrics"]["test_rmse"]
