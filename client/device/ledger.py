@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.personal import SCALE_STEPS, personal_release
@@ -137,7 +139,11 @@ class DeviceLedger:
         return _read(lambda: self._ledger.book_all(events))
 
     def given(self) -> tuple[GivenRelease, ...]:
-        """Everything that she gave, oldest first."""
+        """Everything that she gave, oldest first.
+
+        Raises:
+            PrivacyError: a row is none that a device writes.
+        """
         return tuple(_given(event) for event in self._ledger.events())
 
     def spent(self) -> Guarantee:
@@ -264,14 +270,10 @@ def _without_none(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(event: Event) -> GivenRelease:
-    return GivenRelease(
-        run=event["run"],
-        release=event["release"],
-        covers=event["covers"],
-        scale=event["scale"],
-        noise_multiplier=event["noise_multiplier"],
-        about=AnsweredBoard(**event[_ABOUT]) if _ABOUT in event else None,
-    )
+    try:
+        return msgspec.convert({**event, "about": event.get(_ABOUT)}, GivenRelease)
+    except msgspec.ValidationError as error:
+        raise PrivacyError(f"the ledger has a row that no device writes: {error}") from None
 
 
 def _read(attempt: Callable[[], Result]) -> Result:

@@ -163,7 +163,7 @@ class Commitment:
             return [f"the rule {self.rule!r} {'needs' if self.rule == PLAN else 'has no'} plan"]
         try:
             budget = self.budget
-            events = _sound_plan(self.plan or {}, budget)
+            events = sound_plan(self.plan or {}, budget)
             cost = epsilon_of_events(events, self.delta) if events else 0.0
             budget.require_affordable("the whole plan", spent=0.0, after=cost / (1 + self.tolerance))
         except PrivacyError as error:
@@ -234,7 +234,7 @@ def plan_finding(releases: Sequence[Event], plan: Plan) -> Finding:
     return Finding(check="plan", passed=len(set(names)) == len(names), detail=detail)
 
 
-def _sound_plan(plan: Mapping[str, Any], budget: Budget) -> list[dict[str, Any]]:
+def sound_plan(plan: Mapping[str, Any], budget: Budget) -> list[dict[str, Any]]:
     """The planned events of a plan that may hold anything.
 
     Raises:
@@ -245,7 +245,7 @@ def _sound_plan(plan: Mapping[str, Any], budget: Budget) -> list[dict[str, Any]]
         terms = entry if isinstance(entry, Mapping) else {"noise_multiplier": entry}
         multiplier = terms.get("noise_multiplier")
         number = isinstance(multiplier, int | float) and not isinstance(multiplier, bool)
-        if not number or not 0 < float(multiplier or 0) < math.inf or not set(terms) <= _ENTRY:
+        if not number or not 0 < (multiplier or 0) < math.inf or not set(terms) <= _ENTRY:
             raise PrivacyError(f"the plan of release {name!r} must be a noise multiplier > 0, is {entry!r}")
         try:
             events.append(planned_event(name, entry, budget.adjacency))

@@ -22,6 +22,7 @@ from fedboard.common.privacy.ledger.chain_rows import (
     write_empty,
 )
 from fedboard.common.privacy.ledger.durable import connect, failures_named, settle, transaction
+from fedboard.common.privacy.ledger.stated_header import require_header
 
 _NOT_WRITTEN = "nothing was booked, so nothing is released"
 
@@ -52,6 +53,7 @@ class ChainFile:
         self.header = read_header(connection)
         if kind_of(self.header) != kind:
             raise InputError(f"{path}: this is the ledger of a {kind_of(self.header)}, not of a {kind}")
+        require_header(self.header, kind=kind)
         self._rows: list[Row] = []
         self._rows = self._whole()
 
@@ -251,7 +253,7 @@ def _readable(path: str | Path) -> Iterator[None]:
     with failures_named(path, outcome="the ledger cannot be read"):
         try:
             yield
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{path}: not a ledger ({error})") from None
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):

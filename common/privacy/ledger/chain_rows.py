@@ -81,7 +81,7 @@ def genuine_row(stored: tuple[Any, ...], *, expected: int, previous: str) -> Row
     try:
         record = dict(json.loads(text))
         row = chained_row(seq=seq, time=time, run=run, name=name, record=record, previous=previous)
-    except (ValueError, TypeError, PrivacyError):
+    except (ValueError, TypeError, RecursionError, PrivacyError):
         raise PrivacyError(f"{TAMPERED}: row {expected} is not JSON") from None
     same = (row.text, row.hash, record.get("name")) == (text, stored_hash, name)
     if not same or (seq, before) != (expected, previous):
@@ -100,6 +100,8 @@ def read_header(connection: sqlite3.Connection) -> dict[str, Any]:
     if len(headers) != 1:
         raise PrivacyError(f"{TAMPERED}: it has {len(headers)} headers")
     header: dict[str, Any] = json.loads(headers[0][0])
+    if not isinstance(header, dict):
+        raise PrivacyError(f"{TAMPERED}: its header is no table")
     if header.get("format") != _FORMAT:
         raise InputError(
             f"this ledger has format {header.get('format')!r}; this version reads format {_FORMAT}"

@@ -12,6 +12,7 @@ from fedboard.common.privacy.accounting.plan import Plan, apart, planned_event
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu, require_sound
 from fedboard.common.privacy.ledger.chain_rows import Row
+from fedboard.common.privacy.ledger.stated_header import require_budget, require_plan
 
 OPENED = "#opened"
 CLOSED = "#closed"
@@ -99,6 +100,19 @@ def require_record(header: Mapping[str, Any], row: Row) -> None:
             raise PrivacyError(f"row {row.seq} has another adjacency than the account: {record['adjacency']}")
     elif record["name"] not in (OPENED, CLOSED):
         raise PrivacyError(f"row {row.seq} is no record of an account: {record['name']!r}")
+    elif record["name"] == OPENED:
+        _require_opening(record, Budget(**header["budget"]), row.seq)
+
+
+def _require_opening(record: Mapping[str, Any], budget: Budget, row: int) -> None:
+    named = all(isinstance(record.get(key), str) for key in ("run", "lineage"))
+    if not named or "plan" not in record:
+        raise PrivacyError(f"row {row} opens a run and does not say which, or with which plan")
+    require_plan(record["plan"], budget)
+    if (kept := record.get("reserve")) is not None:
+        if not isinstance(kept, Mapping) or set(kept) != {"epsilon", "delta"}:
+            raise PrivacyError(f"row {row} reserves what is no budget: {kept!r}")
+        require_budget({**kept, "adjacency": budget.adjacency})
 
 
 def members_of(rows: Iterable[Row]) -> dict[str, Member]:
