@@ -44,19 +44,19 @@ class Form:
 
 def of_json(text: str | bytes) -> Any:
     """A document."""
-    return _opened(json.loads(text, object_pairs_hook=Pairs))
+    return opened(json.loads(text, object_pairs_hook=Pairs))
 
 
-def _opened(value: Any) -> Any:
-    """With the documents in its texts opened."""
+def opened(value: Any) -> Any:
+    """The value with the documents in its texts opened."""
     if isinstance(value, str) and len(value) > 8 and value[0] in "[{":
         try:
             return Inside(of_json(value))
         except ValueError:
             return value
     if isinstance(value, Pairs):
-        return Pairs((key, _opened(inside)) for key, inside in value)
-    return [_opened(inside) for inside in value] if isinstance(value, list) else value
+        return Pairs((key, opened(inside)) for key, inside in value)
+    return [opened(inside) for inside in value] if isinstance(value, list) else value
 
 
 def to_json(value: Any) -> str:

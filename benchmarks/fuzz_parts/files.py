@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from fuzz_parts.documents import Form
 from fuzz_parts.specimens import in_file
 from fuzz_parts.trials import Parser
 
@@ -14,7 +15,7 @@ def file_parser(
     file: str,
     read: Callable[[Path], object],
     specimens: tuple[bytes, ...],
-    form: str | None,
+    form: str | Form | None,
     *,
     refusals: tuple[type[BaseException], ...] = (InputError,),
     share: float = 0.5,

@@ -38,9 +38,9 @@ _WORD = re.compile(r"[A-Za-z0-9_./=+-]+")
 class Mutator:
     """Makes mutants of specimens of one kind; the same ones for the same ``rng``."""
 
-    def __init__(self, form: str | None, rng: random.Random) -> None:
-        """Take a name of ``FORMS``, or None for bytes alone."""
-        self._form: Form | None = None if form is None else FORMS[form]
+    def __init__(self, form: str | Form | None, rng: random.Random) -> None:
+        """Take a form, or the name of one, or None for bytes alone."""
+        self._form: Form | None = FORMS[form] if isinstance(form, str) else form
         self._rng = rng
 
     def mutant(self, base: bytes, other: bytes) -> bytes:
@@ -135,7 +135,7 @@ class Mutator:
         again = container[key]
         if isinstance(container, Pairs) and self._rng.random() < 0.5:
             again = (self._rng.choice(("", "format", "__metadata__", f"{again[0]}_")), again[1])
-        small = len(to_json(again[1] if isinstance(container, Pairs) else again)) < 200
+        small = _is_small(again[1] if isinstance(container, Pairs) else again)
         container[key:key] = [again] * (self._rng.choice((1, 1, 2, 300)) if small else 1)
 
     def _borrow(self, container: Any, key: int, borrowed: Any) -> None:
@@ -154,6 +154,8 @@ class Mutator:
             )
         elif isinstance(value, str):
             _set(container, key, self._text(value))
+        elif isinstance(value, bytes):
+            _set(container, key, self._of_bytes(value, value))
         elif isinstance(value, list) and value:
             rng.shuffle(value)
 
@@ -187,6 +189,10 @@ class Mutator:
         if not content:
             return "AA=="
         return base64.b64encode(self._of_bytes(bytes(content), bytes(content))).decode()
+
+
+def _is_small(value: Any) -> bool:
+    return not isinstance(value, bytes) and len(to_json(value)) < 200
 
 
 def _get(container: Any, key: int) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.cohort import Cohort, cohort_from_triples
@@ -19,12 +20,15 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.common.wire.item_features import CatalogueFeatures
+from fedboard.server.fleet.members.records import Capacity
+from fedboard.server.fleet.members.register import Register
 
 N_ITEMS, N_USERS = 12, 6
 _RELEASE = GaussianRelease(
@@ -140,4 +144,43 @@ def ledger() -> bytes:
     plan = {f"round-{number}": 5.0 for number in (1, 2)}
     with Ledger.create(place, budget, run="films", plan=plan) as made:
         made.book({**replace(_RELEASE, name="round-1").event(), **SecureNoise().describe()})
+    return place.read_bytes()
+
+
+@cache
+def device_ledger() -> bytes:
+    """The file of a device's own ledger, which has answered a round."""
+    place = folder() / "device.sqlite"
+    board = boards()[0]
+    about = AnsweredBoard(round=board.version, board=board.digest, terms="ab" * 32)
+    with DeviceLedger.create(place, Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)) as made:
+        made.admit("films", rows()[1], about=about)
+    return place.read_bytes()
+
+
+@cache
+def population_account() -> bytes:
+    """The file of an account of two runs, of which one has booked a release."""
+    place = folder() / "population.sqlite"
+    budget = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with Population.create(place, budget, lineage_epsilon=8.0) as made:
+        made.join("ab" * 16, name="films", plan={f"round-{number}": 5.0 for number in (1, 2)})
+        made.join("cd" * 16, name="books", plan={"round-1": 9.0})
+        made.book("ab" * 16, [{**replace(_RELEASE, name="round-1").event(), **SecureNoise().describe()}])
+        made.give_back("cd" * 16)
+    return place.read_bytes()
+
+
+@cache
+def members_register() -> bytes:
+    """The file of a register with a device that joined, one that the settings name, and an open invitation."""
+    place = folder() / "members.sqlite"
+    secrets = [bytes([number]) * 32 for number in range(2)]
+    with Register(place) as made:
+        made.keep_to({"-----BEGIN PUBLIC KEY-----\nlisted\n": ("ann", 3)})
+        for number, secret in enumerate(secrets):
+            made.invite(secret, name=f"device-{number}", max_users=2, seconds=1e9)
+        made.join(
+            secrets[0], "joined", capacity=Capacity(users=100, devices=9), version="1", identity="ef" * 32
+        )
     return place.read_bytes()

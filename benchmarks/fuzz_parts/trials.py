@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from fuzz_parts.branches import Branches
+from fuzz_parts.documents import Form
 from fuzz_parts.mutations import Mutator
 
 MOST_KEPT = 500
@@ -39,8 +40,8 @@ class Parser:
     """What it may raise, as its documentation says."""
     specimens: tuple[bytes, ...]
     """Messages that it reads."""
-    form: str | None = None
-    """Of ``fuzz_parts.documents.FORMS``."""
+    form: str | Form | None = None
+    """Or its name in ``fuzz_parts.documents.FORMS``."""
     share: float = 1.0
     """Of the messages, among parsers; less where one takes long."""
 

@@ -1,22 +1,41 @@
 """What a device and a server keep, and what states a guarantee: stores, ledgers, evidence, keys."""
 
+import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from fuzz_parts.databases import DATABASE, chain_again
 from fuzz_parts.files import file_parser
-from fuzz_parts.specimens import boards, certificate, cohort, folder, ledger
+from fuzz_parts.specimens import (
+    boards,
+    certificate,
+    cohort,
+    device_ledger,
+    folder,
+    ledger,
+    members_register,
+    population_account,
+)
 from fuzz_parts.trials import Parser
 
 from fedboard.cli.guarantee.record_files import read_record
 from fedboard.client.answering.refusal_counts import RefusalCounts
+from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.newest_roster import NewestRoster
+from fedboard.client.guarantee.account_sources import read_account
 from fedboard.client.guarantee.evidence import read_evidence
 from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.errors import FedboardError
 from fedboard.common.keys.ed25519_keys import read_public
 from fedboard.common.keys.node_keys import load_private_key, make_node_key, public_key_pem
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.server.fleet.members.register import Register
+
+_OF_ROWS = (FedboardError, sqlite3.Error)
+"""The second is what whoever asks the register has to expect: the door lets nobody in then."""
 
 
 def account_parsers() -> list[Parser]:
@@ -83,6 +102,7 @@ def _of_guarantees() -> list[Parser]:
     board = boards()[1].to_bytes()
     record = b'{"name": "Films", "curators": ["a"], "epsilon": 5.0, "nested": {"a": [1, 2, {"b": null}]}}'
     return [
+        *_of_rows(),
         file_parser(
             "ledger", "ledger.sqlite", opened, (ledger(),), None, refusals=(FedboardError,), share=0.1
         ),
@@ -97,6 +117,56 @@ def _of_guarantees() -> list[Parser]:
             "lines",
             share=0.2,
         ),
+    ]
+
+
+def _of_rows() -> list[Parser]:
+    """Ledgers and registers as databases whose rows were changed, and chained again."""
+
+    def again(read: Callable[[Path], object]) -> Callable[[Path], object]:
+        def from_rows(place: Path) -> object:
+            for beside in place.parent.glob(f"{place.name}-*"):
+                beside.unlink()
+            chain_again(place)
+            return read(place)
+
+        return from_rows
+
+    def run(place: Path) -> object:
+        with Ledger.open(place, read_only=True) as found:
+            found.verify()
+            return found.spent(), found.claim(), found.events()
+
+    def device(place: Path) -> object:
+        with DeviceLedger.open(place, read_only=True) as found:
+            return found.limit, found.given(), found.spent()
+
+    def population(place: Path) -> object:
+        with Population.open(place, read_only=True) as found:
+            found.verify()
+            runs = [found.total(member.run) for member in found.members()]
+            return runs, found.cost(reserved=True), found.cost(reserved=False)
+
+    def register(place: Path) -> object:
+        with Register(place) as found:
+            return (
+                found.state(),
+                found.admitted(),
+                found.members(),
+                found.invitations(),
+                found.presented_again(),
+            )
+
+    kinds: Mapping[str, tuple[Callable[[Path], object], bytes]] = {
+        "ledger-rows": (again(run), ledger()),
+        "device-ledger": (again(device), device_ledger()),
+        "population": (again(population), population_account()),
+        "account-of-ledger": (again(lambda place: read_account(place, Adjacency.ADD_REMOVE)), ledger()),
+        "members": (again(register), members_register()),
+    }
+    return [
+        file_parser(name, f"{name}.sqlite", read, (content,), DATABASE, refusals=_OF_ROWS, share=0.5)
+        for name, (read, content) in kinds.items()
     ]
 
 
