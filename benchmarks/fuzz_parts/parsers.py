@@ -3,6 +3,7 @@
 from fuzz_parts.targets.accounts import account_parsers
 from fuzz_parts.targets.boards import board_parsers
 from fuzz_parts.targets.configurations import configuration_parsers
+from fuzz_parts.targets.flower import flower_parsers
 from fuzz_parts.targets.logs import log_parsers
 from fuzz_parts.targets.ratings import ratings_parsers
 from fuzz_parts.targets.sessions import session_parsers
@@ -14,6 +15,7 @@ def all_parsers() -> list[Parser]:
     """Of both sides."""
     return [
         *wire_parsers(),
+        *flower_parsers(),
         *session_parsers(),
         *board_parsers(),
         *log_parsers(),
