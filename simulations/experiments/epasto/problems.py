@@ -12,6 +12,7 @@ from fedboard.common.errors import InputError
 INFORMATIVE, USELESS = 5, 5
 """Features of the synthetic problem (paper, App. E.1.1)."""
 _NOISE = 20.0
+_NEWS_ROWS, _NEWS_USERS, _NEWS_LARGEST, _NEWS_TOP = 3452, 297, 878, 71.0
 _REVIEWS = "druglib_all.tsv"
 _NEWS = "News_Final.csv"
 _INTERVALS = tuple(f"TS{number}" for number in range(3, 31, 3))
@@ -90,6 +91,49 @@ def _zipf_sizes(n: int, alpha: float) -> IntArray:
     counts[0] += left
     sizes: IntArray = np.repeat(rows, counts)
     return sizes
+
+
+def news_like_problem(seed: int) -> Problem:
+    """Made-up posts with what the paper says of its news: 3452 of 297 sources with 1 to 878 each, 10 features.
+
+    How often a post was shared in the end is heavy-tailed, on [0, 71]; what it had been shared after each of ten
+    hours is a part of that which grows. Sizes of the sources follow a power law between 1 and 878. The values are
+    not the paper's: only sizes, ranges and the kind of dependence are.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = _sizes_between(_NEWS_ROWS, n_users=_NEWS_USERS, largest=_NEWS_LARGEST)
+    final = np.minimum(np.floor((1.0 - rng.random(_NEWS_ROWS)) ** -0.7 - 1.0), _NEWS_TOP)
+    final[int(np.argmax(final))] = _NEWS_TOP
+    speeds = rng.uniform(0.2, 3.0, (_NEWS_ROWS, 1))
+    hours = np.arange(1, len(_INTERVALS) + 1)
+    seen = np.floor(
+        final[:, None] * (1.0 - np.exp(-speeds * hours / 4.0)) + rng.random((_NEWS_ROWS, hours.size))
+    )
+    return Problem(
+        name="news (made up)",
+        features=np.maximum.accumulate(np.minimum(seen, final[:, None]), axis=1),
+        labels=final,
+        users=rng.permutation(np.repeat(np.arange(sizes.size), sizes)),
+        label_range=(0.0, _NEWS_TOP),
+    )
+
+
+def _sizes_between(n: int, *, n_users: int, largest: int) -> IntArray:
+    """Sizes ``largest / rank^a``, at least 1, with the a that makes them add to n; descending."""
+    ranks = np.arange(1, n_users + 1)
+
+    def sizes(exponent: float) -> IntArray:
+        found: IntArray = np.maximum(np.rint(largest * ranks**-exponent), 1.0).astype(np.int64)
+        return found
+
+    low, high = 0.0, 10.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if int(sizes(middle).sum()) > n else (low, middle)
+    found = sizes(high)
+    short = n - int(found.sum())
+    found[1 : 1 + short] += 1
+    return found
 
 
 def read_problem(place: Path) -> Problem:

@@ -186,7 +186,11 @@ def test_the_catalogue_names_every_figure_and_table() -> None:
         "3",
         "table-1",
         "table-2",
+        "table-1-news",
+        "table-2-news",
+        "algorithm-2",
         "theorem-2",
         "example-1",
+        "example-3",
     ]
     assert {experiment.paper for experiment in EXPERIMENTS} == {"epasto"}
