@@ -104,7 +104,7 @@ def test_the_three_solvers_stand_side_by_side(setting: Setting, monkeypatch: pyt
     assert of.keys() == {"perturbed", "gradients", "as printed"}
     assert set(found.numbers["loss_as_printed"]["30"]["limited"]) == {"h=1", "h=2"}
     assert found.settings["steps_as_printed"] == 144
-    assert "costs epsilon" in found.comparison
+    assert "for the printed noise is epsilon" in found.comparison
 
 
 def test_padded_lanes_take_the_steps_that_a_plain_loop_takes() -> None:
