@@ -15,6 +15,7 @@ from fedboard.client.device.config import load_device
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 
@@ -67,6 +68,12 @@ class Left:
 
     def noted(self, kind: str) -> list[dict[str, Any]]:
         return [line for line in self.log if line["kind"] == kind]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Public key to name of every device that ever was a member."""
+        with Register(StateFolder.of(self.settings).members) as register:
+            return {member.key: member.name for member in register.members()}
 
     @property
     def digests(self) -> set[str]:
@@ -151,7 +158,7 @@ def underbooked_devices(left: Left) -> Iterator[str]:
     """An answer that the server counted and that its device has not booked, in full."""
     certified = [event for board in left.boards for event in _certificate(board).releases]
     events = {str(event["name"]): event for event in (*certified, *left.events)}
-    names = {key: node.name for key, node in left.settings.public_keys.items()}
+    names = left.names
     released = _releases_by_round(left)
     by_device = {name: list(_answers(left.folder / name / "device.toml")) for name in names.values()}
     for line in left.noted("taken"):
@@ -198,8 +205,8 @@ def invalid_boards(left: Left) -> Iterator[str]:
 
 def answered_boards(left: Left) -> Iterator[dict[str, Any]]:
     """What all devices have on record of this run."""
-    for node in left.settings.nodes:
-        for answer in _answers(left.folder / node.name / "device.toml"):
+    for name in left.names.values():
+        for answer in _answers(left.folder / name / "device.toml"):
             if answer["run"].endswith(left.identity):
                 yield answer
 

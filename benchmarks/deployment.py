@@ -177,10 +177,14 @@ class Deployment:
         config = self.folder / ("fleet.toml" if name == "server" else f"{name}/device.toml")
         words = ["server" if name == "server" else "client"]
         words += ["--until-trained"] if name == "server" and not stays else []
+        self.start_command(name, [*command, *words, "--config", str(config)], **environment)
+
+    def start_command(self, name: str, command: Sequence[str], **environment: str) -> None:
+        """Start another process of the fleet, with a log of its own."""
         quiet = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [*command, *words, "--config", str(config)],
+                list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -216,7 +220,7 @@ class Deployment:
 
     def look(self) -> list[int]:
         """All processes that run below ours now."""
-        below = [member for one in self._processes.values() for member in family(one.pid)]
+        below = [member for one in list(self._processes.values()) for member in family(one.pid)]
         self.seen.update((pid, started) for pid in below if (started := _start_time(pid)) is not None)
         return below
 
