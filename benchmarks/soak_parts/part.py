@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import chaos_parts
+
 from soak_parts.plan import WITHHELD
 
 FAULTS = frozenset(os.environ.get("SOAK_FAULTS", "").split(","))
