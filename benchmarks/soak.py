@@ -19,10 +19,10 @@ seen:
 * ``double_releases``, ``invalid_final_boards``: as in ``chaos.py``; ``went_wrong``: tracebacks, stops with an
   error, a fleet that does not go on; ``left_processes``.
 
-``--controls`` runs a short week with faults in it, each of which must be found: a ServerApp that leaks 1 MB a round,
-a file that grows as much, a board that is withheld, a ledger that lacks a booking. Clocks need a C compiler,
-small disks ``unshare``; without them their part is left out, and the report says so. Ctrl-C ends a week early, with its
-report.
+``--controls`` runs a short week with faults in it, each of which must be found: a ServerApp that leaks 1 MB a round
+and a file that grows as much, a board that is withheld, a ledger that lacks a booking. Clocks need a C compiler,
+small disks ``unshare``; without them their part is left out, and the report says so. Ctrl-C ends a week early,
+with its report.
 """
 
 import argparse

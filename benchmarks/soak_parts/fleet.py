@@ -33,6 +33,7 @@ MANIFEST_DAYS = 2.0
 """So that signatures are renewed every simulated day."""
 _SERVER_MEGABYTES, _DEVICE_MEGABYTES = 96, 16
 _POLICY = "witnesses.policy"
+_PATIENCE_SECONDS = 45.0
 
 
 def people() -> Problem:
@@ -208,12 +209,24 @@ class WeekFleet:
         (folder / "device.toml").write_text(toml({"ratings": {"cohort": "cohort"}, "policy": policy}))
         words = ("--config", self.config, "--users", USERS, "--out", invitation)
         self.fedboard("fleet", "invite", name, *words)
-        self.fedboard("client", "join", "--invitation", invitation, "--out", folder)
+        self._patiently("client", "join", "--invitation", invitation, "--out", folder)
         path = folder / "device.toml"
         path.write_text(path.read_text().replace("poll_seconds = 5.0", "poll_seconds = 1.0"))
         self.joined.append(name)
         self.start(name)
         return name
+
+    def _patiently(self, *words: object) -> None:
+        """A command of somebody who tries again where the server is away, or busy."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                self.fedboard(*words)
+                return
+            except RuntimeError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(2.0)
 
     def start(self, name: str, **more: str) -> None:
         """Start the server, a device or a witness."""

@@ -37,9 +37,13 @@ class Happenings:
 
     def do(self, kind: str) -> str:
         """Let it happen; in words, what did."""
-        told = getattr(self, kind.lower().replace(" ", "_").replace("'", "_"))()
+        try:
+            told = str(getattr(self, kind.lower().replace(" ", "_").replace("'", "_"))())
+        except RuntimeError as error:
+            self.problems.append(f"{kind}: {error}")
+            told = "it failed"
         self.happened[kind if told != NOTHING else f"{kind}: {NOTHING}"] += 1
-        return str(told)
+        return told
 
     def tick(self) -> None:
         """Undo what is due, and start again what has ended by itself."""

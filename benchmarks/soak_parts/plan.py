@@ -24,6 +24,7 @@ class Kind:
     """Whether it ends a part of the server."""
 
 
+_JOINS, _REMOVED = "a device joins", "a device is removed"
 KINDS = {
     "a device joins": Kind(5),
     "a device is removed": Kind(4),
@@ -92,4 +93,18 @@ def _each_kind(chance: random.Random, days: float) -> Iterator[str]:
     """Their names, as often as they happen, in any order; somebody joins before somebody is removed."""
     names = [name for name, kind in KINDS.items() for _ in range(math.ceil(kind.times * days / WEEK))]
     chance.shuffle(names)
-    yield from names
+    comings = [place for place, name in enumerate(names) if name in (_JOINS, _REMOVED)]
+    in_turns = _alternating(names.count(_JOINS), names.count(_REMOVED))
+    for place, name in zip(comings, in_turns, strict=True):
+        names[place] = name
+    yield from reversed(names)
+
+
+def _alternating(joins: int, removals: int) -> list[str]:
+    """Two come before the first goes."""
+    found: list[str] = []
+    while len(found) < joins + removals:
+        may_go = found.count(_REMOVED) < removals and len(found) >= 2 and found[-1] == _JOINS
+        must_go = found.count(_JOINS) == joins
+        found.append(_REMOVED if may_go or must_go else _JOINS)
+    return found

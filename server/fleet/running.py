@@ -69,11 +69,14 @@ def run_job(
     log = _log(job)
     with ExitStack() as stack:
         training, runtime = _training(grid, job, task, stack, on_progress)
-        board = training.start(first)
+        board, planned = training.start(first), len(task.plan())
+        if board.version > 0:
+            before = training.store.load(board.version - 1)
+            log.catch_up(board, before, spent=training.ledger.spent(), planned=planned)
         for finished in training.rounds(board):
             board = finished.board
             write_certificate(folder, board)
-            log.append(finished, {**runtime.told(), PLANNED: len(task.plan())})
+            log.append(finished, {**runtime.told(), PLANNED: planned})
             if on_round is not None:
                 on_round(finished)
         write_certificate(folder, board)

@@ -6,8 +6,8 @@ from typing import Any
 
 from fedboard.common.errors import RoundsLostError
 
-PLANNED, LOST = "rounds_planned", "lost"
-"""Fields of a line of the log."""
+PLANNED, LOST, UNLOGGED = "rounds_planned", "lost", "unlogged"
+"""Fields of a line of the log. The last one is there where the round's process ended before it had written it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from fedboard.server.fleet.processes.superlink import superlink_command, superli
 from fedboard.server.fleet.processes.training_run import TrainingRun
 from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.operating.run_fares import LOST, Fares, require_few_lost
+from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares, require_few_lost
 
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
@@ -203,6 +203,11 @@ class Supervisor:
     def _tell_rounds(self) -> None:
         lines = self._rounds()
         for line in lines[self._told_rounds :]:
+            if line.get(UNLOGGED):
+                self._say(
+                    f"round {line['round']}: its board is published; the training ended before it was told"
+                )
+                continue
             more = "".join(f", {count} {code}" for code, count in sorted(line.get("refused", {}).items()))
             times = line.get("attempts", 1)
             again = f", asked {times} times" if times > 1 else ""

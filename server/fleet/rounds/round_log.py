@@ -1,11 +1,14 @@
 """The log of a run's rounds: one JSON line each, for whoever operates the fleet. Not for publication."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedboard.server.operating.run_fares import LOST
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.privacy.accounting.guarantee import Guarantee
+from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
 from fedboard.server.training import FinishedRound
 
 
@@ -33,7 +36,38 @@ class RoundLog:
             "bytes_down_per_client": None if traffic is None else traffic.down,
             **told,
         }
-        text = "".join(json.dumps(one, sort_keys=True, allow_nan=False) + "\n" for one in (*kept, line))
+        self._write([*kept, line])
+
+    def catch_up(self, board: Board, before: Board, *, spent: Guarantee, planned: int) -> None:
+        """Add the line of a round whose process ended after its board was published and before it was logged. Who
+        answered is not known any more.
+
+        Args:
+            board: the last one that is published.
+            before: the one before it.
+            spent: by the run so far.
+            planned: rounds of the whole run.
+        """
+        kept, number = self.lines(), board.version - 1
+        if kept and kept[-1]["round"] >= number:
+            return
+        known = {release["name"] for release in _releases(before)}
+        releases = [release["name"] for release in _releases(board) if release["name"] not in known]
+        line = {
+            "round": number,
+            "board_digest": board.digest,
+            "releases": releases,
+            LOST: not releases,
+            "seconds": 0.0,
+            "epsilon_spent": spent.epsilon,
+            "delta": spent.delta,
+            PLANNED: planned,
+            UNLOGGED: True,
+        }
+        self._write([*kept, line])
+
+    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        text = "".join(json.dumps(one, sort_keys=True, allow_nan=False) + "\n" for one in lines)
         self.path.with_suffix(".part").write_text(text, encoding="utf-8")
         self.path.with_suffix(".part").replace(self.path)
 
@@ -48,3 +82,7 @@ class RoundLog:
             except json.JSONDecodeError:
                 break
         return found
+
+
+def _releases(board: Board) -> Sequence[Mapping[str, Any]]:
+    return Certificate.from_dict(dict(board.certificate or {})).releases

@@ -1,7 +1,7 @@
 """A job from beginning to end: interrupted anywhere it goes on, and nothing is ever released twice."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,9 @@ from fedboard.server.fleet.plan.former_job import in_sections
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
+from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publication import BoardStore
+from fedboard.server.training import FinishedRound
 from tests.common.tasks.conftest import a_task
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
@@ -312,6 +314,32 @@ def test_a_line_that_a_crash_cut_short_is_written_over(tmp_path: Path) -> None:
     outcome = Fleet(folder).run()
 
     assert [line["round"] for line in outcome.rounds] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_round_whose_server_ended_between_its_board_and_its_line_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    folder, append = tmp_path / "run", RoundLog.append
+
+    def killed(self: RoundLog, finished: FinishedRound, told: Mapping[str, Any]) -> None:
+        if finished.board.version - 1 == number:
+            raise KilledError
+        append(self, finished, told)
+
+    monkeypatch.setattr(RoundLog, "append", killed)
+    with pytest.raises(KilledError):
+        Fleet(folder).run()
+    monkeypatch.setattr(RoundLog, "append", append)
+
+    outcome = Fleet(folder).run()
+
+    fares = Fares.of(outcome.rounds)
+    assert [line["round"] for line in outcome.rounds] == [0, 1, 2]
+    assert (fares.planned, fares.made, fares.lost) == (3, 3, 0)
+    assert [line["releases"] for line in outcome.rounds] == [list(names) for names in PLAN]
+    assert [line.get("unlogged", False) for line in outcome.rounds] == [n == number for n in range(3)]
+    assert outcome.rounds[-1]["epsilon_spent"] == pytest.approx(5.0)
 
 
 def test_a_run_is_not_continued_with_other_settings_or_items(tmp_path: Path) -> None:
