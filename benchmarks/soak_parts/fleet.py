@@ -277,7 +277,8 @@ class WeekFleet:
 
     def made(self) -> int:
         """Rounds so far."""
-        return len(self.lines())
+        lines = self.lines()
+        return int(lines[-1]["round"]) + 1 if lines else 0
 
     def kill(self, name: str) -> None:
         """``kill -9``."""

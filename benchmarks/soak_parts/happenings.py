@@ -151,7 +151,9 @@ class Happenings:
         until, refused = time.monotonic() + _OLDER_SECONDS, list[dict[str, Any]]()
         while not refused and time.monotonic() < until:
             self.tick()
-            refused = [line for line in self.fleet.lines()[first:] if line["refused"].get("wrong-version")]
+            refused = [
+                line for line in self.fleet.lines()[first:] if line.get("refused", {}).get("wrong-version")
+            ]
             time.sleep(0.2)
         if not refused and self.fleet.made() - first > 2:
             self.problems.append("a device of the version before was asked in no round")

@@ -97,9 +97,13 @@ class Memory:
             part = next((name for words, name in PARTS.items() if words in command), None)
             if part is None:
                 continue  # a command that the fleet runs and that is over in a moment
-            life = self.lives.setdefault((pid, part), Life(part))
-            life.samples.append((at, rounds, found))
+            self.held((pid, part), part, at, rounds, found)
+            life = self.lives[pid, part]
             life.most_files = max(life.most_files, _descriptors(pid))
+
+    def held(self, who: tuple[int, str], part: str, at: float, rounds: int, megabytes: float) -> None:
+        """What one process held."""
+        self.lives.setdefault(who, Life(part)).samples.append((at, rounds, megabytes))
 
     def growths(self) -> list[dict[str, Any]]:
         """Of all lives that can be judged."""

@@ -116,7 +116,8 @@ class Watch:
         """Look no more."""
         self._ended.set()
         for thread in self._threads:
-            thread.join(20.0)
+            if thread.is_alive():
+                thread.join(20.0)
 
     def _every(self, seconds: float, look: Callable[[], object]) -> None:
         while not self._ended.wait(seconds):

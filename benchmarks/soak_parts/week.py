@@ -54,6 +54,17 @@ class Week:
     def run(self) -> dict[str, Any]:
         """All of it; Ctrl-C ends it early, with the report of what was until then."""
         try:
+            found, counts = self._lived()
+        finally:
+            self.watch.stop()
+            self.fleet.close()
+            self.fleet.fleet.left(seconds=1.0)
+            for disk in self.fleet.disks.values():
+                disk.close()
+        return self._report(found, counts)
+
+    def _lived(self) -> tuple[dict[str, list[str]], dict[str, Any]]:
+        try:
             self._live()
         except KeyboardInterrupt:
             self.interrupted = True
@@ -74,9 +85,7 @@ class Week:
         found["memory"] = self.watch.memory.problems()
         found["files"] = self.watch.files.problems()
         self.problems = found
-        for disk in self.fleet.disks.values():
-            disk.close()
-        return self._report(found, counts)
+        return found, counts
 
     def _live(self) -> None:
         for name in (*WITNESSES, "server", *GATEWAYS):
