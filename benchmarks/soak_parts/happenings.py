@@ -273,6 +273,7 @@ class Happenings:
 
     def a_backup_is_made(self) -> str:
         place = self.fleet.folder / "backups"
+        place.mkdir()
         self.fleet.fedboard("fleet", "backup", "--config", self.fleet.config, "--to", place)
         found = sorted(place.iterdir())
         told = f"{sum(path.stat().st_size for path in found)} bytes"

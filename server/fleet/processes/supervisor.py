@@ -31,6 +31,7 @@ from fedboard.server.fleet.processes.ports import require_descriptors, require_f
 from fedboard.server.fleet.processes.proxy_process import proxy_command
 from fedboard.server.fleet.processes.superlink import superlink_command, superlink_environment
 from fedboard.server.fleet.processes.training_run import TrainingRun
+from fedboard.server.fleet.processes.wall_clock import WallClock, written_ahead
 from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares, require_few_lost
@@ -76,7 +77,7 @@ class Supervisor:
             )
         self._begun = False
         self._admission: Admission | None = None
-        self._to_reload = False
+        self._to_reload, self._clock = False, WallClock()
         self._told_rounds, self._told_end = 0, False
         self._written: dict[str, Any] = {}
 
@@ -98,7 +99,9 @@ class Supervisor:
             require_free_ports(self._settings, patience=_PORT_SECONDS)
             require_descriptors(self._settings)
             self._tell_removed(keep_register(self._settings))
-            if knows_as_gone(self._state.database, self._settings.public_keys):
+            if (back := written_ahead(self._state.door)) > 0:
+                self._tell_put_back(back)
+            if back or knows_as_gone(self._state.database, self._settings.public_keys):
                 forget(self._state.database)
             compact(self._state.database)  # the one before may have been killed
             self._tell_closed()
@@ -180,6 +183,11 @@ class Supervisor:
         forget(self._state.database)
 
     def _look(self) -> None:
+        if (back := self._clock.put_back()) > 0:
+            self._tell_put_back(back)
+            self._superlink.stop()
+            self._forget_messages()
+            self._begun = False
         try:
             if not self._begun:
                 self._begun = self._control.ready() and self._begin()
@@ -193,6 +201,12 @@ class Supervisor:
             pass  # it is starting, busy or ending; the next look finds out
         self._tell_rounds()
         self._write_counts()
+
+    def _tell_put_back(self, seconds: float) -> None:
+        self._say(
+            f"the clock of this machine was put back by {seconds:.0f} s: the SuperLink begins a new database, "
+            "since it would count devices as present until then"
+        )
 
     def _begin(self) -> bool:
         if self._admission is not None:
