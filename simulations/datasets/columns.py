@@ -1,16 +1,19 @@
 """What a reader of one format hands on: three columns in file order, and how to name a row in a message."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array, IntArray
 from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
-from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
+from fedboard.simulations.datasets.numbering import Numbered, number_integers, text_order
+
+_TEXTS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -42,14 +45,33 @@ def number_arrow_column(column: Any) -> Numbered:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     chunks = column.unify_dictionaries().chunks
-    codes = np.concatenate([np.asarray(chunk.indices, dtype=np.int32) for chunk in chunks])
-    words = [str(word) for word in chunks[0].dictionary.to_pylist()]
-    used = np.flatnonzero(np.bincount(codes, minlength=len(words)))
-    if used.size < len(words):
-        table = np.zeros(len(words), dtype=np.int32)
-        table[used] = np.arange(used.size, dtype=np.int32)
-        codes, words = table[codes], [words[position] for position in used]
-    return number_texts(codes, words)
+    words = chunks[0].dictionary
+    words = words if words.type in (pa.string(), pa.large_string()) else words.cast(pa.string())
+    used = np.zeros(len(words), dtype=np.bool_)
+    for chunk in chunks:
+        used[np.asarray(chunk.indices)] = True
+    order = text_order(words)
+    order = order[used[order]]
+    rank = np.zeros(len(words), dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    codes = np.empty(len(column), dtype=np.int32)
+    start = 0
+    for chunk in chunks:
+        codes[start : start + len(chunk)] = rank[np.asarray(chunk.indices)]
+        start += len(chunk)
+    return Numbered(codes=codes, ids=_texts(words, order))
+
+
+def _texts(words: Any, order: NDArray[np.int64]) -> NDArray[np.str_]:
+    """Texts of a pyarrow array in an order; a part at a time, since objects take several times as much."""
+    import pyarrow.compute as pc
+
+    longest = max(int(pc.max(pc.utf8_length(words)).as_py()), 1)
+    found = np.empty(order.size, dtype=f"<U{longest}")
+    for start in range(0, order.size, _TEXTS_AT_ONCE):
+        part = slice(start, start + _TEXTS_AT_ONCE)
+        found[part] = words.take(order[part]).to_pylist()
+    return found
 
 
 def presence_of(raw: RawColumns) -> RawColumns:
@@ -65,6 +87,8 @@ def presence_of(raw: RawColumns) -> RawColumns:
         raise InputError(
             f"{raw.locate(0)}: this count and all others are 0; give a file where something is used."
         )
+    if kept.all():
+        return replace(raw, values=np.ones(kept.size, dtype=np.float32), repeats=True)
     rows = np.flatnonzero(kept)
     return RawColumns(
         users=raw.users.only(kept),

@@ -1,6 +1,7 @@
 """A rating data set as every reader returns it: numbered, sorted, checked."""
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
+
+_IDS_AT_ONCE = 1 << 17
+"""As objects all of them would take several times as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -90,7 +94,9 @@ class Ratings:
 
     def user_keys(self) -> BitArray:
         """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""
-        return id_keys(self.user_ids.tolist(), Kind.USER)
+        parts = range(0, self.n_users, _IDS_AT_ONCE)
+        ids = chain.from_iterable(self.user_ids[start : start + _IDS_AT_ONCE].tolist() for start in parts)
+        return id_keys(ids, Kind.USER)
 
     def cohort(self) -> Cohort:
         """All ratings as a cohort; items and ratings are shared, not copied."""

@@ -114,8 +114,9 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
     times = None if time is None else times_of_arrow(table.column(time))
     if times is None and time is not None:
         raise InputError(_explain(file, layout, f"{time} holds no times"))
-    values = table.column(names[2]).to_numpy()
-    users, items = (number_arrow_column(table.column(name)) for name in names[:2])
+    values, table = table.column(names[2]).to_numpy(), table.drop_columns([names[2]])
+    users, table = number_arrow_column(table.column(names[0])), table.drop_columns([names[0]])
+    items = number_arrow_column(table.column(names[1]))
     if layout.item_otherwise is not None and items.ids[0] == "":
         items = _filled(items, table.column(layout.item_otherwise))
     raw = RawColumns(
