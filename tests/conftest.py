@@ -1,5 +1,6 @@
-"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, the longest files come first, BLAS has one
-thread, temporary folders are in memory where that has room, and no example of a property is timed.
+"""What holds for all tests: ``--fast`` leaves out those marked ``slow``, those marked ``thorough`` and the many
+examples of some others run with ``--thorough`` alone, the longest files come first, BLAS has one thread, temporary
+folders are in memory where that has room, and no example of a property is timed.
 """
 
 import gc
@@ -51,8 +52,11 @@ ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--fast``."""
+    """``--fast`` and ``--thorough``."""
     parser.addoption("--fast", action="store_true", help="leave out tests that are marked slow")
+    parser.addoption(
+        "--thorough", action="store_true", help="also those marked thorough, and many more random examples"
+    )
 
 
 def has_room(disk: Path) -> bool:
@@ -64,12 +68,14 @@ def has_room(disk: Path) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, and where temporary folders are: ledgers wait for the disk at each of thousands of bookings."""
+    """The markers, and where temporary folders are: ledgers wait for the disk at each of thousands of bookings."""
     if "TMPDIR" not in os.environ and has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     config.addinivalue_line(
         "markers", "slow: more than a moment of computing or waiting; --fast leaves it out"
     )
+    config.addinivalue_line("markers", "thorough: more of what other tests show too; only --thorough runs it")
+    os.environ["FEDBOARD_THOROUGH"] = str(int(config.getoption("thorough")))  # for tests/thorough.py
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -86,7 +92,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow, or move it to the front."""
+    """Leave out what is thorough, and what is slow or move it to the front."""
+    if not config.getoption("thorough"):
+        thorough = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     slow = [item for item in items if item.get_closest_marker("slow")]
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=slow)

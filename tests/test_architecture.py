@@ -111,8 +111,25 @@ def _nodes_of(text: str) -> list[ast.AST]:
     return list(ast.walk(_parsed(text)))
 
 
+def statements_of(path: Path) -> list[ast.stmt]:
+    """All of a file's, in whatever they stand; a tenth of its nodes."""
+    return _statements_of(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _statements_of(text: str) -> list[ast.stmt]:
+    found, left = [], [_parsed(text).body]
+    while left:
+        for statement in left.pop():
+            found.append(statement)
+            left += [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+            inner = (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
+            left += [one.body for one in inner]
+    return found
+
+
 def imported_modules(path: Path, *, top_level_only: bool = False) -> set[str]:
-    nodes = parsed(path).body if top_level_only else nodes_of(path)
+    nodes = parsed(path).body if top_level_only else statements_of(path)
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -261,7 +278,7 @@ def imports_of(
     found: dict[str, set[str]] = {}
     for path in paths:
         named: set[str] = set()
-        for node in parsed(path).body if at_start else nodes_of(path):
+        for node in parsed(path).body if at_start else statements_of(path):
             if isinstance(node, ast.Import):
                 named |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -1,5 +1,5 @@
-"""What holds for all tests: none is timed (an example of a property that takes long is no failure), and ``--fast``
-leaves out what is marked ``slow``.
+"""What holds for all tests: none is timed (an example of a property that takes long is no failure), ``--fast``
+leaves out what is marked ``slow``, and what is marked ``thorough`` runs with ``--thorough`` alone.
 """
 
 import os
@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from tests.conftest import has_room
+
+ROOT = Path(__file__).parents[1]
 
 SLOW = """
 import time
@@ -80,6 +82,30 @@ def test_fast_leaves_out_what_is_marked_and_nothing_else(tmp_path: Path) -> None
     everything = run_pytest(tmp_path, files, "--continue-on-collection-errors")
     assert "it was left out" in everything.stdout
     assert "not even imported" in everything.stdout
+
+
+THOROUGH = """
+import pytest
+from tests.thorough import examples
+
+def test_each_time():
+    print(f"{examples(2, thorough=50)} examples")
+
+@pytest.mark.parametrize("name", ["usual", pytest.param("rare", marks=pytest.mark.thorough)])
+def test_more(name): ...
+"""
+
+
+def test_only_a_thorough_run_does_what_is_marked_so_and_draws_the_many_examples(tmp_path: Path) -> None:
+    files = {"test_more.py": THOROUGH}
+
+    usual = run_pytest(tmp_path, files, "-s", PYTHONPATH=str(ROOT))
+    all_of_it = run_pytest(tmp_path, files, "-s", "--thorough", PYTHONPATH=str(ROOT))
+
+    assert "2 passed, 1 deselected" in usual.stdout, usual.stdout
+    assert "2 examples" in usual.stdout
+    assert "3 passed" in all_of_it.stdout
+    assert "50 examples" in all_of_it.stdout
 
 
 def test_files_with_slow_tests_come_first(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 import json
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fedboard.simulations.audit.audit import Plan
 from tests.cli.conftest import Command
 
 pytestmark = pytest.mark.slow
@@ -20,6 +22,16 @@ FEW_ITEMS = (
     "--set",
     "data.synthetic.n_users=80",
 )
+
+QUICK = partial(Plan, small_numbers=60, file_games=40, random_users=8)
+"""A plan of the same parts with less of each than the command's own. How much a part notices with how much is said
+where the parts are tested.
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICK)
 
 
 @pytest.fixture(autouse=True)

@@ -32,12 +32,15 @@ from tests.simulations.runs.removal import (
     when,
     write_rows,
 )
+from tests.thorough import examples
 
 ITEMS = tuple(str(number) for number in (1, 2, 3, 5, 8, 10, 11, 13, 20, 21, 30, 100))
 FEEDBACKS = ("explicit", "implicit")
 ALGORITHMS = ("residual", "adadpals", "dpals-uniform", "adadpsgd")
 TASKS = [(feedback, name) for feedback in FEEDBACKS for name in ALGORITHMS] + [("explicit", "langevin")]
-SLOW = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(
+    deadline=None, max_examples=examples(8, thorough=25), suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @cache
@@ -236,7 +239,11 @@ def source_of(name: str, folder: Path) -> tuple[list[str], list[str], dict[str, 
 @pytest.mark.parametrize("feedback", FEEDBACKS)
 @pytest.mark.parametrize(
     "name",
-    ["synthetic", pytest.param("ml-100k", marks=ON_REAL_DATA), pytest.param("ml-1m", marks=ON_REAL_DATA)],
+    [
+        "synthetic",
+        pytest.param("ml-100k", marks=ON_REAL_DATA),
+        pytest.param("ml-1m", marks=[ON_REAL_DATA, pytest.mark.thorough]),
+    ],
 )
 def test_removing_a_user_from_a_real_file_changes_nobody_elses_contribution(name, feedback, tmp_path):
     lines, owners, data = source_of(name, tmp_path / "data")

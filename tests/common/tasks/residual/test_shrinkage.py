@@ -184,7 +184,7 @@ def items_of(
 SIZES = [(60, 1), (60, 5), (800, 1), (800, 5), (800, 9)]
 
 
-@pytest.mark.parametrize("level", [0.01, 10.0])
+@pytest.mark.parametrize("level", [0.01, pytest.param(10.0, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("n_items", "width"), SIZES)
 def test_in_nine_of_ten_draws_of_pure_noise_nothing_is_found(n_items: int, width: int, level: float) -> None:
     rng, nothing = np.random.default_rng(6), np.zeros((width, width))
