@@ -192,9 +192,19 @@ def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[st
             on_progress=on_step if sys.stderr.isatty() else _thinned(on_step),
         )
         outcome = experiment.run(setting)
-        record = record_of(experiment, outcome, seconds=time.monotonic() - started)
+        record = record_of(experiment, outcome, seconds=time.monotonic() - started, peak_mib=_peak_mib())
         write_outcome(record, outcome, place)
     return record, outcome
+
+
+def _peak_mib() -> float | None:
+    """The most memory that this process or one that it waited for has held; None where the system does not say."""
+    try:
+        from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+    except ImportError:  # Windows
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return max(getrusage(who).ru_maxrss for who in (RUSAGE_SELF, RUSAGE_CHILDREN)) / unit
 
 
 def _thinned(on_step: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:

@@ -1,0 +1,182 @@
+"""Write ``docs/guide/fidelity.md``: what the four papers have, where it is here, and what it printed.
+
+usage: python docs/results/fidelity.py                  # writes the page
+       python docs/results/fidelity.py --check          # exit code 1 if it is not what would be written python
+       docs/results/fidelity.py --take RUN...    # keeps what runs of `fedboard reproduce` printed, then writes
+
+``fidelity/parts.toml`` says of each part of a paper where it is and whether it agrees; what commands
+printed is kept in ``fidelity/printed.json``, of simulations with seeds, about nobody.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "guide" / "fidelity.md"
+ROWS, PRINTED = HERE / "fidelity" / "parts.toml", HERE / "fidelity" / "printed.json"
+PAPERS = {
+    "krichene": ("Krichene et al. (2023)", "Multi-Task Differential Privacy Under Distribution Skew"),
+    "liu": ("Liu, Wang, Smola (2015)", "Fast Differentially Private Matrix Factorization"),
+    "epasto": ("Epasto et al. (2020)", "Smoothly Bounding User Contributions in Differential Privacy"),
+    "jain": ("Jain et al. (2021)", "Differentially Private Model Personalization"),
+}
+VERDICTS = {
+    "agrees": "what the paper says is found",
+    "in part": "some of it is found",
+    "differs": "something else is found, or done on purpose",
+    "no number": "the paper prints no number to hold against",
+    "not obtainable": "it cannot be had here, and why",
+}
+KEYS = {"name", "what", "command", "where", "tested", "verdict", "why"}
+HEAD = """# Fidelity: every claim of the four papers
+
+Each algorithm, each theorem with an algorithm in it, each experiment, figure and table of the four papers this
+software is built from: where it is, the command that runs it, what that printed, and whether it agrees. Netflix,
+Yahoo, ML-10M, ML-20M and MSD are not here: where a figure needs them, the command takes your copy (`--data`), and
+what is printed below is of the set that it names. Simulations, on made-up or public data; noise comes from seeds.
+
+*This page is generated from [`parts.toml`](../results/fidelity/parts.toml) and
+[`printed.json`](../results/fidelity/printed.json) by [`fidelity.py`](../results/fidelity.py); tests run every
+command on it at test size.*
+"""
+
+
+def rows() -> dict[str, list[dict[str, Any]]]:
+    """By paper.
+
+    Raises:
+        ValueError: a row lacks something, or has what there is not.
+    """
+    found: dict[str, list[dict[str, Any]]] = tomllib.loads(ROWS.read_text(encoding="utf-8"))
+    for paper, own in found.items():
+        for row in own:
+            wrong = {*row} - KEYS or {"name", "what", "verdict"} - {*row}
+            if paper not in PAPERS or wrong or row["verdict"] not in VERDICTS:
+                raise ValueError(
+                    f"{ROWS.name}: {paper}: {row.get('name')}: {sorted(wrong) or row['verdict']}"
+                )
+    return found
+
+
+def printed() -> dict[str, dict[str, Any]]:
+    """By ``PAPER FIGURE``."""
+    found: dict[str, dict[str, Any]] = json.loads(PRINTED.read_text(encoding="utf-8"))
+    return found
+
+
+def key_of(command: str) -> str | None:
+    """``PAPER FIGURE`` of a command of ``fedboard reproduce``; None for any other."""
+    words = shlex.split(command)
+    return " ".join(words[2:4]) if words[:2] == ["fedboard", "reproduce"] else None
+
+
+def page() -> str:
+    """The whole page."""
+    everything, kept = rows(), printed()
+    parts = [HEAD, _legend(everything)]
+    for paper, (authors, title) in PAPERS.items():
+        own = everything.get(paper, [])
+        parts += [f"## {authors}\n", f"*{title}*\n", _table(paper, own)]
+        parts += [_told(paper, row, kept) for row in own]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _legend(everything: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    head = ["verdict", "means", *PAPERS]
+    lines = []
+    for verdict, meaning in VERDICTS.items():
+        counts = [sum(row["verdict"] == verdict for row in everything.get(paper, [])) for paper in PAPERS]
+        lines.append([verdict, meaning, *(str(count) for count in counts)])
+    return _markdown(head, lines)
+
+
+def _table(paper: str, own: Iterable[Mapping[str, Any]]) -> str:
+    lines = [[f"[{row['name']}](#{_anchor(paper, row)})", row["what"], row["verdict"]] for row in own]
+    return _markdown(["", "what", "verdict"], lines)
+
+
+def _heading(paper: str, row: Mapping[str, Any]) -> str:
+    """Distinct on the page, since each paper has a figure 1."""
+    return f"{paper.capitalize()}, {row['name'][0].lower()}{row['name'][1:]}"
+
+
+def _anchor(paper: str, row: Mapping[str, Any]) -> str:
+    """As the code host and the site make it of the heading."""
+    kept = "".join(c for c in _heading(paper, row).lower() if c.isalnum() or c in " -_")
+    return "-".join(kept.split(" "))
+
+
+def _told(paper: str, row: Mapping[str, Any], kept: Mapping[str, Mapping[str, Any]]) -> str:
+    parts = [
+        f"### {_heading(paper, row)}\n",
+        f"{row['what']}. **{row['verdict'].capitalize()}.** {row.get('why', '')}".rstrip(),
+    ]
+    if "where" in row:
+        parts.append("\nIn " + ", ".join(f"[`{place}`](../../{place})" for place in row["where"]) + ".")
+    if "command" in row:
+        parts.append(f"\n```\n{row['command']}\n```\n")
+        record = kept.get(key_of(row["command"]) or "")
+        if record is not None:
+            parts.append("".join(f"> {line}\n" for line in _wrapped(record["comparison"])))
+            parts.append(f"Run with {_how(record)}.")
+        elif key_of(row["command"]) is not None:
+            parts.append("Not run at full size for this page.")
+    return "\n".join(parts) + "\n"
+
+
+def _how(record: Mapping[str, Any]) -> str:
+    memory = "" if record.get("peak_mib") is None else f", at most {record['peak_mib']} MiB in a process"
+    seeds = "" if record.get("seeds") is None else f"{record['seeds']} seed{'s'[: record['seeds'] != 1]}, "
+    return f"{seeds}{record['seconds']:.0f} s on 2 shared cores{memory}"
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text.replace("|", "\\|"), 130, break_long_words=False, break_on_hyphens=False)
+
+
+def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    body = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in body) + "\n"
+
+
+def take(runs: Iterable[Path]) -> None:
+    """Keep what runs printed: the sentence, seconds and memory; of a run that is kept already the newer."""
+    kept = printed() if PRINTED.exists() else {}
+    for run in runs:
+        record = json.loads((run / "numbers.json").read_text(encoding="utf-8"))
+        settings = record["settings"]
+        kept[f"{record['paper']} {record['figure']}"] = {
+            "comparison": record["comparison"],
+            "seconds": record["seconds"],
+            "peak_mib": record.get("peak_mib"),
+            "seeds": settings.get("seeds", settings.get("runs")),
+        }
+    PRINTED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Take what is named, then write or check."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--take", nargs="+", type=Path, metavar="RUN", default=[])
+    asked = parser.parse_args()
+    if asked.take:
+        take(asked.take)
+    text = page()
+    if asked.check:
+        sys.exit(PAGE.read_text(encoding="utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
