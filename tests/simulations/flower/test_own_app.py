@@ -1,6 +1,7 @@
 """`fedboard flower new`: the app that it writes runs, in this process and by `flwr run`."""
 
 import importlib
+import io
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,7 +160,21 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower calls
+def test_flower_packs_it_whole(app: Path) -> None:
+    """Its own checks of `pyproject.toml`, and that its run's folder is no part of what nodes are sent."""
+    from flwr.cli.build import build_fab_from_disk
+
+    with zipfile.ZipFile(io.BytesIO(build_fab_from_disk(app))) as packed:
+        names = {name for name in packed.namelist() if not name.startswith(".info")}
+
+    modules = {f"my_films/{name}.py" for name in ("__init__", "client_app", "server_app", "data")}
+    assert modules | {"pyproject.toml"} <= names
+    assert {name for name in names if name.startswith("run/")} == set()
+
+
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_flwr_run_runs_it(app: Path, tmp_path: Path) -> None:
     """Flower's own command, its SuperLink and its simulation; they are ended by their pids."""
     home, out = tmp_path / "home", tmp_path / "run"
