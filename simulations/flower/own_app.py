@@ -13,6 +13,8 @@ from fedboard.server.run_spec import Promise
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _TEXTS = ("pyproject.toml", "README.md")
+_IGNORED = "run/\n__pycache__/\n"
+"""Neither kept nor sent to nodes: Flower packs what Git would keep."""
 _MODULES = ("data.py", "client_app.py", "server_app.py")
 
 
@@ -67,7 +69,7 @@ class NewApp:
         (folder / self.package).mkdir(parents=True, exist_ok=True)
         texts = {folder / name: self._text(name, folder) for name in _TEXTS}
         texts |= {folder / self.package / name: self._text(name, folder) for name in _MODULES}
-        texts[folder / self.package / "__init__.py"] = ""
+        texts |= {folder / self.package / "__init__.py": "", folder / ".gitignore": _IGNORED}
         for path, text in texts.items():
             write_atomically(path, text.encode())
         return tuple(texts)

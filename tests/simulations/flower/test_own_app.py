@@ -161,16 +161,21 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower calls
-def test_flower_packs_it_whole(app: Path) -> None:
+def test_flower_packs_it_whole(app: Path, tmp_path: Path) -> None:
     """Its own checks of `pyproject.toml`, and that its run's folder is no part of what nodes are sent."""
     from flwr.cli.build import build_fab_from_disk
 
-    with zipfile.ZipFile(io.BytesIO(build_fab_from_disk(app))) as packed:
-        names = {name for name in packed.namelist() if not name.startswith(".info")}
+    fresh = tmp_path / "my-films"
+    told(fresh)  # no run in it yet, which Flower may take otherwise
+    (app / "run").mkdir(exist_ok=True)
+    (app / "run" / "certificate.json").touch()
+    for each in (fresh, app):
+        with zipfile.ZipFile(io.BytesIO(build_fab_from_disk(each))) as packed:
+            names = {name for name in packed.namelist() if not name.startswith(".info")}
 
-    modules = {f"my_films/{name}.py" for name in ("__init__", "client_app", "server_app", "data")}
-    assert modules | {"pyproject.toml"} <= names
-    assert {name for name in names if name.startswith("run/")} == set()
+        modules = {f"my_films/{name}.py" for name in ("__init__", "client_app", "server_app", "data")}
+        assert modules | {"pyproject.toml"} <= names
+        assert {name for name in names if name.startswith("run/")} == set()
 
 
 @pytest.mark.slow
