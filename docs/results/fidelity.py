@@ -41,6 +41,9 @@ software is built from: where it is, the command that runs it, what that printed
 Yahoo, ML-10M, ML-20M and MSD are not here: where a figure needs them, the command takes your copy (`--data`), and
 what is printed below is of the set that it names. Simulations, on made-up or public data; noise comes from seeds.
 
+Other anchors: DP-SGD on ml-1m beside ours ([accuracy](accuracy.md#beside-dp-sgd)), bytes of SecEmb beside our two
+servers ([two servers](two-servers.md#beside-secemb)), an app for Flower ([Flower](flower.md)).
+
 *This page is generated from [`parts.toml`](../results/fidelity/parts.toml) and
 [`printed.json`](../results/fidelity/printed.json) by [`fidelity.py`](../results/fidelity.py); tests run every
 command on it at test size.*

@@ -1,11 +1,11 @@
 """The paper's constructed examples: how far smooth bounds are ahead of sample limits."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
+from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.questions.bounding.labels import (
@@ -66,16 +66,11 @@ def example_1(setting: Setting) -> Outcome:
         limited[g] = min(
             _variance(_limited(features, users, limit), features, users) for limit in range(1, g + 1)
         )
-    figure = new_figure(5.0, 3.2)
-    axes = figure.subplots()
-    for colour, name, found in (
-        (SERIES[0], "generalised weights", weighted),
-        (SERIES[1], "best sample limit", limited),
-    ):
-        axes.loglog(list(found), list(found.values()), "o-", color=colour, label=name)
-    axes.set_xlabel("g")
-    axes.set_ylabel("variance")
-    axes.legend(frameon=False)
+    figure = _against_g(
+        list(weighted),
+        (SERIES[0], "generalised weights", list(weighted.values()), "o-"),
+        (SERIES[1], "best sample limit", list(limited.values()), "s-"),
+    )
     ratios = {str(g): limited[g] / weighted[g] for g in weighted}
     return Outcome(
         numbers={
@@ -143,19 +138,26 @@ def example_3(setting: Setting) -> Outcome:
 
 
 def _bounds_figure(weighted: Mapping[int, float], limited: Mapping[int, float]) -> Figure:
-    figure = new_figure(5.0, 3.2)
-    axes = figure.subplots()
     sizes = list(weighted)
-    for colour, name, found, style in (
+    return _against_g(
+        sizes,
         (SERIES[0], "generalised weights", list(weighted.values()), "o-"),
         (SERIES[0], "at most 6 / g", [6 / g for g in sizes], ":"),
         (SERIES[1], "best sample limit, median", list(limited.values()), "s-"),
         (SERIES[1], "at least g / 9", [g / 9 for g in sizes], ":"),
-    ):
-        axes.loglog(sizes, found, style, color=colour, label=name)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    )
+
+
+def _against_g(sizes: Sequence[int], *lines: tuple[str, str, Sequence[float], str]) -> Figure:
+    """Colour, name, heights and style of each line, on logarithmic scales."""
+    figure = new_figure(5.0, 3.2)
+    axes = figure.subplots()
+    for colour, name, heights, style in lines:
+        axes.loglog(sizes, heights, style, color=colour, label=name)
+    axes.set_xticks(sizes, [str(g) for g in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("g")
     axes.set_ylabel("variance")
     axes.legend(frameon=False, fontsize=8)

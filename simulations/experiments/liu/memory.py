@@ -24,8 +24,8 @@ _MEMORY_BYTES = 256 << 20
 _DISK_BYTES = 128 << 20
 _CHUNK_BYTES = 4 << 20
 _AT_ONCE_BYTES = 32 << 20
-_SECONDS = 0.15
-_REPEATS = 3
+_SECONDS = 0.5
+_REPEATS = 10
 PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "disk": {"read GB/s": "0.15", "write GB/s": "0.1"},
     "SSD": {"read GB/s": "0.5", "write GB/s": "0.35"},
