@@ -1,8 +1,8 @@
 """Write ``docs/guide/fidelity.md``: what the four papers have, where it is here, and what it printed.
 
-usage: python docs/results/fidelity.py                  # writes the page
-       python docs/results/fidelity.py --check          # exit code 1 if it is not what would be written python
-       docs/results/fidelity.py --take RUN...    # keeps what runs of `fedboard reproduce` printed, then writes
+usage: python docs/results/fidelity.py                        # writes the page
+       python docs/results/fidelity.py --check                # exit code 1 if it is not what would be written
+       python docs/results/fidelity.py --take RUN[=FLAGS]...  # keeps what runs printed, then writes
 
 ``fidelity/parts.toml`` says of each part of a paper where it is and whether it agrees; what commands
 printed is kept in ``fidelity/printed.json``, of simulations with seeds, about nobody.
@@ -86,7 +86,8 @@ def page() -> str:
     for paper, (authors, title) in PAPERS.items():
         own = everything.get(paper, [])
         parts += [f"## {authors}\n", f"*{title}*\n", _table(paper, own)]
-        parts += [_told(paper, row, kept) for row in own]
+        shown: dict[str, str] = {}
+        parts += [_told(paper, row, kept, shown) for row in own]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -115,7 +116,10 @@ def _anchor(paper: str, row: Mapping[str, Any]) -> str:
     return "-".join(kept.split(" "))
 
 
-def _told(paper: str, row: Mapping[str, Any], kept: Mapping[str, Mapping[str, Any]]) -> str:
+def _told(
+    paper: str, row: Mapping[str, Any], kept: Mapping[str, Mapping[str, Any]], shown: dict[str, str]
+) -> str:
+    """A part's own section; what a command printed is shown once, by the first part that names it."""
     parts = [
         f"### {_heading(paper, row)}\n",
         f"{row['what']}. **{row['verdict'].capitalize()}.** {row.get('why', '')}".rstrip(),
@@ -124,19 +128,22 @@ def _told(paper: str, row: Mapping[str, Any], kept: Mapping[str, Mapping[str, An
         parts.append("\nIn " + ", ".join(f"[`{place}`](../../{place})" for place in row["where"]) + ".")
     if "command" in row:
         parts.append(f"\n```\n{row['command']}\n```\n")
-        record = kept.get(key_of(row["command"]) or "")
-        if record is not None:
-            parts.append("".join(f"> {line}\n" for line in _wrapped(record["comparison"])))
-            parts.append(f"Run with {_how(record)}.")
-        elif key_of(row["command"]) is not None:
+        key = key_of(row["command"])
+        if key in shown:
+            parts.append(f"What it printed stands [above](#{shown[key]}).")
+        elif key in kept:
+            shown[key] = _anchor(paper, row)
+            parts.append("".join(f"> {line}\n" for line in _wrapped(kept[key]["comparison"])))
+            parts.append(_how(key, kept[key]))
+        elif key is not None:
             parts.append("Not run at full size for this page.")
     return "\n".join(parts) + "\n"
 
 
-def _how(record: Mapping[str, Any]) -> str:
+def _how(key: str, record: Mapping[str, Any]) -> str:
     memory = "" if record.get("peak_mib") is None else f", at most {record['peak_mib']} MiB in a process"
-    seeds = "" if record.get("seeds") is None else f"{record['seeds']} seed{'s'[: record['seeds'] != 1]}, "
-    return f"{seeds}{record['seconds']:.0f} s on 2 shared cores{memory}"
+    flags = f" {record['flags']}" if record["flags"] else ""
+    return f"By `fedboard reproduce {key}{flags}`: {record['seconds']:.0f} s on 2 shared cores{memory}."
 
 
 def _wrapped(text: str) -> list[str]:
@@ -150,17 +157,21 @@ def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in body) + "\n"
 
 
-def take(runs: Iterable[Path]) -> None:
-    """Keep what runs printed: the sentence, seconds and memory; of a run that is kept already the newer."""
+def take(runs: Iterable[str]) -> None:
+    """Keep what runs printed: the sentence, seconds and memory; of a run that is kept already the newer.
+
+    Args:
+        runs: folders, each with the flags it was run with after ``=``, if there were any.
+    """
     kept = printed() if PRINTED.exists() else {}
     for run in runs:
-        record = json.loads((run / "numbers.json").read_text(encoding="utf-8"))
-        settings = record["settings"]
+        folder, _, flags = run.partition("=")
+        record = json.loads((Path(folder) / "numbers.json").read_text(encoding="utf-8"))
         kept[f"{record['paper']} {record['figure']}"] = {
             "comparison": record["comparison"],
             "seconds": record["seconds"],
             "peak_mib": record.get("peak_mib"),
-            "seeds": settings.get("seeds", settings.get("runs")),
+            "flags": flags,
         }
     PRINTED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n", encoding="utf-8")
 
@@ -171,7 +182,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--take", nargs="+", type=Path, metavar="RUN", default=[])
+    parser.add_argument("--take", nargs="+", metavar="RUN[=FLAGS]", default=[])
     asked = parser.parse_args()
     if asked.take:
         take(asked.take)

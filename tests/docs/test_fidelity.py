@@ -126,10 +126,10 @@ def test_what_a_run_printed_is_kept_with_its_seconds_and_memory(
     kept = tmp_path / "kept.json"
     monkeypatch.setitem(take.__globals__, "PRINTED", kept)
     record = {"paper": "liu", "figure": "1", "comparison": "Here.", "seconds": 2.5, "peak_mib": 90}
-    (tmp_path / "numbers.json").write_text(json.dumps(record | {"settings": {"seeds": 2}}))
+    (tmp_path / "numbers.json").write_text(json.dumps(record))
 
-    take([tmp_path])
+    take([f"{tmp_path}=--seeds 2"])
 
     assert json.loads(kept.read_text()) == {
-        "liu 1": {"comparison": "Here.", "seconds": 2.5, "peak_mib": 90, "seeds": 2}
+        "liu 1": {"comparison": "Here.", "seconds": 2.5, "peak_mib": 90, "flags": "--seeds 2"}
     }
