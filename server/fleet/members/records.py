@@ -1,6 +1,8 @@
 """What the register of a fleet's devices holds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 FORMAT = 1
 """Of the file."""
@@ -29,6 +31,8 @@ CREATE TABLE IF NOT EXISTS invitation (
     presented_again INTEGER NOT NULL DEFAULT 0
 );
 """
+COLUMNS = "number, key, name, max_users, invited, joined, removed, listed, version, identity"
+"""Of a member, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,23 @@ class Member:
     """Of fedboard when it joined; empty where it did not say."""
     identity: str | None
     """Key by which other members may know it, hexadecimal; None for one of the settings."""
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> "Member":
+        """Of a row with ``COLUMNS``."""
+        number, key, name, max_users, invited, joined, removed, listed, version, identity = row
+        return Member(
+            number=number,
+            key=key,
+            name=name,
+            max_users=max_users,
+            invited=bool(invited),
+            joined=joined,
+            removed=removed,
+            admitted=removed is None and bool(listed),
+            version=version,
+            identity=identity,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

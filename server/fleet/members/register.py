@@ -16,7 +16,7 @@ from typing import Self
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.wire.enrolment.invitation import digest_of_secret
 from fedboard.common.wire.enrolment.joining import JoinError, JoinRefusal
-from fedboard.server.fleet.members.records import FORMAT, TABLES, Capacity, Member, OpenInvitation
+from fedboard.server.fleet.members.records import COLUMNS, FORMAT, TABLES, Capacity, Member, OpenInvitation
 
 _BUSY_MILLISECONDS = 5000
 
@@ -39,15 +39,20 @@ class Register:
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             path.chmod(0o600)
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+            self._database.execute("PRAGMA journal_mode = WAL")  # who reads never waits for who writes
             self._database.execute("PRAGMA synchronous = FULL")
-            with self._changing():
-                self._make()
+            if self._format() != FORMAT:
+                with self._changing():
+                    self._make()
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from SQLite's own words
             raise StorageError(f"{path}: the register of devices cannot be used ({error})") from error
 
-    def _make(self) -> None:
+    def _format(self) -> int:
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
-        if found not in (0, FORMAT):
+        return int(found)
+
+    def _make(self) -> None:
+        if (found := self._format()) not in (0, FORMAT):
             raise StorageError(
                 f"{self._path}: a register of format {found}, and this version of fedboard reads {FORMAT}; start "
                 "the server with the version that wrote it"
@@ -77,25 +82,11 @@ class Register:
 
     def members(self) -> list[Member]:
         """Everybody who ever was, in the order of their coming."""
-        rows = self._database.execute(
-            "SELECT number, key, name, max_users, invited, joined, removed, listed, version, identity FROM member "
-            "ORDER BY number"
-        )
-        return [
-            Member(
-                number=number,
-                key=key,
-                name=name,
-                max_users=max_users,
-                invited=bool(invited),
-                joined=joined,
-                removed=removed,
-                admitted=removed is None and bool(listed),
-                version=version,
-                identity=identity,
-            )
-            for number, key, name, max_users, invited, joined, removed, listed, version, identity in rows
-        ]
+        return self._members("ORDER BY number")
+
+    def _members(self, which: str, *values: str) -> list[Member]:
+        rows = self._database.execute(f"SELECT {COLUMNS} FROM member {which}", values)
+        return [Member.of(row) for row in rows]
 
     def keep_to(self, listed: Mapping[str, tuple[str, int]]) -> list[str]:
         """Admit what the settings list, and of those that they once listed nobody else.
@@ -156,8 +147,7 @@ class Register:
         with self._changing():
             now = self._clock()
             self._database.execute("DELETE FROM invitation WHERE used IS NULL AND expires < ?", (now,))
-            taken = {member.name for member in self.admitted()} | {one.name for one in self.invitations()}
-            if name in taken:
+            if self._is_taken(name):
                 raise InputError(
                     f"a device or an open invitation is called {name!r}; choose another name, or: "
                     f"fedboard fleet remove {name}"
@@ -167,6 +157,15 @@ class Register:
                 (digest_of_secret(secret), name, max_users, now, now + seconds),
             )
         return now + seconds
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether a device that is admitted, or an invitation that can be used, has this name."""
+        row = self._database.execute(
+            "SELECT EXISTS (SELECT 1 FROM member WHERE name = ? AND removed IS NULL AND listed) "
+            "OR EXISTS (SELECT 1 FROM invitation WHERE name = ? AND used IS NULL AND expires >= ?)",
+            (name, name, self._clock()),
+        ).fetchone()
+        return bool(row[0])
 
     def invitations(self) -> list[OpenInvitation]:
         """Those that can be used now, by the time when they end."""
@@ -237,7 +236,8 @@ class Register:
         return name, max_users
 
     def _by_key(self, key: str) -> Member:
-        return next(member for member in self.members() if member.key == key)
+        (found,) = self._members("WHERE key = ?", key)
+        return found
 
     def _require_new(self, identity: str | None) -> None:
         """No identity is two members', nor that of one who was removed."""
@@ -246,9 +246,11 @@ class Register:
             raise JoinError(JoinRefusal.TAKEN if row[0] is None else JoinRefusal.REMOVED)
 
     def _require_room(self, max_users: int, capacity: Capacity) -> None:
-        enrolled = [member for member in self.admitted() if member.invited]
-        users = sum(member.max_users for member in enrolled) + max_users
-        if len(enrolled) >= capacity.devices or users > capacity.users:
+        devices, users = self._database.execute(
+            "SELECT count(*), coalesce(sum(max_users), 0) FROM member "
+            "WHERE invited AND removed IS NULL AND listed"
+        ).fetchone()
+        if devices >= capacity.devices or users + max_users > capacity.users:
             raise JoinError(JoinRefusal.FULL)
 
     def remove(self, name: str) -> str:

@@ -176,7 +176,8 @@ def test_more_users_than_the_sums_are_sized_for_are_never_in_a_round(tmp_path: P
 
 def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "fleet")
-    members_of(fleet, "key-0")
+    with members_of(fleet, "key-0"):
+        pass  # all of it is in the one file
     (fleet.folder / "members.sqlite").write_text("no database\n" * 100)
 
     with pytest.raises(StorageError, match="register of devices cannot be used"):
