@@ -16,8 +16,10 @@ from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.device.config import DeviceConfig
-    from fedboard.client.fleet.node import Tally
+    from fedboard.client.device.config import DeviceConfig, Server
+    from fedboard.client.fleet.node import WarmNode
+    from fedboard.client.node.node import DirectNode
+    from fedboard.client.node.tally import Tally
 
 
 _EXAMPLES = """\b
@@ -75,9 +77,7 @@ def _take_part(config: Path, *, once: bool, live: str | None) -> None:
     with open_device(config):
         pass  # what is wrong with ratings, policy or ledger is said now and not to a server
 
-    from fedboard.client.fleet.answering_app import make_client_app
-    from fedboard.client.fleet.client_app import open_configured
-    from fedboard.client.fleet.node import NodeSettings, Tally, WarmNode
+    from fedboard.client.node.tally import Tally
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -89,25 +89,43 @@ def _take_part(config: Path, *, once: bool, live: str | None) -> None:
             wanted,
         )
     tally = Tally()
-    node = WarmNode(
-        NodeSettings(
-            server=server.address,
-            root_certificate=server.ca_certificate,
-            private_key=server.node_key,
-            poll_seconds=server.poll_seconds,
-            largest=server.max_question_megabytes << 20,
-            device=str(config.absolute()),
-        ),
-        make_client_app(open_configured, refused=tally.refuse),
-        tally=tally,
-        idle=device.answers().expire,
-    )
+    node = _node(config, device, server, tally)
     with suppress(KeyboardInterrupt), _watched(device, tally, live):
         node.run(Event(), messages=1 if once else None)
     click.echo(
         f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused, {tally.failed} failed; "
         f"{tally.undelivered} replies were not taken by the server"
     )
+
+
+def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally") -> "WarmNode | DirectNode":
+    """What asks the server for work, in the way that the configuration names."""
+    from fedboard.client.node.settings import NodeSettings
+
+    settings = NodeSettings(
+        server=server.address,
+        root_certificate=server.ca_certificate,
+        private_key=server.node_key,
+        poll_seconds=server.poll_seconds,
+        largest=server.max_question_megabytes << 20,
+        device=str(config.absolute()),
+    )
+    idle = device.answers().expire
+    if server.carrier == "direct":
+        from fedboard.client.device.config import open_device
+        from fedboard.client.node.node import DirectNode
+
+        return DirectNode(settings, lambda: open_device(config), tally=tally, idle=idle)
+    try:
+        from fedboard.client.fleet.answering_app import make_client_app
+        from fedboard.client.fleet.client_app import open_configured
+        from fedboard.client.fleet.node import WarmNode
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{error.name} is not installed, which carries answers by Flower: pip install 'fedboard[device]', or "
+            'set carrier = "direct" in [server]'
+        ) from error
+    return WarmNode(settings, make_client_app(open_configured, refused=tally.refuse), tally=tally, idle=idle)
 
 
 @contextmanager

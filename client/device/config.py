@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -74,8 +74,10 @@ class Server(_Section, frozen=True, kw_only=True):
     identity_key: Path | None = None
     """PEM file of this device's identity (``fedboard keys identity``), by which other devices know it; needed where
     the policy names ``vouched_by``."""
+    carrier: Literal["flower", "direct"] = "flower"
+    """How questions are fetched: by Flower (needs the extra ``device``), or from the server's door itself."""
     poll_seconds: float = 1.0
-    """Mean time between two questions for work."""
+    """Mean time between two questions for work; a server may ask a device without Flower to take longer."""
     max_question_megabytes: int = 64
     """A question with its board of more than so many MiB is refused before it is read; in [1, 2047]."""
 

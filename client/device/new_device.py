@@ -48,6 +48,7 @@ adjacency = "{adjacency}"
 # identity_key = "identity.key" # by which other devices know this one; see: fedboard keys identity
 # max_question_megabytes = 64   # larger questions (with the board) are refused unread
 # max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
+# carrier = "direct"            # from the server's door itself, without Flower, where the server says so
 # poll_seconds = 5.0            # how often it asks for work
 
 # [board]                       # where boards come from

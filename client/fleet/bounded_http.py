@@ -5,21 +5,13 @@ server can send a node elsewhere.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import httpx
 
+from fedboard.client.node.tally import Traffic
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _AS_IT_IS = "identity"
-
-
-@dataclass(slots=True, kw_only=True)
-class Traffic:
-    """Bytes of bodies, without headers and TLS."""
-
-    sent: int = 0
-    received: int = 0
 
 
 def bound_responses(client: httpx.Client, *, largest: int, traffic: Traffic | None = None) -> None:

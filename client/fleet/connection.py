@@ -48,7 +48,8 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_messa
 from flwr.supercore.protobuf.client import ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from fedboard.client.fleet.bounded_http import Traffic, bound_responses
+from fedboard.client.fleet.bounded_http import bound_responses
+from fedboard.client.node.tally import Traffic
 from fedboard.common.errors import FedboardError
 from fedboard.common.rounds.flower_parts import CountedParts, message_of
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -11,9 +11,6 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
 from threading import Event, Thread
 from typing import Final, TypeAlias
 
@@ -23,16 +20,13 @@ from flwr.app.user_config import UserConfig
 from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedboard.client.answering.asker import LARGEST_QUESTION
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
-from fedboard.client.fleet.bounded_http import Traffic
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
-from fedboard.common.errors import InputError
+from fedboard.client.node.settings import NodeSettings
+from fedboard.client.node.tally import Tally, Trouble
 from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.flower_record import record_of
-from fedboard.common.wire.addresses import parse_address
-from fedboard.common.wire.refusals import Refusal
 
 ClientCallable: TypeAlias = Callable[[Message, Context], Message]
 
@@ -47,82 +41,6 @@ _LOOK_SECONDS = 0.5
 _JITTER: Final = (0.8, 1.2)
 APP_FAILED: Final = "app-failed"
 """All that a server learns of an exception."""
-
-
-class Trouble(StrEnum):
-    """Why a node gets no work; the only words that are logged about it."""
-
-    UNREACHABLE = "unreachable"
-    """Nobody answers at the address, or somebody without a certificate of the authority."""
-    EXPIRED = "certificate-expired"
-    """The server's certificate has expired, or is not valid yet: of this machine's clock or of that one's."""
-    NOT_ADMITTED = "not-admitted"
-    """The key is not registered, or the clocks are minutes apart."""
-    TAKEN = "taken"
-    """Another process with this key was there less than 20 seconds ago."""
-    ROUND_OVER = "round-over"
-    """The server no longer waits for the answer."""
-    REFUSED = "refused"
-    """The server answers with an error, or with what is no answer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
-    """How a device reaches its server."""
-
-    server: str
-    """``host:port``."""
-    root_certificate: Path
-    """PEM file of the authority that vouches for the server."""
-    private_key: Path
-    """The node's key, as ``fedboard keys node`` makes it."""
-    poll_seconds: float = 1.0
-    """Mean time between two requests for work; in [0.05, 3600]. A round waits that long for this device."""
-    largest: int = LARGEST_QUESTION
-    """Most bytes of a message that is taken; a larger one is not read."""
-    device: str | None = None
-    """What the app finds as ``node_config["device"]``."""
-
-    def __post_init__(self) -> None:
-        """Check the address and the interval.
-
-        Raises:
-            InputError: one is out of range.
-        """
-        parse_address(self.server, name="a server's address")
-        if not 0.05 <= self.poll_seconds <= 3600:
-            raise InputError(f"poll_seconds must be in [0.05, 3600], got {self.poll_seconds:g}")
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """What a node did since it started."""
-
-    asked: int = 0
-    answered: int = 0
-    """Replies that the server took, also refusals and failures."""
-    refused: int = 0
-    """Questions that the device answered with a code alone; see ``refuse``."""
-    failed: int = 0
-    """Messages whose app raised; answered with a code."""
-    undelivered: int = 0
-    """Replies that the server did not take."""
-    codes: set[Refusal] = field(default_factory=set)
-    """Why it refused."""
-    traffic: Traffic = field(default_factory=Traffic)
-    """With the server."""
-
-    @property
-    def given(self) -> int:
-        """Questions that got an answer of this device."""
-        return self.asked - self.refused - self.failed
-
-    def refuse(self, code: Refusal) -> None:
-        """Count a refusal; each code is logged once."""
-        self.refused += 1
-        if code not in self.codes:
-            _log.warning("refused: %s; later ones are counted (`fedboard status`)", code.value)
-            self.codes.add(code)
 
 
 class WarmNode:

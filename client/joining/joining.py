@@ -34,8 +34,12 @@ ca_certificate = "authority.pem"
 node_key = "node.key"           # made on this device; it never leaves it
 question_key = "{question_key}"  # who may ask
 identity_key = "identity.key"   # by which other devices may know it, where an authority vouches for it
-poll_seconds = 5.0              # how often it asks for work
+{carrier}poll_seconds = 5.0              # how often it asks for work
 """
+_CARRIERS = {
+    "flower": "",
+    "direct": 'carrier = "direct"            # from the server\'s door itself, without Flower\n',
+}
 _BOARD = """
 [board]
 source = "{source}"
@@ -100,7 +104,7 @@ def join(
     answer = ask_to_join(invitation, introduction, request)
     if limit is not None:
         make_device(folder, epsilon=limit[0], delta=limit[1], adjacency=str(introduction.adjacency))
-    _write_server(device, invitation, introduction)
+    _write_server(device, invitation, introduction, carrier=answer.carrier)
     return NewMember(device=device, name=answer.name or "", introduction=introduction)
 
 
@@ -132,7 +136,7 @@ def _limit(introduction: Introduction, *, epsilon: float | None, delta: float | 
     )
 
 
-def _write_server(device: Path, invitation: Invitation, introduction: Introduction) -> None:
+def _write_server(device: Path, invitation: Invitation, introduction: Introduction, *, carrier: str) -> None:
     """The server's keys first, the configuration that names them last, in one step."""
     folder = device.parent
     write_atomically(folder / AUTHORITY, introduction.authority.encode("ascii"))
@@ -143,7 +147,9 @@ def _write_server(device: Path, invitation: Invitation, introduction: Introducti
         write_atomically(folder / ROOT, introduction.root.encode())
         board_key = ROOT
         question_key = ROOT if ASKING in Root.from_bytes(introduction.root.encode()).roles else QUESTIONS
-    text = device.read_text(encoding="utf-8") + _SERVER.format(address=address, question_key=question_key)
+    text = device.read_text(encoding="utf-8") + _SERVER.format(
+        address=address, question_key=question_key, carrier=_CARRIERS[carrier]
+    )
     if introduction.board_key is not None and not _has_board(device):
         write_atomically(folder / BOARDS, public_pem(bytes.fromhex(introduction.board_key)))
         host = address.rpartition(":")[0]

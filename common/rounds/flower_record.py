@@ -8,12 +8,6 @@ from typing import Final
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-ROUND = "query.round"
-"""The message type of a round that is one question."""
-STEP = "query.step"
-"""The message type of one step of a session."""
-HELLO = "query.hello"
-"""The message type of a greeting: empty, and so is what comes back."""
 SERVER: Final = "fedboard.server"
 """The record beside a question in a Flower app of somebody's own: the server's public key."""
 SMALL_BYTES: Final = 1 << 16

@@ -112,6 +112,7 @@ def _training(
     else:
         rounds = rounds_of(protocol, job, stack)
         runtime = SessionRuntime(**of_run, protocol=protocol, of_round=rounds)
+    stack.callback(runtime.close)
     training = Training(
         task=task,
         store=store,

@@ -4,7 +4,7 @@ import base64
 import binascii
 import hashlib
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -153,6 +153,8 @@ class JoinAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How many users' answers are taken from it."""
     refused: str | None = None
     """A code of ``JoinRefusal``."""
+    carrier: Literal["flower", "direct"] = "flower"
+    """How the device is to fetch questions."""
 
 
 def _signed(secret: bytes, line: str, identity: bytes, introduction: bytes) -> bytes:

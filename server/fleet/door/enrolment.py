@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -64,6 +64,8 @@ class Enrolment:
     """For one request, in a thread of its own."""
     capacity: Capacity
     limits: JoinLimits
+    carrier: Literal["flower", "direct"] = "flower"
+    """How devices that join are told to fetch questions."""
     network_of: Callable[[int], str] = lambda _: "other"
     """Where the connection from this port of our own machine comes from."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -133,7 +135,7 @@ class Enrolment:
             member = register.join(
                 secret, key, capacity=self.capacity, version=version, identity=request.identity
             )
-        return JoinAnswer(name=member.name, max_users=member.max_users)
+        return JoinAnswer(name=member.name, max_users=member.max_users, carrier=self.carrier)
 
 
 def refused(code: JoinRefusal) -> tuple[int, bytes]:

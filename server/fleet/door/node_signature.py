@@ -46,6 +46,11 @@ class AdmittedNodes:
         self._keys = {key.encode(): before.get(key.encode()) or _public_key(key) for key in keys}
 
     @property
+    def keys(self) -> Mapping[bytes, ec.EllipticCurvePublicKey]:
+        """Of those who count, by name."""
+        return self._keys
+
+    @property
     def names(self) -> frozenset[bytes]:
         """Public keys of those who count."""
         return frozenset(self._keys)

@@ -21,7 +21,9 @@ import httpx
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.server.fleet.door.allowance import Allowance
+from fedboard.server.fleet.door.direct import ANSWER, WORK, DirectDoor, SenderLimits
 from fedboard.server.fleet.door.enrolment import INTRODUCTION, JOIN, Enrolment
+from fedboard.server.fleet.door.mailbox import Mailbox
 from fedboard.server.fleet.door.node_signature import AdmittedNodes
 from fedboard.server.fleet.door.replies import (
     SECONDS_BETWEEN_PARTS,
@@ -77,6 +79,7 @@ class FleetProxy:
         max_bytes_per_minute: int,
         max_requests_per_minute: int = 6000,
         max_answers_per_minute: int = 600,
+        polls_per_second: float = 100.0,
         look: Callable[[], Iterable[str] | None] = lambda: None,
         enrolment: Enrolment | None = None,
     ) -> None:
@@ -89,6 +92,7 @@ class FleetProxy:
             max_bytes_per_minute: of one node, in all its requests.
             max_requests_per_minute: of one node.
             max_answers_per_minute: of one node.
+            polls_per_second: requests for work of devices that come without Flower, of all together.
             look: before each request: public keys of the nodes where others are admitted than before, else None.
             enrolment: takes devices that join; None: there are none.
         """
@@ -101,6 +105,13 @@ class FleetProxy:
         self._look = look
         self.enrolment = enrolment
         self.seen = Seen()
+        self.direct = DirectDoor(
+            mailbox=Mailbox(),
+            admitted=self._admitted,
+            limits=SenderLimits(bytes=self._allowance, requests=self._requests, answers=self._answers),
+            seen=self.seen,
+            polls_per_second=polls_per_second,
+        )
         self.counts: Counter[str] = Counter()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -110,6 +121,9 @@ class FleetProxy:
         if self.enrolment is not None and scope["raw_path"] in (INTRODUCTION, JOIN):
             self.counts[str(await self.enrolment.serve(scope, receive, send))] += 1
             return
+        if scope["raw_path"] in (WORK, ANSWER):
+            self.counts[str(await self._direct(scope, receive, send))] += 1
+            return
         found = self._verdict(scope)
         if isinstance(found, int):
             status = found
@@ -117,6 +131,12 @@ class FleetProxy:
         else:
             status = await self._forward(scope, found, receive, send)
         self.counts[str(status)] += 1
+
+    async def _direct(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> int:
+        if self._is_up_to_date():
+            return await self.direct.serve(scope, receive, send)
+        await refuse(send, 503)
+        return 503
 
     def _verdict(self, scope: MutableMapping[str, Any]) -> int | bytes:
         """The status of a refusal, or the public key of the node whose request may go on."""
@@ -144,6 +164,7 @@ class FleetProxy:
             if keys is not None:
                 self._admitted.replace(keys)
                 self.seen.forget_others(self._admitted.names)
+                self.direct.forget_others()
         except (sqlite3.Error, InputError):
             return False
         return True

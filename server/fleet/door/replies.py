@@ -15,6 +15,7 @@ REFUSALS: Final = {
     401: b"not admitted",
     413: b"too large",
     408: b"too slow",
+    409: b"older than another",
     502: b"away",
     503: b"busy",
 }

@@ -1,6 +1,7 @@
 """What the door has seen of each device: when it was last there, what it sent, of which version it is."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ _DEVICES_A_SECOND = 200.0
 """The file is written as often as this allows, so that ten thousand devices cost what one does."""
 _VERSION_LETTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyz.+-")
 _LONGEST_VERSION = 32
+_COUNT_SECONDS = 5.0
+"""Those who come directly are counted anew as often."""
+_LATE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -22,6 +26,13 @@ class _Device:
     answers: int = 0
     received: int = 0
     version: str = ""
+    pause: float | None = None
+    """Seconds after which it said that it comes again; None for one that comes by Flower."""
+
+    @property
+    def may_be_silent(self) -> float:
+        """Seconds after which it is no longer there."""
+        return 0.0 if self.pause is None else 2.0 * self.pause + _LATE_SECONDS
 
 
 @dataclass(slots=True)
@@ -30,20 +41,41 @@ class Seen:
 
     clock: Callable[[], float] = time.time
     _devices: dict[bytes, _Device] = field(default_factory=dict)
+    _direct: int = 0
+    _counted: float = -math.inf
 
-    def request(self, sender: bytes, *, answers: bool, version: bytes) -> None:
+    def request(self, sender: bytes, *, answers: bool, version: bytes, pause: float | None = None) -> None:
         """It has sent a request.
 
         Args:
             sender: its public key.
             answers: whether the request brings an answer.
             version: of fedboard there, as it says.
+            pause: seconds after which it comes again; None where it comes by Flower.
         """
         device = self._devices.setdefault(sender, _Device())
         device.last = self.clock()
         device.requests += 1
         device.answers += answers
         device.version = _version_of(version)
+        self._direct += pause is not None and device.pause is None
+        device.pause = pause
+
+    def here_directly(self) -> list[bytes]:
+        """Devices that come without Flower, and are not overdue."""
+        now = self.clock()
+        return [
+            key
+            for key, device in self._devices.items()
+            if device.pause is not None and now - device.last <= device.may_be_silent
+        ]
+
+    @property
+    def direct(self) -> int:
+        """How many those are; who stays away is counted for some seconds more."""
+        if abs(self.clock() - self._counted) >= _COUNT_SECONDS:
+            self._direct, self._counted = len(self.here_directly()), self.clock()
+        return self._direct
 
     def received(self, sender: bytes, n_bytes: int) -> None:
         """So many bytes of it were taken."""
@@ -68,6 +100,7 @@ class Seen:
                 "answers": device.answers,
                 "received_bytes": device.received,
                 "version": device.version,
+                "may_be_silent_seconds": device.may_be_silent,
             }
             for key, device in self._devices.items()
         }

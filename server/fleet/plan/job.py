@@ -66,6 +66,9 @@ class Job(Section, frozen=True, kw_only=True):
     enrolled: EnrolledDevices | None = None
     """Where it stands who is admitted at the moment; None: ``nodes`` alone, all the time."""
 
+    line: str | None = None
+    """File that tells where the door is, for devices that come to it without Flower; None: there are none."""
+
     def __post_init__(self) -> None:
         """Check what goes together.
 

@@ -128,6 +128,7 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         features=str(state.features) if with_features else None,
         nodes={key: node.max_users for key, node in settings.public_keys.items()},
         enrolled=_enrolled(settings, state),
+        line=str(state.line),
         assumptions=() if settings.enrolment is None else (_who_takes_part(settings),),
     )
 

@@ -67,6 +67,9 @@ class NetworkSection(Section, frozen=True, kw_only=True):
     """Of one node, polls among them; >= 1. A large question is fetched in parts, a request each."""
     max_answers_per_minute: int = 600
     """Of one node, greetings and steps among them; >= 1."""
+    polls_per_second: float = 100.0
+    """Requests for work that devices without Flower (``carrier = "direct"``) are invited to send, all together;
+    in (0, 100000]. The number of devices, divided by it, is how long a round waits for the last to come."""
     connections: int = 2000
     """Open at ``port`` at a time; >= 1. Each needs three file descriptors."""
     connections_per_address: int = 256
@@ -98,6 +101,8 @@ class EnrolmentSection(Section, frozen=True, kw_only=True):
     """Of all of them together; max_devices if not given."""
     invitation_hours: float = 24.0
     """How long an invitation may be used, where nothing else is said; in (0, 8760]."""
+    carrier: Literal["flower", "direct"] = "flower"
+    """How those who join are told to fetch questions: by Flower, or from the door itself."""
     joins_per_minute: int = 300
     """Requests to join that are looked at, of all addresses; >= 1."""
     joins_per_address: int = 10

@@ -101,6 +101,7 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             "network.max_megabytes_per_minute must be >= network.max_request_megabytes": (
                 self.network.max_megabytes_per_minute >= self.network.max_request_megabytes
             ),
+            "network.polls_per_second must be in (0, 100000]": 0 < self.network.polls_per_second <= 100_000,
             "network.connections must be >= 1": self.network.connections >= 1,
             "network.connections_per_address must be >= 0": self.network.connections_per_address >= 0,
             "network.idle_seconds must be in (0, 1000000)": 0 < self.network.idle_seconds < MOST_SECONDS,

@@ -50,6 +50,11 @@ class StateFolder:
         return self.path / "door.json"
 
     @property
+    def line(self) -> Path:
+        """Tells the round loop where it reaches the door, see ``fedboard.server.fleet.line``."""
+        return self.path / "line"
+
+    @property
     def database(self) -> Path:
         """SuperLink's: nodes, runs, messages in flight."""
         return self.path / "superlink.db"

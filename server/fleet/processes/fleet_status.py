@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 _HEARD_SECONDS = 25.0
-"""A device that was silent for longer is gone: its heart beats every 10 s."""
+"""A device that was silent for longer is gone: its heart beats every 10 s. One that comes without Flower may be
+silent for longer, as the door says of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +180,13 @@ def _online(door: Path, now: float) -> dict[str, str] | None:
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
         written, devices = float(told["written"]), dict(told["devices"])
-        if now - written > 4 * _HEARD_SECONDS:
+        if now - written > max(4 * _HEARD_SECONDS, len(devices) / 100):  # many are written less often
             return None
         return {
             str(key): str(one["version"])
             for key, one in devices.items()
-            if written - float(one["last"]) <= _HEARD_SECONDS
+            if written - float(one["last"])
+            <= max(_HEARD_SECONDS, float(one.get("may_be_silent_seconds", 0.0)))
         }
     except (OSError, ValueError, LookupError, TypeError):
         return None
@@ -222,7 +224,8 @@ class Standing:
     def signature(self) -> object:
         """Another one after a device has come, gone or been heard from."""
         state = StateFolder.of(self.settings)
-        return tuple(map(stamp_of, (state.members, state.door)))
+        log = state.members.with_name(f"{state.members.name}-wal")  # where changes are written first
+        return tuple(map(stamp_of, (state.members, log, state.door)))
 
     def told(self) -> dict[str, Any]:
         """What the page shows; JSON-able."""

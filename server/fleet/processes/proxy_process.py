@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import uvicorn
@@ -11,6 +11,7 @@ import uvicorn
 from fedboard.common.wire.addresses import Address
 from fedboard.server.fleet.door.enrolment import Enrolment, JoinLimits
 from fedboard.server.fleet.door.proxy import FleetProxy, superlink_client, write_counts, write_seen
+from fedboard.server.fleet.line.serving import line
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.introducing import introduction_of
@@ -46,6 +47,7 @@ async def serve(settings: FleetSettings) -> None:
             max_bytes_per_minute=network.max_megabytes_per_minute * 1_000_000,
             max_requests_per_minute=network.max_requests_per_minute,
             max_answers_per_minute=network.max_answers_per_minute,
+            polls_per_second=network.polls_per_second,
             look=NewMembers(Register(state.members)),
             enrolment=_enrolment(settings, front),
         )
@@ -69,7 +71,10 @@ async def serve(settings: FleetSettings) -> None:
         listening = bound(Address(network.listen, network.port), name="the proxy")
         counts = write_counts(proxy, state.counts / "proxy.json", connections=front.counts)
         counting = asyncio.gather(counts, write_seen(proxy, state.door))
-        with socket.create_server((INSIDE, 0)) as inside:
+        async with AsyncExitStack() as stack:
+            direct = proxy.direct
+            await stack.enter_async_context(line(state.line, direct.mailbox, direct.present))
+            inside = stack.enter_context(socket.create_server((INSIDE, 0)))
             await front.start(listening, inside_port=int(inside.getsockname()[1]))
             try:
                 await server.serve([inside])
@@ -107,6 +112,7 @@ def _enrolment(settings: FleetSettings, front: Front) -> Enrolment | None:
         open_register=lambda: Register(register),
         capacity=Capacity(devices=enrolment.max_devices, users=enrolment.most_users),
         limits=JoinLimits(of_all=enrolment.joins_per_minute, of_one_address=enrolment.joins_per_address),
+        carrier=enrolment.carrier,
         network_of=front.network_of,
     )
 

@@ -105,7 +105,13 @@ class Supervisor:
                 forget(self._state.database)
             compact(self._state.database)  # the one before may have been killed
             self._tell_closed()
-            self._admission = Admission(self._control, self._state, say=self._say)
+            enrolment = self._settings.enrolment
+            self._admission = Admission(
+                self._control,
+                self._state,
+                invited=enrolment is None or enrolment.carrier == "flower",
+                say=self._say,
+            )
             stack.enter_context(self._control)
             stack.callback(self._stop)
             next_look = 0.0

@@ -1,19 +1,35 @@
-"""Asking nodes over a Flower grid, so that one bad reply is one bad reply and nothing more."""
+"""Asking nodes, over a Flower grid or at the door, so that one bad reply is one bad reply and nothing more."""
 
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import httpx
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from fedboard.common.rounds.flower_record import ROUND, frame_of, record_of
+from fedboard.common.rounds.flower_record import frame_of, record_of
+from fedboard.common.rounds.kinds import ROUND
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.fleet.line.asking import Asking, Line
+from fedboard.server.fleet.line.messages import LineError
 from fedboard.server.fleet.rounds.uploads import Upload, limit_look, take_unfinished
 
 _PULLED_AT_ONCE = 64
+FIRST_DIRECT: Final = -1
+"""Number of the first node that comes to the door itself; the others follow below it, and Flower's are above."""
+
+
+def is_direct(number: int) -> bool:
+    """Whether a node of this number comes to the door itself."""
+    return number <= FIRST_DIRECT
+
+
+def _nobody(numbers: Iterable[int]) -> dict[int, str]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +50,54 @@ class Exchange:
     grid: Grid
     largest: int | None = None
     """Most bytes of a reply; a larger one is not fetched to its end. None: any."""
+    line: Line | None = None
+    """To the door, for devices that come there without Flower; None: there are none."""
+    keys: Callable[[Iterable[int]], Mapping[int, str]] = _nobody
+    """Public keys of those among these nodes."""
     _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Message id -> node and when it was asked."""
     _uploads: dict[str, Upload] = field(default_factory=dict)
     """Message id -> the reply to it, of which parts are missing."""
+    _at_the_door: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Public key -> number of the node and when it was asked."""
+    _asking: Asking | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """One asking for all devices at the door."""
+        self._asking = None if self.line is None else self.line.asking()
 
     def ask(self, node_ids: list[int], question: bytes, *, group: str, seconds: float) -> None:
         """Send one question to these nodes; its answer is worthless after so many seconds."""
-        self.send(dict.fromkeys(node_ids, record_of(question)), kind=ROUND, group=group, seconds=seconds)
+        self.send(dict.fromkeys(node_ids, question), kind=ROUND, group=group, seconds=seconds)
 
-    def send(self, contents: Mapping[int, RecordDict], *, kind: str, group: str, seconds: float) -> None:
-        """Send each node its message; replies are worthless after so many seconds."""
-        node_ids = list(contents)
-        messages = [Message(contents[node], node, kind, ttl=seconds, group_id=group) for node in node_ids]
+    def send(
+        self,
+        frames: Mapping[int, bytes],
+        *,
+        beside: bytes | None = None,
+        kind: str,
+        group: str,
+        seconds: float,
+    ) -> None:
+        """Send each node its message; replies are worthless after so many seconds.
+
+        Args:
+            frames: by the node's number.
+            beside: the board that travels beside them.
+            kind: of the messages.
+            group: name of the question, for Flower.
+            seconds: how long a reply is worth anything.
+        """
+        direct = {number: frame for number, frame in frames.items() if is_direct(number)}
+        if direct:
+            self._send_directly(direct, beside, kind=kind, seconds=seconds)
+        node_ids = [number for number in frames if not is_direct(number)]
+        if not node_ids:
+            return
+        records = {frame: record_of(frame, beside) for frame in {frames[node] for node in node_ids}}
+        messages = [
+            Message(records[frames[node]], node, kind, ttl=seconds, group_id=group) for node in node_ids
+        ]
         now = time.monotonic()
         try:
             ids = list(self.grid.push_messages(messages))
@@ -56,12 +107,32 @@ class Exchange:
             if message_id:
                 self._waiting[message_id] = (node, now)
 
+    def _send_directly(
+        self, frames: Mapping[int, bytes], beside: bytes | None, *, kind: str, seconds: float
+    ) -> None:
+        assert self._asking is not None  # else nobody would be known to be at the door
+        keys, now = self.keys(frames), time.monotonic()
+        try:
+            self._asking.ask(
+                {key: frames[number] for number, key in keys.items()},
+                beside=beside,
+                kind=kind,
+                largest=sys.maxsize if self.largest is None else self.largest,
+                seconds=seconds,
+            )
+        except LineError:
+            return  # nobody was asked
+        self._forget_lost()
+        self._at_the_door |= {key: (number, now) for number, key in keys.items()}
+
     def waiting_for(self, *, since: float = 0.0) -> set[int]:
         """Nodes that were asked at ``since`` (``time.monotonic``) or later and have not replied."""
-        return {node for node, asked in self._waiting.values() if asked >= since}
+        waiting = (*self._waiting.values(), *self._at_the_door.values())
+        return {node for node, asked in waiting if asked >= since}
 
     def replies(self) -> Iterator[Reply]:
         """What has come since the last look."""
+        yield from self._answered()
         for message_id in list(self._uploads):
             yield from self._uploaded(message_id)
         ids = [message_id for message_id in self._waiting if message_id not in self._uploads]
@@ -72,6 +143,31 @@ class Exchange:
         """Stop waiting; what comes later is never looked at."""
         self._waiting.clear()
         self._uploads.clear()
+        if self._at_the_door and self._asking is not None:
+            self._asking.end()
+        self._at_the_door.clear()
+
+    def _answered(self) -> Iterator[Reply]:
+        """What devices have handed in at the door, which knows who they are."""
+        if self._asking is None or not self._at_the_door:
+            return
+        more = True
+        while more:
+            try:
+                found = self._asking.answers()
+            except LineError:
+                return  # it is looked at again
+            more = bool(found)
+            for one in found:
+                asked = self._at_the_door.pop(one.key, None)
+                if asked is not None:
+                    yield Reply(asked[0], one.content, heard=True)
+        self._forget_lost()
+
+    def _forget_lost(self) -> None:
+        """Where the door has started again, nobody there knows of what was asked before: it is asked again."""
+        if self._asking is not None and self._asking.lost():
+            self._at_the_door.clear()
 
     def _uploaded(self, message_id: str) -> Iterator[Reply]:
         """The reply, if the rest of it has come."""

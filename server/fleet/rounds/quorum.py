@@ -2,18 +2,22 @@
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 from flwr.serverapp import Grid
 
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.rounds.flower_record import HELLO, record_of
+from fedboard.common.rounds.kinds import HELLO
+from fedboard.server.fleet.line.asking import Line
+from fedboard.server.fleet.line.messages import LineError
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admitted import Admitted
-from fedboard.server.fleet.rounds.exchange import Exchange
+from fedboard.server.fleet.rounds.exchange import FIRST_DIRECT, Exchange, is_direct
 
 _LARGEST_GREETING = 1 << 12
 _LONGEST_PAUSE = 5.0
@@ -44,10 +48,34 @@ class Roster:
     _heard: dict[str, float] = field(default_factory=dict)
     """When a node last sent something (``time.monotonic``), by identity."""
     _admitted: Admitted = field(init=False)
+    _line: Line | None = field(init=False)
+    _direct: dict[str, int] = field(default_factory=dict)
+    """Number of each device that came to the door itself, below those of Flower."""
+    _there: set[str] = field(default_factory=set)
+    """Those of them that are there."""
 
     def __post_init__(self) -> None:
-        """Look up who is admitted."""
+        """Look up who is admitted, and where the door is."""
         object.__setattr__(self, "_admitted", Admitted(self.job))
+        object.__setattr__(self, "_line", None if self.job.line is None else Line(Path(self.job.line)))
+
+    def exchange(self, *, largest: int) -> Exchange:
+        """For one question or one step to nodes of this roster.
+
+        Args:
+            largest: most bytes of a reply.
+        """
+        return Exchange(self.grid, largest=largest, line=self._line, keys=self._keys)
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        if self._line is not None:
+            self._line.close()
+
+    def _keys(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Public keys of those among these nodes that come to the door itself."""
+        names = {number: name for name, number in self._direct.items()}
+        return {number: names[number] for number in numbers if number in names}
 
     def admits(self, name: str) -> bool:
         """Whether what this node sends is taken in the round under way; in a simulation, always."""
@@ -91,6 +119,7 @@ class Roster:
         """
         pace, began = self.job.rounds, time.monotonic()
         self._admitted.open_round()
+        # Whoever comes to the door itself is there; the others are greeted.
         greetings = Exchange(self.grid, largest=_LARGEST_GREETING)
         since = began - pace.grace_seconds
         while True:
@@ -114,12 +143,16 @@ class Roster:
         nodes = self.present()
         if self.job.nodes is None:
             return nodes
-        silent = {number for number, node in nodes.items() if self._heard.get(node.name, -math.inf) < since}
+        silent = {
+            number
+            for number, node in nodes.items()
+            if not is_direct(number) and self._heard.get(node.name, -math.inf) < since
+        }
         waiting = greetings.waiting_for(since=time.monotonic() - self.job.rounds.resend_seconds)
         if silent - waiting:
-            contents = dict.fromkeys(sorted(silent - waiting), record_of(b""))
+            frames = dict.fromkeys(sorted(silent - waiting), b"")
             greetings.send(
-                contents, kind=HELLO, group="hello", seconds=max(1.0, self.job.rounds.deadline_seconds)
+                frames, kind=HELLO, group="hello", seconds=max(1.0, self.job.rounds.deadline_seconds)
             )
         for reply in greetings.replies():
             if reply.heard and reply.node_id in nodes:
@@ -131,5 +164,21 @@ class Roster:
         if self.job.nodes is None:
             return {node: Node(f"{node:020d}", self.job.largest_cohort) for node in self.grid.get_node_ids()}
         admitted = self._admitted.in_round()
+        direct = self._at_the_door()
         keys = {node.node_id: node.public_key.decode(errors="replace") for node in self.grid.get_nodes()}
-        return {node: Node(key, admitted[key]) for node, key in keys.items() if key in admitted}
+        known = {number: key for number, key in keys.items() if key not in direct}
+        known |= {number: key for key, number in direct.items()}
+        return {number: Node(key, admitted[key]) for number, key in known.items() if key in admitted}
+
+    def _at_the_door(self) -> dict[str, int]:
+        """Numbers of those who come to the door itself, by public key; the same at any time. While the door is
+        away, those of the last look: they will come to it again.
+        """
+        if self._line is not None:
+            with suppress(LineError):
+                present = self._line.present()
+                self._there.clear()
+                self._there.update(present)
+                for key in present:
+                    self._direct.setdefault(key, FIRST_DIRECT - len(self._direct))
+        return {key: self._direct[key] for key in self._there}

@@ -12,13 +12,12 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.session_loop import OpenStep
-from fedboard.common.rounds.flower_record import STEP, record_of
+from fedboard.common.rounds.kinds import STEP
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.rounds.asking import Asking
-from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
@@ -94,11 +93,11 @@ class Carrier:
             key: SignedMessage(key=self.signs, message=said, beside=board) for key, said in steps.items()
         }
         before = self._up.total()
-        exchange = Exchange(self.roster.grid, largest=self.largest + _SLACK_BYTES)
+        exchange = self.roster.exchange(largest=self.largest + _SLACK_BYTES)
 
         def send(nodes: list[int], seconds: float) -> None:
-            contents = {node: record_of(frames[node].lasting(seconds), board) for node in nodes}
-            exchange.send(contents, kind=STEP, group=str(self.board.version), seconds=seconds)
+            said = {node: frames[node].lasting(seconds) for node in nodes}
+            exchange.send(said, beside=board, kind=STEP, group=str(self.board.version), seconds=seconds)
 
         def take(node: Node, content: bytes) -> None:
             step.take(node.name, self._opened(content, step.number))

@@ -121,6 +121,10 @@ class SessionRuntime:
         """Noised sums of releases that are paid for."""
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        self._roster.close()
+
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
         up, down = sum(step.bytes_up for step in self.steps), sum(step.bytes_down for step in self.steps)

@@ -25,7 +25,6 @@ from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admission import Admission
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.collected import Intake
-from fedboard.server.fleet.rounds.exchange import Exchange
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.signed_message import SignedMessage
@@ -72,6 +71,10 @@ class FleetRuntime:
     def __post_init__(self) -> None:
         """One roster for the whole run: it remembers who was heard from."""
         self._roster = Roster(self.grid, self.job)
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        self._roster.close()
 
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
@@ -127,7 +130,7 @@ class FleetRuntime:
     def _collect(self, question: Question, admission: Admission, intake: Intake) -> None:
         """Ask until the round is complete, or its time is over and asking again would not help."""
         nodes = self._roster.when_enough()
-        exchange = Exchange(self.grid, largest=admission.largest(self.job.most_users))
+        exchange = self._roster.exchange(largest=admission.largest(self.job.most_users))
 
         def send(nodes: list[int], seconds: float) -> None:
             exchange.ask(nodes, signed.lasting(seconds), group=str(question.round), seconds=seconds)

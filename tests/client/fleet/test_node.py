@@ -16,7 +16,9 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedboard.client.fleet.node import APP_FAILED, NodeSettings, Tally, Trouble, WarmNode, _trouble, answered
+from fedboard.client.fleet.node import APP_FAILED, WarmNode, _trouble, answered
+from fedboard.client.node.settings import NodeSettings
+from fedboard.client.node.tally import Tally, Trouble
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.wire.refusals import Refusal

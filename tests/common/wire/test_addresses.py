@@ -21,7 +21,7 @@ NOWHERE = Path("nowhere")
 def _node(text: str) -> object:
     with warnings.catch_warnings():  # Flower's own imports use names that Click has deprecated
         warnings.simplefilter("ignore")
-        from fedboard.client.fleet.node import NodeSettings
+        from fedboard.client.node.settings import NodeSettings
     return NodeSettings(server=text, root_certificate=NOWHERE, private_key=NOWHERE)
 
 

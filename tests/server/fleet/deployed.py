@@ -28,6 +28,8 @@ from fedboard.server.tls import make_authority, make_server_certificate
 from tests.ports import free_ports
 
 NODES = ("a", "b", "c", "d")
+DIRECT = "b"
+"""Comes to the door without Flower; the others are carried by it."""
 ROUNDS = 2
 _USERS, _ITEMS, _RATED = 40, 60, 12
 _TASK = f'algorithm = "adadpals", settings = {{ rank = 2, rounds = {ROUNDS} }}'
@@ -71,6 +73,7 @@ ca_certificate = "../authority.pem"
 node_key = "node.key"
 question_key = "../question-signing.pub"
 poll_seconds = 0.5
+{carrier}
 {identity}
 """
 
@@ -198,6 +201,7 @@ def _make(folder: Path, protocol: str, task: str, vouched: bool) -> FleetSetting
         (folder / name / "device.toml").write_text(
             _DEVICE.format(
                 port=port,
+                carrier='carrier = "direct"' if name == DIRECT else "",
                 believes=f', vouched_by = "{authority.public.hex()}"' if vouched else "",
                 identity='identity_key = "identity.key"' if vouched else "",
             )

@@ -1,0 +1,210 @@
+"""A device that comes to its server's door by itself: one process, without Flower, that answers what it is asked.
+
+It asks for work, answers and hands the answer in, and comes again when the server says, or later. Nothing that a
+server sends is executed. A server that is away is waited for; why something fails stays on the device.
+"""
+
+import http.client
+import logging
+import random
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from threading import Event
+from typing import Final
+
+from fedboard.client.answering.heard_gate import HeardGate
+from fedboard.client.answering.rounds import RatingSource, respond
+from fedboard.client.answering.steps import Client, SessionGate, respond_step
+from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
+from fedboard.client.node.connection import DirectConnection, DoorError, Received
+from fedboard.client.node.settings import NodeSettings
+from fedboard.client.node.tally import Tally, Trouble
+from fedboard.common.keys.node_keys import load_private_key
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.kinds import ROUND, STEP
+from fedboard.common.wire.refusals import Refusal
+
+OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate]]]
+"""Opens the ratings and the gate for the time of one answer."""
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
+_TIMES_A_REQUEST: Final = 4.0
+"""The least pause between two requests for work, counted in the time that one takes."""
+_IDLE_SECONDS: Final = 60.0
+_JITTER: Final = (0.8, 1.2)
+_TROUBLES: Final = {
+    401: Trouble.NOT_ADMITTED,
+    404: Trouble.REFUSED,
+    409: Trouble.TAKEN,
+    410: Trouble.ROUND_OVER,
+    408: Trouble.UNREACHABLE,
+    502: Trouble.UNREACHABLE,
+    503: Trouble.UNREACHABLE,
+}
+
+
+class DirectNode:
+    """Answers messages one at a time, until it is told to stop."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        open_device: OpenDevice,
+        *,
+        tally: Tally | None = None,
+        idle: Callable[[], object] = lambda: None,
+        backend: str = "numpy",
+    ) -> None:
+        """Read certificate and key; nothing is sent yet.
+
+        Args:
+            settings: of the device.
+            open_device: for each answer.
+            tally: where it counts; None: nowhere.
+            idle: is called about once a minute, also while the server is away, never while it answers.
+            backend: which kernels compute.
+
+        Raises:
+            InputError: a file cannot be read as what it should be.
+        """
+        self.settings, self.tally = settings, tally or Tally()
+        self._open, self._backend = open_device, backend
+        self._idle, self._next_idle = idle, 0.0
+        self._connection = DirectConnection(
+            address=settings.server,
+            root_certificate=read_authority(settings.root_certificate),
+            private_key=load_private_key(settings.private_key),
+            largest=settings.largest,
+            poll_seconds=settings.poll_seconds,
+            traffic=self.tally.traffic,
+        )
+        self._vault = MemoryVault()
+        self._unsent: tuple[str, bytes] | None = None
+        self._took, self._wait = 0.0, _FIRST_WAIT
+        self._trouble: Trouble | None = None
+
+    def run(self, stop: Event, *, messages: int | None = None) -> Tally:
+        """Answer until ``stop`` is set; a server that is away is waited for.
+
+        Args:
+            stop: set it from another thread, or interrupt this one.
+            messages: end after as many answers; None: never.
+
+        Returns:
+            What was done.
+        """
+        try:
+            while not stop.is_set() and (messages is None or self.tally.answered < messages):
+                self._tidy()
+                stop.wait(self.turn())
+        finally:
+            self._connection.close()
+        return self.tally
+
+    def turn(self) -> float:
+        """Ask once for work, and answer what there is.
+
+        Returns:
+            Seconds until the next turn.
+        """
+        try:
+            self._work()
+        except Exception as error:
+            return self._failed(error)
+        if self._trouble is not None:
+            _log.info("connected to %s", self.settings.server)
+        self._wait, self._trouble = _FIRST_WAIT, None
+        return self._pause() * random.uniform(*_JITTER)
+
+    def _pause(self) -> float:
+        """Until the next request for work: as the owner or the server says, and longer where the server is slow."""
+        usual = max(self.settings.poll_seconds, self._connection.pause)
+        return max(usual, min(_TIMES_A_REQUEST * self._took, _LONGEST_WAIT))
+
+    def _failed(self, error: Exception) -> float:
+        found = _trouble(error)
+        if found is not self._trouble:
+            _log.warning("no work from %s: %s", self.settings.server, found)
+        self._trouble = found
+        if self._unsent is not None and found not in (Trouble.UNREACHABLE, Trouble.EXPIRED):
+            self._unsent = None
+            self.tally.undelivered += 1
+        wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_WAIT)
+        return wait * random.uniform(*_JITTER)
+
+    def _tidy(self) -> None:
+        if time.monotonic() < self._next_idle:
+            return
+        self._next_idle = time.monotonic() + _IDLE_SECONDS
+        try:
+            self._idle()
+        except Exception:
+            _log.exception("what is done between two messages failed")
+
+    def _work(self) -> None:
+        """Send the answer that waits, or make the next one, if there is anything to do."""
+        if self._unsent is None:
+            began = time.monotonic()
+            received = self._connection.receive()
+            self._took = time.monotonic() - began
+            if received is None:
+                return
+            self.tally.asked += 1
+            self._unsent = (received.work, self._answer(received))
+        self._connection.send(*self._unsent)
+        self._unsent = None
+        self.tally.answered += 1
+
+    def _answer(self, received: Received) -> bytes:
+        """What is sent: an answer, or a code; never the text of what went wrong."""
+        frame = received.frame
+        if frame is None:
+            return self._refusal(Refusal.TOO_LARGE)
+        alone = received.kind == ROUND and received.board is None
+        if not alone and received.kind != STEP:
+            return self._refusal(Refusal.MALFORMED)
+        try:
+            with self._open() as (source, opened):
+                gate = HeardGate(opened, self.tally.refuse)
+                if alone:
+                    return respond(frame, source=source, gate=gate, backend=self._backend)
+                client = Client(source=source, gate=gate, vault=self._vault, backend=self._backend)
+                return respond_step(frame, received.board, client)
+        except Exception:  # its text may hold data of this device
+            _log.exception("the device failed; the server is told a code and nothing else")
+            return self._refusal(Refusal.INTERNAL)
+
+    def _refusal(self, code: Refusal) -> bytes:
+        self.tally.refuse(code)
+        return refusal(code)
+
+
+class MemoryVault:
+    """A session between two steps, in the memory of this process; whoever restarts has lost it."""
+
+    def __init__(self) -> None:
+        """Nothing is kept."""
+        self._content: bytes | None = None
+
+    def load(self) -> bytes | None:
+        """What was saved last; None for nothing."""
+        return self._content
+
+    def save(self, content: bytes) -> None:
+        """Put it in the place of what was there."""
+        self._content = content
+
+
+def _trouble(error: Exception) -> Trouble:
+    match error:
+        case DoorError():
+            return _TROUBLES.get(error.status, Trouble.REFUSED)
+        case ssl.SSLError() if any(sign in str(error) for sign in OUT_OF_DATE):
+            return Trouble.EXPIRED
+        case OSError() | http.client.HTTPException():
+            return Trouble.UNREACHABLE
+    return Trouble.REFUSED

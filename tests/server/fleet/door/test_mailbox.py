@@ -1,0 +1,202 @@
+"""Work and answers between the door and the round loop: room, time, and senders that never end."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedboard.common.wire import direct as wire
+from fedboard.server.fleet.door import direct
+from fedboard.server.fleet.door.allowance import Allowance
+from fedboard.server.fleet.door.direct import DirectDoor, SenderLimits
+from fedboard.server.fleet.door.mailbox import Mailbox, Message
+from fedboard.server.fleet.door.node_signature import AdmittedNodes
+from fedboard.server.fleet.door.seen import Seen
+
+ANN, BOB = b"ann", b"bob"
+MESSAGE = Message("query.round", b"what?", b"")
+PRIVATE = ec.generate_private_key(ec.SECP384R1())
+PEM = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def asked(mailbox: Mailbox, *keys: bytes, asking: str = "one", after: int = 0) -> dict[bytes, str]:
+    """Ask them; the names of their work."""
+    mailbox.ask(asking, dict.fromkeys(keys, MESSAGE), after=after, largest=100, seconds=10.0)
+    return {key: work.name for key in keys if (work := mailbox.work_of(key)) is not None}
+
+
+def test_answers_that_the_round_loop_has_not_fetched_take_room_until_it_has() -> None:
+    mailbox = Mailbox(most_held=10)
+    names = asked(mailbox, ANN, BOB)
+
+    assert mailbox.reserve(8)
+    assert not mailbox.reserve(3)
+    assert mailbox.put(ANN, names[ANN], b"8 bytes!")
+    mailbox.release(8)
+
+    assert not mailbox.reserve(3), "held until it is fetched"
+    (answer,) = mailbox.fetch("one", after=0, most_bytes=100)
+    assert not mailbox.reserve(3), "held until the round loop is known to have it"
+    assert mailbox.fetch("one", after=answer.number, most_bytes=100) == []
+    assert mailbox.reserve(3)
+
+
+def test_an_answer_that_got_lost_on_the_line_is_told_again() -> None:
+    mailbox = Mailbox()
+    names = asked(mailbox, ANN)
+    mailbox.put(ANN, names[ANN], b"mine")
+
+    first, again = (mailbox.fetch("one", after=0, most_bytes=100) for _ in range(2))
+
+    assert first == again != []
+
+
+def test_what_is_fetched_at_once_is_bounded_and_nothing_is_left_behind() -> None:
+    mailbox = Mailbox()
+    names = asked(mailbox, ANN, BOB)
+    for key in (ANN, BOB):
+        mailbox.put(key, names[key], b"x" * 60)
+
+    (first,) = mailbox.fetch("one", after=0, most_bytes=100)
+    (second,) = mailbox.fetch("one", after=first.number, most_bytes=1)
+
+    assert (first.key, second.key) == (ANN, BOB)
+
+
+def test_the_end_of_a_question_gives_its_room_back() -> None:
+    mailbox = Mailbox(most_held=10)
+    names = asked(mailbox, ANN)
+    mailbox.put(ANN, names[ANN], b"x" * 10)
+
+    asked(mailbox, ANN, asking="two")
+
+    assert mailbox.reserve(10)
+    assert mailbox.fetch("one", after=0, most_bytes=100) == []
+
+
+def test_work_ends_with_its_time() -> None:
+    now = [0.0]
+    mailbox = Mailbox(clock=lambda: now[0])
+    names = asked(mailbox, ANN)
+    now[0] = 10.1
+
+    assert mailbox.work_of(ANN) is None
+    assert not mailbox.put(ANN, names[ANN], b"late")
+
+
+def door_of(mailbox: Mailbox, *, per_minute: int = 1_000, requests: int = 99) -> DirectDoor:
+    limits = SenderLimits(
+        bytes=Allowance(per_minute=per_minute),
+        requests=Allowance(per_minute=requests),
+        answers=Allowance(per_minute=99),
+    )
+    return DirectDoor(
+        mailbox=mailbox,
+        admitted=AdmittedNodes([PEM.decode()]),
+        limits=limits,
+        seen=Seen(),
+        polls_per_second=1.0,
+    )
+
+
+def handed_in(
+    door: DirectDoor, body: bytes, receive: Callable[[], Awaitable[dict[str, Any]]], *, micros: int = 0
+) -> int:
+    """Status of an answer whose body comes as ``receive`` says."""
+    work = door.mailbox.work_of(PEM)
+    assert work is not None
+    sender = wire.Sender(private_key=PRIVATE, public_key=PEM)
+    at = int(door.clock() * 1e6) + micros
+    signed = sender.headers(wire.ANSWER_PATH, body, micros=at, work=work.name)
+    headers = [(name.encode(), value.encode()) for name, value in signed.items()]
+    scope = {
+        "method": "POST",
+        "raw_path": wire.ANSWER_PATH.encode(),
+        "query_string": b"",
+        "headers": [*headers, (b"content-length", str(len(body)).encode())],
+    }
+
+    async def send(event: Any) -> None: ...
+
+    return asyncio.run(door.serve(scope, receive, send))
+
+
+async def never() -> dict[str, Any]:
+    await asyncio.sleep(3600)
+    raise AssertionError
+
+
+async def gone() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+async def more_than_was_said() -> dict[str, Any]:
+    return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
+
+
+def test_a_sender_that_sends_nothing_is_given_up_and_holds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "_SECONDS", 0.01)
+    mailbox = Mailbox(most_held=50)
+    asked(mailbox, PEM)
+    door = door_of(mailbox)
+
+    assert handed_in(door, b"x" * 40, never) == 408
+    assert handed_in(door, b"x" * 40, gone, micros=10) == 400
+    assert handed_in(door, b"x" * 40, more_than_was_said, micros=20) == 400
+
+    assert mailbox.reserve(50)
+    assert mailbox.fetch("one", after=0, most_bytes=100) == []
+
+
+def test_where_there_is_no_room_a_device_comes_again() -> None:
+    mailbox = Mailbox(most_held=50)
+    asked(mailbox, PEM)
+    door = door_of(mailbox)
+    mailbox.reserve(20)
+
+    async def whole() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"x" * 40, "more_body": False}
+
+    assert handed_in(door, b"x" * 40, whole) == 503
+    mailbox.release(20)
+    assert handed_in(door, b"x" * 40, whole, micros=10) == 200
+
+
+def test_one_device_sends_so_many_bytes_a_minute() -> None:
+    mailbox = Mailbox()
+    asked(mailbox, PEM)
+
+    assert handed_in(door_of(mailbox, per_minute=39), b"x" * 40, never) == 503
+
+
+def test_a_device_asks_so_often_a_minute() -> None:
+    mailbox = Mailbox()
+    asked(mailbox, PEM)
+    door = door_of(mailbox, requests=2)
+
+    assert [handed_in(door, b"x" * 40, gone, micros=at) for at in (0, 1, 2)] == [400, 400, 503]
+
+
+@pytest.mark.parametrize("text", ["", "nan", "inf", "-inf", "1e999", "x", "-5", "\0"])
+def test_no_header_of_seconds_is_more_than_an_hour_or_less_than_none(text: str) -> None:
+    assert 0.0 <= wire.seconds_of(text) <= wire.LONGEST_PAUSE
+
+
+def test_a_statement_is_read_in_one_way_only() -> None:
+    """Whatever is between two parts could not have been part of one of them."""
+    sender = wire.Sender(private_key=PRIVATE, public_key=PEM)
+    headers = sender.headers(wire.WORK_PATH, b"", micros=7, work="a\nb")
+    given = {name.encode(): value.encode() for name, value in headers.items()}
+    keys = {PEM: PRIVATE.public_key()}
+
+    assert wire.Request.read(wire.WORK_PATH, given, keys, now=0.0) is not None
+    moved = given | {wire.WORK.encode(): b"a", wire.DIGEST.encode(): b"b\n" + given[wire.DIGEST.encode()]}
+    read = wire.Request.read(wire.WORK_PATH, moved, keys, now=0.0)
+    assert read is None or not read.has(b""), (
+        "HTTP has no line's end in a header, and no body has such a digest"
+    )
+    assert given[wire.DIGEST.encode()] == hashlib.sha256(b"").hexdigest().encode()
