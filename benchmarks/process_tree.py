@@ -34,7 +34,12 @@ def peak_memory(process: "subprocess.Popen[str]") -> float:
 
 def memory(pid: int) -> float:
     """Proportional set size of a process and its children now, GB."""
-    return sum(map(_proportional_set_kb, family(pid))) / _KB_PER_GB
+    return sum(map(own_memory, family(pid)))
+
+
+def own_memory(pid: int) -> float:
+    """The same of this process alone."""
+    return _proportional_set_kb(pid) / _KB_PER_GB
 
 
 def tree_cpu_seconds(pid: int) -> float:
