@@ -23,7 +23,8 @@ from fuzz_parts.trials import Parser
 
 from fedboard.client.fleet.connection import Connection
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
-from fedboard.common.rounds.flower_record import ROUND, SMALL_BYTES, frames_of, record_of
+from fedboard.common.rounds.flower_record import SMALL_BYTES, frames_of, record_of
+from fedboard.common.rounds.kinds import ROUND
 from fedboard.server.fleet.rounds.uploads import Upload
 from fedboard.server.tls import make_authority
 
