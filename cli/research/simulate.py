@@ -31,14 +31,17 @@ Examples:
   fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
   fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5
   fedboard simulate --data synthetic --algorithm adadpals
+  fedboard simulate --data people.csv --algorithm fedrep-private
   fedboard simulate --out runs/residual-eps5 --resume
 """
 
 
 def _algorithms() -> str:
+    from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS
     from fedboard.simulations.runs.without_privacy import every_reference
 
-    return private_algorithms(f"; without privacy: {', '.join(every_reference())}")
+    on_examples = f"; on examples, features with a label: {', '.join(EXAMPLE_ALGORITHMS)}"
+    return private_algorithms(f"; without privacy: {', '.join(every_reference())}{on_examples}")
 
 
 @click.command(epilog=_EXAMPLES)

@@ -50,6 +50,7 @@ def private_summary(
         others: metrics of more algorithms at the same epsilon.
         page: the board's page, if one was written.
     """
+    from fedboard.common.tasks.on_examples.registry import learns_from_examples
     from fedboard.simulations.runs.algorithm_choice import label_of
 
     claim, final = result.certificate.claim, result.final
@@ -79,7 +80,13 @@ def private_summary(
     text = "\n\n".join(
         (
             f"{guarantee_text(result)}\n{_added_up(config.run)}",
-            metrics_text(label_of(config.algorithm), f"epsilon {claim.epsilon:.4g}", final, others),
+            metrics_text(
+                label_of(config.algorithm),
+                f"epsilon {claim.epsilon:.4g}",
+                final,
+                others,
+                of_labels=learns_from_examples(config.algorithm),
+            ),
             "\n".join(f"{name:7} {path}" for name, path in made.items() if path is not None),
         )
     )
@@ -141,7 +148,12 @@ def guarantee_text(result: "RunResult") -> str:
 
 
 def metrics_text(
-    name: str, guarantee: str, final: Mapping[str, Any], others: Mapping[str, Mapping[str, float]] = _NONE
+    name: str,
+    guarantee: str,
+    final: Mapping[str, Any],
+    others: Mapping[str, Mapping[str, float]] = _NONE,
+    *,
+    of_labels: bool = False,
 ) -> str:
     """A table of the run's metrics, with those of others under the same guarantee and of the baselines below."""
     from fedboard.simulations.drawing.wording import definitions, metric_column
@@ -157,7 +169,7 @@ def metrics_text(
     ]
     headers = ("model", "guarantee", *map(metric_column, names))
     table = "\n\n".join(_parts(headers, rows))
-    meanings = "\n".join(definitions(names))
+    meanings = "\n".join(definitions(names, of_labels=of_labels))
     return f"{table}\n(on held-out data; these numbers are not private, for simulations only)\n{meanings}".rstrip()
 
 

@@ -13,6 +13,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
@@ -130,6 +131,11 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
     Raises:
         InputError: the algorithm is not installed here, or does not know the configuration.
     """
+    if learns_from_examples(board.task):
+        raise InputError(
+            f"this board was made by the task {board.task!r}, which learns from examples: it has features and no "
+            "items, so that nothing is recommended by it; see docs/guide/personalisation.md"
+        )
     if board.task not in _folders() and board.task not in _entries():
         raise InputError(
             f"this board was made by the task {board.task!r}, which is not installed here; installed are "

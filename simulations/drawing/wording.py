@@ -41,11 +41,18 @@ def _label(name: str) -> str:
     return label
 
 
-def definitions(names: Iterable[str]) -> list[str]:
-    """What the metrics of these records are, a sentence each, in reading order."""
+def definitions(names: Iterable[str], *, of_labels: bool = False) -> list[str]:
+    """What the metrics of these records are, a sentence each, in reading order.
+
+    Args:
+        names: of metrics.
+        of_labels: of a run on examples: it predicts labels in place of ratings.
+    """
     found = dict.fromkeys(metric for name in reading_order(names) if (metric := metric_of(name)) is not None)
     return [
         f"{capital(metric.label)}{_unit_of(metric)}: {metric.means} ({direction(metric.name)})."
+        if not of_labels
+        else f"{capital(metric.label)}: {metric.means.replace('ratings', 'labels')} ({direction(metric.name)})."
         for metric in found
         if metric.means
     ]

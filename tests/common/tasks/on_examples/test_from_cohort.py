@@ -17,7 +17,7 @@ from fedboard.common.tasks.on_examples.registry import (
     learns_from_examples,
 )
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.common.tasks.registry import algorithm_names
+from fedboard.common.tasks.registry import algorithm_names, rebuild_task
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task
 from fedboard.server.run_spec import Promise
 from tests.common.tasks.representation.conftest import USERS, catalogue, orthonormal, population
@@ -112,6 +112,11 @@ def test_a_board_that_asks_for_more_than_a_device_would_send_is_refused() -> Non
 
     with pytest.raises(InputError, match="would ask each user for 21,003,750 numbers"):
         task.requests(board)
+
+
+def test_a_reader_of_items_is_told_that_there_are_none() -> None:
+    with pytest.raises(InputError, match="learns from examples: it has features and no items"):
+        rebuild_task(boards_of("fedrep-private")[1])
 
 
 def test_names_are_looked_up_and_none_is_of_both_kinds() -> None:
