@@ -6,6 +6,8 @@ import io
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 
+_MOST_BYTES = 1 << 30
+
 
 def numbered_lines(
     file: StoredFile, *, delimiter: str, encodings: tuple[str, ...], quoted: bool = True
@@ -37,7 +39,11 @@ def numbered_lines(
 
 def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
     with file.open() as stream:
-        content = stream.read()
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InputError(
+            f"{file.label} is larger than {_MOST_BYTES >> 20} MiB unpacked: that is no list of items."
+        )
     for encoding in encodings:
         try:
             return content.decode(encoding)

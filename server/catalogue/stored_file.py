@@ -1,5 +1,6 @@
 """Where the files of a data set lie: in a folder or inside a zip archive, read in place either way."""
 
+import gzip
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -7,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO
+from typing import IO, Final, cast
 
 from fedboard.common.errors import InputError
+
+_PACKED: Final = ".gz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,16 @@ class StoredFile:
 
     @property
     def base_name(self) -> str:
-        """File name without folders."""
+        """File name without folders, and without the ``.gz`` of a file that is packed by itself."""
+        return self._stored_name.removesuffix(_PACKED) or self._stored_name
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is packed by itself: what is read is then what is inside."""
+        return self._stored_name.endswith(_PACKED)
+
+    @property
+    def _stored_name(self) -> str:
         return self.path.name if self.member is None else self.member.rsplit("/", 1)[-1]
 
     @property
@@ -41,13 +53,33 @@ class StoredFile:
         """Lower-case file ending with its dot, such as ``.csv``."""
         return Path(self.base_name).suffix.lower()
 
+    def beside(self, base_name: str) -> "StoredFile":
+        """A file of another name in the same folder, on disk or inside the archive; it need not be there."""
+        if self.member is None:
+            return StoredFile(path=self.path.with_name(base_name))
+        return StoredFile(path=self.path, member="/".join([*self.member.split("/")[:-1], base_name]))
+
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open for reading bytes.
+        """Open for reading bytes; what is packed is unpacked as it is read.
 
         Raises:
-            InputError: the file or its archive is missing, unreadable, damaged or encrypted.
+            InputError: the file or its archive is missing, unreadable, damaged, cut short or encrypted.
         """
+        with self._as_stored() as stream:
+            if not self.packed:
+                yield stream
+                return
+            try:
+                with gzip.GzipFile(fileobj=stream, mode="rb") as unpacked:
+                    yield cast("IO[bytes]", unpacked)
+            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+                raise InputError(
+                    f"{self.label} is damaged or was cut short ({error}); download or pack it again."
+                ) from error
+
+    @contextmanager
+    def _as_stored(self) -> Iterator[IO[bytes]]:
         try:
             if self.member is None:
                 with self.path.open("rb") as stream:
@@ -55,6 +87,8 @@ class StoredFile:
             else:
                 with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as member:
                     yield member
+        except KeyError as error:  # of zipfile: no member of that name
+            raise InputError(f"{self.label} is not in the archive; pack it again.") from error
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise InputError(
                 f"{self.path} is a broken zip archive ({error}); download or pack it again."
@@ -81,10 +115,16 @@ class Place:
         return next((file for file in self.files if file.base_name == base_name), None)
 
     def matching(self, pattern: str) -> tuple[StoredFile, ...]:
-        """The files of a name such as ``mv_*.txt``, sorted, in the folder of that which is nearest to the top."""
+        """The files of a name such as ``mv_*.txt``, sorted, in the folder of that which is nearest to the top.
+
+        Of a file that is there packed and unpacked the latter.
+        """
         found = [file for file in self.files if fnmatchcase(file.base_name, pattern)]
         nearest = [file for file in found if file.folder == found[0].folder]
-        return tuple(sorted(nearest, key=lambda file: file.base_name))
+        by_name = {
+            file.base_name: file for file in sorted(nearest, key=lambda file: file.packed, reverse=True)
+        }
+        return tuple(by_name[name] for name in sorted(by_name))
 
 
 def folder(path: Path) -> Place:

@@ -1,18 +1,19 @@
 """What a reader of one format hands on: three columns in file order, and how to name a row in a message."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import Float32Array, IntArray
+from fedboard.common.arrays import BoolArray, Float32Array, IntArray
 from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.simulations.datasets.numbering import Numbered, number_integers, text_order
 
+_TITLES = ("title", "name")
 _TEXTS_AT_ONCE = 1 << 17
 
 
@@ -87,16 +88,53 @@ def presence_of(raw: RawColumns) -> RawColumns:
         raise InputError(
             f"{raw.locate(0)}: this count and all others are 0; give a file where something is used."
         )
-    if kept.all():
-        return replace(raw, values=np.ones(kept.size, dtype=np.float32), repeats=True)
+    some = raw if kept.all() else _some(raw, kept)
+    return replace(some, values=np.ones_like(some.values), repeats=True)
+
+
+def title_field(names: Sequence[str]) -> str | None:
+    """Which of the columns of a list of items holds their titles, by its name; None: none does."""
+    plain = [name.partition(":")[0] for name in names]
+    best = [name for wanted in _TITLES for name in plain if name == wanted or name.endswith(f"_{wanted}")]
+    return None if not best else names[plain.index(best[0])]
+
+
+def require_ids(raw: RawColumns) -> RawColumns:
+    """The same, where no id is an empty text.
+
+    Raises:
+        InputError: one is; names its row.
+    """
+    for role, column in (("user", raw.users), ("item", raw.items)):
+        if column.ids.dtype.kind == "U" and column.ids[0] == "":
+            row = int(np.flatnonzero(column.codes == 0)[0])
+            raise InputError(f"{raw.locate(row)}: the {role} id is empty; fill it in or remove the line.")
+    return raw
+
+
+def rated_alone(raw: RawColumns) -> RawColumns:
+    """The rows that are a rating: 0 says that somebody has an item and has not rated it.
+
+    Raises:
+        InputError: none is.
+    """
+    kept = raw.values != 0
+    if not kept.any():
+        raise InputError(
+            f"{raw.locate(0)}: this rating and all others are 0; give a file where something is rated."
+        )
+    return raw if kept.all() else _some(raw, kept)
+
+
+def _some(raw: RawColumns, kept: BoolArray) -> RawColumns:
     rows = np.flatnonzero(kept)
-    return RawColumns(
+    return replace(
+        raw,
         users=raw.users.only(kept),
         items=raw.items.only(kept),
-        values=np.ones(rows.size, dtype=np.float32),
+        values=raw.values[rows],
         locate=lambda row: raw.locate(int(rows[row])),
         times=None if raw.times is None else raw.times[rows],
-        repeats=True,
     )
 
 

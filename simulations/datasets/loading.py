@@ -181,6 +181,8 @@ def _named_titles(path: Path, mapping: ColumnMapping) -> dict[str, str]:
 
 def _titles_beside(found: DataSource) -> dict[str, str] | None:
     """Item id to title, of the file that the format brings."""
+    if found.reader.titles_of is not None:
+        return found.reader.titles_of(found.file, found.place)
     brought = found.reader.titles
     beside = None if brought is None else brought.beside(found.place)
     return None if brought is None or beside is None else read_titles(beside, brought.layout)

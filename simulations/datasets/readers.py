@@ -22,6 +22,8 @@ _FILES = (
     "amazon",
     "plays",
     "recbole",
+    "json_lines",
+    "lenskit",
     "delimited",
     "parquet",
     "npz",
@@ -54,7 +56,7 @@ class DataSource:
         usual = bool(self.files) or self.file.base_name in _FILE_NAMES
         path = self.place.path.resolve()
         if not usual:
-            return self.file.path.stem
+            return Path(self.file.base_name).stem if self.file.member is None else self.file.path.stem
         return path.stem if path.suffix.lower() == ".zip" else path.name
 
 

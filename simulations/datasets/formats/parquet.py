@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.arrays import IntArray
+from fedboard.common.arrays import Float32Array, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
@@ -26,8 +26,6 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     Raises:
         InputError: no Parquet file, a missing column, a column of the wrong type, an empty cell, no rows.
     """
-    import pyarrow as pa
-
     mapping = asked.mapping
 
     def locate(row: int) -> str:
@@ -41,16 +39,10 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy())[0])
             raise InputError(f"{locate(row)}: {name!r} is empty; fill it in or remove the row.")
-    try:
-        values = table.column(mapping.rating).cast(pa.float32(), safe=False).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        kind = table.column(mapping.rating).type
-        raise InputError(
-            f"{file.label}: the ratings in {mapping.rating!r} are {kind}, not numbers; convert the column."
-        ) from error
+    values = values_of(file, table, mapping.rating)
     users, items = (_ids(file, table, name) for name in (mapping.user, mapping.item))
     return RawColumns(
-        users=users, items=items, values=values, locate=locate, times=_times(file, table, mapping)
+        users=users, items=items, values=values, locate=locate, times=times_of(file, table, mapping.time)
     )
 
 
@@ -60,18 +52,35 @@ def _names(mapping: ColumnMapping) -> list[str]:
     return [mapping.user, mapping.item, mapping.rating, *timed]
 
 
-def _times(file: StoredFile, table: Any, mapping: ColumnMapping) -> IntArray | None:
-    """When, if that is wanted.
+def values_of(file: StoredFile, table: Any, name: str) -> Float32Array:
+    """The ratings of a column.
+
+    Raises:
+        InputError: they are no numbers.
+    """
+    import pyarrow as pa
+
+    try:
+        values: Float32Array = table.column(name).cast(pa.float32(), safe=False).to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"{file.label}: the ratings in {name!r} are {table.column(name).type}, not numbers; convert the column."
+        ) from error
+    return values
+
+
+def times_of(file: StoredFile, table: Any, name: str | None) -> IntArray | None:
+    """When, if a column is named.
 
     Raises:
         InputError: the column holds no times.
     """
-    if mapping.time is None:
+    if name is None:
         return None
-    times = times_of_arrow(table.column(mapping.time))
+    times = times_of_arrow(table.column(name))
     if times is None:
         raise InputError(
-            f"{file.label}: the times in {mapping.time!r} are {table.column(mapping.time).type}; they must be "
+            f"{file.label}: the times in {name!r} are {table.column(name).type}; they must be "
             "numbers, dates or timestamps, convert the column."
         )
     return times

@@ -79,6 +79,9 @@ class Reader:
     named itself."""
     titles: TitlesFile | None = None
     """The file beside it that lists the items."""
+    titles_of: Callable[[StoredFile, Place], dict[str, str] | None] | None = None
+    """What lists the items, where that is not one file of a fixed name: item id to title, by the file of ratings
+    and where it lies. Raises ``InputError``."""
     lists_items: bool = False
     """Whether it lists all items itself."""
     times: bool = False

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import RawColumns, require_columns
+from fedboard.server.catalogue.listing import numbered_lines
+from fedboard.server.catalogue.stored_file import Place, StoredFile
+from fedboard.simulations.datasets.columns import RawColumns, require_columns, title_field
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
 
@@ -63,6 +64,25 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     return read_text(file, layout.timed(asked.times, _TIME))
 
 
+def _titles(file: StoredFile, place: Place) -> dict[str, str] | None:
+    """What ``NAME.item`` beside the ratings lists, where it has a field of titles."""
+    stored = place.find(f"{file.base_name.removesuffix('.inter')}.item")
+    if stored is None:
+        return None
+    lines = numbered_lines(stored, delimiter="\t", encodings=("utf-8-sig",), quoted=False)
+    names = lines[0][1] if lines else []
+    title = title_field(names)
+    if title is None or _COLUMNS.item not in names:
+        return None
+    item_at, title_at = names.index(_COLUMNS.item), names.index(title)
+    for number, cells in lines[1:]:
+        if len(cells) != len(names):
+            raise InputError(
+                f"{stored.label}, line {number}: {len(cells)} fields where {len(names)} are expected; correct it."
+            )
+    return {cells[item_at]: cells[title_at] for _, cells in lines[1:]}
+
+
 READERS = (
     Reader(
         name="recbole",
@@ -71,6 +91,7 @@ READERS = (
         read=_read,
         recognises=_recognises,
         file_name="*.inter",
+        titles_of=_titles,
         times=True,
         columns=_look,
         needs_pyarrow=True,

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,7 +13,7 @@ import numpy as np
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column
+from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_ids
 from fedboard.simulations.datasets.numbering import Numbered, number_texts
 from fedboard.simulations.datasets.splits.times import is_time, is_whole, times_of_arrow
 
@@ -127,11 +127,7 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
         times=times,
         repeats=layout.repeats,
     )
-    for role, column in (("user", users), ("item", items)):
-        if column.ids.dtype.kind == "U" and column.ids[0] == "":
-            row = int(np.flatnonzero(column.codes == 0)[0])
-            raise InputError(f"{raw.locate(row)}: the {role} id is empty; fill it in or remove the line.")
-    return raw
+    return require_ids(raw)
 
 
 def _filled(items: Numbered, otherwise: Any) -> Numbered:
@@ -182,22 +178,26 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
         with arrow_csv.open_csv(
             stream, read_options=read, parse_options=parse, convert_options=convert
         ) as blocks:
-            return _gathered(blocks)
+            return gathered(blocks, blocks.schema)
 
 
-def _gathered(blocks: Any) -> Any:
-    """All blocks as one table, in which each text is kept once, not once in every block that has it."""
+def gathered(blocks: Iterable[Any], schema: Any = None) -> Any:
+    """All blocks as one table, in which each text is kept once, not once in every block that has it.
+
+    Args:
+        blocks: of pyarrow, of one schema.
+        schema: theirs, where there may be none.
+    """
     import pyarrow as pa
 
-    table, waiting = blocks.schema.empty_table(), []
+    tables, waiting = [] if schema is None else [schema.empty_table()], []
     for block in blocks:
         waiting.append(block)
         if len(waiting) == BLOCKS_AT_ONCE:
-            table, waiting = (
-                pa.concat_tables([table, pa.Table.from_batches(waiting)]).unify_dictionaries(),
-                [],
-            )
-    return pa.concat_tables([table, pa.Table.from_batches(waiting, blocks.schema)]).unify_dictionaries()
+            tables = [pa.concat_tables([*tables, pa.Table.from_batches(waiting)]).unify_dictionaries()]
+            waiting = []
+    tables += [pa.Table.from_batches(waiting)] if waiting else []
+    return pa.concat_tables(tables).unify_dictionaries()
 
 
 @contextmanager

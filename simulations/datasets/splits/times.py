@@ -10,6 +10,9 @@ from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
 
 _LARGEST = 2.0**62
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MAIL = rf"\A[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}\z"
+"""As Goodreads writes a time, 30 characters."""
 _LONGEST = 20
 """Characters of a whole number in a configuration."""
 
@@ -28,6 +31,40 @@ def times_of_arrow(column: Any) -> IntArray | None:
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
     return times_of_numbers(column.to_numpy())
+
+
+def times_of_words(words: Any) -> IntArray | None:
+    """The times of texts, int64: ISO 8601, or as in ``Fri Aug 25 13:55:02 -0700 2017``; None where one is neither.
+
+    Args:
+        words: a pyarrow array of texts without empty cells, or a list of them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = pa.array(words) if isinstance(words, list) else words
+    try:
+        return times_of_arrow(words.cast(pa.timestamp("s")))
+    except pa.ArrowInvalid:
+        pass
+    if not pc.all(pc.match_substring_regex(words, _MAIL)).as_py():
+        return None
+    month = pc.index_in(pc.utf8_slice_codeunits(words, 4, 7), pa.array(_MONTHS))
+    iso = pc.binary_join_element_wise(
+        pc.utf8_slice_codeunits(words, 26, 30),
+        pc.utf8_slice_codeunits(pc.cast(pc.add(month, 101), pa.string()), 1, 3),
+        pc.utf8_slice_codeunits(words, 8, 10),
+        "-",
+    )
+    day = pc.utf8_slice_codeunits(words, 11, 19)
+    zone = pc.binary_join_element_wise(
+        pc.utf8_slice_codeunits(words, 20, 23), pc.utf8_slice_codeunits(words, 23, 25), ":"
+    )
+    try:
+        told = pc.binary_join_element_wise(pc.binary_join_element_wise(iso, day, "T"), zone, "")
+        return times_of_arrow(told.cast(pa.timestamp("s", tz="UTC")))
+    except pa.ArrowInvalid:
+        return None
 
 
 def times_of_numbers(column: ArrayLike) -> IntArray | None:

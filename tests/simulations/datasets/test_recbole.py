@@ -1,6 +1,7 @@
 """RecBole's atomic files, in a few lines."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,35 @@ def test_of_several_files_one_must_be_named(tmp_path):
     with pytest.raises(InputError, match=r"one of several \(tiny.test.inter, tiny.train.inter\)"):
         load_ratings(tmp_path, rating_range=(0, 5))
     assert load_ratings(tmp_path / "tiny.train.inter", rating_range=(0, 5)).n_ratings == 3
+
+
+ITEMS = (
+    "item_id:token\tmovie_title:token_seq\trelease_year:token\n"
+    '10\tHeat "1"\t1995\n9\tAmélie\t2001\n7\tNobody\'s\t1\n'
+)
+
+
+def with_items(folder: Path, items: str) -> Path:
+    (folder / "tiny.inter").write_text(HEADER + LINES)
+    (folder / "tiny.item").write_text(items, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("catalogue", ["rated", "listed"])
+def test_titles_are_read_from_the_item_file_beside(catalogue, tmp_path):
+    ratings = load_ratings(with_items(tmp_path, ITEMS), rating_range=(0, 5), catalogue=catalogue)
+
+    known = dict(zip(ratings.item_ids.tolist(), ratings.titles, strict=True))
+    assert (known["9"], known["10"]) == ("Amélie", 'Heat "1"')
+    assert ("7" in known) is (catalogue == "listed")
+
+
+def test_an_item_file_without_titles_gives_none(tmp_path):
+    folder = with_items(tmp_path, "item_id:token\tclass:token_seq\n10\tDrama\n9\tDrama\n")
+
+    assert load_ratings(folder, rating_range=(0, 5)).titles is None
+
+
+def test_a_broken_item_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"tiny\.item, line 5: 1 fields where 3 are expected"):
+        load_ratings(with_items(tmp_path, ITEMS + "8\n"), rating_range=(0, 5))

@@ -102,7 +102,7 @@ def test_of_several_ratings_of_a_pair_the_time_of_the_one_that_counts_is_kept(tm
 @pytest.mark.parametrize("framework", ["pandas", "polars", "pyarrow", "arrays"])
 def test_data_in_memory_bring_their_times(framework: str) -> None:
     columns = {"user": ["ann", "ann", "bob"], "item": ["tea", "jam", "tea"], "rating": [4, 3, 5]}
-    when = np.array([SECOND, FIRST, FIRST], dtype="datetime64[s]")
+    when = np.array([SECOND, FIRST, FIRST], dtype="datetime64[s]").astype("datetime64[us]")
     if framework == "arrays":
         ratings = from_python((*columns.values(), when), rating_range=(1, 5))
     else:
