@@ -99,7 +99,8 @@ class StoredFile:
             ) from error
         except OSError as error:
             raise InputError(
-                f"{self.label} cannot be read: {error.strerror or error}; check the path and its permissions."
+                f"{self.label} cannot be read: {error.strerror or ' '.join(str(error).split())}; check the path "
+                "and its permissions."
             ) from error
 
 

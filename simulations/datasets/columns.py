@@ -38,6 +38,9 @@ def number_arrow_column(column: Any) -> Numbered:
 
     Args:
         column: a ``pyarrow.ChunkedArray``, at least one row.
+
+    Raises:
+        pyarrow.ArrowInvalid: a text is not UTF-8, which not every reader of pyarrow has seen to.
     """
     import pyarrow as pa
 
@@ -48,6 +51,7 @@ def number_arrow_column(column: Any) -> Numbered:
     chunks = column.unify_dictionaries().chunks
     words = chunks[0].dictionary
     words = words if words.type in (pa.string(), pa.large_string()) else words.cast(pa.string())
+    words.validate(full=True)
     used = np.zeros(len(words), dtype=np.bool_)
     for chunk in chunks:
         used[np.asarray(chunk.indices)] = True

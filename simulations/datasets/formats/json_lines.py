@@ -97,10 +97,14 @@ def _columns(file: StoredFile, mapping: ColumnMapping, *, repeats: bool = False)
     times = None if mapping.time is None else times_of_arrow(table.column("time"))
     if times is None and mapping.time is not None:
         raise InputError(_explain(file, mapping, "there are no times"))
+    try:
+        users, items = (number_arrow_column(table.column(role)) for role in ("user", "item"))
+    except pa.ArrowInvalid as error:
+        raise InputError(_explain(file, mapping, str(error))) from error
     return require_ids(
         RawColumns(
-            users=number_arrow_column(table.column("user")),
-            items=number_arrow_column(table.column("item")),
+            users=users,
+            items=items,
             values=table.column("rating").to_numpy(),
             locate=lambda row: _locate(file, row),
             times=times,
@@ -201,6 +205,8 @@ def _fault(line: str, mapping: ColumnMapping, kinds: dict[str, type]) -> str | N
         cell = found.get(name)
         if not isinstance(cell, str | int) or isinstance(cell, bool) or cell == "":
             return f"the {role} id {name!r} is missing"
+        if isinstance(cell, str) and not _is_text(cell):
+            return f"the {role} id {name!r} is not UTF-8 text"
         if kinds.setdefault(role, type(cell)) is not type(cell):
             return f"the {role} id {name!r} is a text in some lines and a number in others"
         if isinstance(cell, int) and abs(cell) >= 2**63:
@@ -214,6 +220,10 @@ def _fault(line: str, mapping: ColumnMapping, kinds: dict[str, type]) -> str | N
     told = isinstance(when, str) and (is_time(when) or times_of_words([when]) is not None)
     told = told or (isinstance(when, int | float) and not isinstance(when, bool))
     return None if told else f"the time {mapping.time!r} is none"
+
+
+def _is_text(cell: str) -> bool:
+    return "\ufffd" not in cell and not any("\ud800" <= letter <= "\udfff" for letter in cell)
 
 
 READERS = (

@@ -13,9 +13,10 @@ import numpy as np
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, title_field
-from fedboard.simulations.datasets.formats.parquet import times_of, values_of
+from fedboard.simulations.datasets.formats.parquet import readable, times_of, values_of
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.numbering import Numbered
 
@@ -58,22 +59,18 @@ def _table(file: StoredFile, name: str, columns: list[str]) -> Any:
     Raises:
         InputError: the table or a column is not there, or a cell is empty.
     """
-    import pyarrow as pa
     from pyarrow import parquet as arrow_parquet
 
     stored = file.beside(f"{name}.parquet")
-    with stored.open() as stream:
-        try:
-            opened = arrow_parquet.ParquetFile(stream)
-            missing = [column for column in columns if column not in opened.schema_arrow.names]
-            if missing:
-                found = ", ".join(opened.schema_arrow.names)
-                raise InputError(f"{stored.label}: there is no column {missing[0]!r}, only {found}.")
-            table = opened.read(columns=columns)
-        except pa.ArrowException as error:
-            raise InputError(
-                f"{stored.label} is not a readable Parquet file ({' '.join(str(error).split())})."
-            ) from error
+    with stored.open() as stream, readable(stored):
+        opened = arrow_parquet.ParquetFile(stream)
+        missing = [column for column in columns if column not in opened.schema_arrow.names]
+        if missing:
+            found = ", ".join(map(printable, opened.schema_arrow.names))
+            raise InputError(f"{stored.label}: there is no column {missing[0]!r}, only {found}.")
+        table = opened.read(columns=columns)
+    if table.num_rows == 0:
+        raise InputError(f"{stored.label} is empty; give a data set with users, items and ratings.")
     empty = next((name for name in columns if table.column(name).null_count), None)
     if empty is not None:
         raise InputError(f"{stored.label}: a cell of {empty!r} is empty; fill it in or remove the row.")
@@ -89,8 +86,6 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     relation = _relation(file)
     wanted = ["user_num", "item_num", _RATING, *([_TIME] if asked.times else [])]
     table, stored = _table(file, relation, wanted), file.beside(f"{relation}.parquet")
-    if table.num_rows == 0:
-        raise InputError(f"{stored.label} holds no ratings; give a data set with at least one.")
     users, items = (_numbered(file, table, stored, entity) for entity in ("user", "item"))
     return RawColumns(
         users=users,
@@ -103,7 +98,9 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
 
 
 def _numbered(file: StoredFile, table: Any, stored: StoredFile, entity: str) -> Numbered:
-    ids = number_arrow_column(_table(file, entity, [f"{entity}_id"]).column(0))
+    listed = file.beside(f"{entity}.parquet")
+    with readable(listed):
+        ids = number_arrow_column(_table(file, entity, [f"{entity}_id"]).column(0))
     numbers: IntArray = np.asarray(table.column(f"{entity}_num").to_numpy(), dtype=np.int64)
     outside = (numbers < 0) | (numbers >= ids.codes.size)
     if outside.any():
@@ -116,19 +113,17 @@ def _numbered(file: StoredFile, table: Any, stored: StoredFile, entity: str) -> 
 
 def _titles(file: StoredFile, place: Place) -> dict[str, str] | None:
     """The items that ``item.parquet`` lists, with a title where it has one."""
-    import pyarrow as pa
     from pyarrow import parquet as arrow_parquet
 
     stored = file.beside("item.parquet")
-    with stored.open() as stream:
-        try:
-            names = arrow_parquet.ParquetFile(stream).schema_arrow.names
-        except pa.ArrowException as error:
-            raise InputError(f"{stored.label} is not a readable Parquet file.") from error
+    with stored.open() as stream, readable(stored):
+        names = arrow_parquet.ParquetFile(stream).schema_arrow.names
     title = title_field(names)
     listed = _table(file, "item", ["item_id", *([] if title is None else [title])])
-    texts = [""] * listed.num_rows if title is None else listed.column(1).to_pylist()
-    return {str(item): str(text) for item, text in zip(listed.column(0).to_pylist(), texts, strict=True)}
+    with readable(stored):
+        items = listed.column(0).to_pylist()
+        texts = [""] * listed.num_rows if title is None else listed.column(1).to_pylist()
+    return {str(item): str(text) for item, text in zip(items, texts, strict=True)}
 
 
 READERS = (

@@ -21,11 +21,10 @@ from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import BLOCK_BYTES, LARGEST_NUMBER
 from fedboard.simulations.datasets.numbering import number_integers
-from fedboard.simulations.datasets.splits.times import is_time, times_of_arrow
+from fedboard.simulations.datasets.splits.times import is_time, is_whole, times_of_arrow
 
-_ITEM_LINE = re.compile(rb"^([0-9]+):[ \t]*\r?$", re.MULTILINE)
+_ITEM_LINE = re.compile(rb"^([0-9]{1,20}):[ \t]*\r?$", re.MULTILINE)
 _COLUMNS = ("user", "rating", "date")
-_USER = re.compile(rb"-?[0-9]+")
 
 
 def _recognises(looks: Looks) -> bool:
@@ -175,8 +174,7 @@ def _fault(line: bytes, *, named: bool, timed: bool) -> str | None:
     cells = line.split(b",")
     if len(cells) != len(_COLUMNS):
         return "neither `item:` nor `user,rating,date`"
-    user = cells[0].strip()
-    if _USER.fullmatch(user) is None or abs(int(user)) > LARGEST_NUMBER:
+    if not is_whole(cells[0].decode(errors="replace"), LARGEST_NUMBER):
         return f"the user id is not a whole number up to {LARGEST_NUMBER}"
     try:
         float(cells[1])

@@ -1,5 +1,7 @@
 """Parquet files, their columns named by a mapping."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -88,19 +90,30 @@ def times_of(file: StoredFile, table: Any, name: str | None) -> IntArray | None:
 
 def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
     """The wanted columns as a ``pyarrow.Table``."""
-    import pyarrow as pa
     from pyarrow import parquet as arrow_parquet
 
-    with file.open() as stream:
-        try:
-            opened = arrow_parquet.ParquetFile(stream)
-            require_columns(file.label, opened.schema_arrow.names, mapping)
-            return opened.read(columns=_names(mapping))
-        except pa.ArrowException as error:
-            reason = " ".join(str(error).split())
-            raise InputError(
-                f"{file.label} is not a readable Parquet file ({reason}); write it again."
-            ) from error
+    with file.open() as stream, readable(file):
+        opened = arrow_parquet.ParquetFile(stream)
+        require_columns(file.label, opened.schema_arrow.names, mapping)
+        return opened.read(columns=_names(mapping))
+
+
+@contextmanager
+def readable(file: StoredFile) -> Iterator[None]:
+    """Tell what pyarrow finds wrong with a Parquet file in a sentence.
+
+    Raises:
+        InputError: it is none, it is damaged, or a text in it is not UTF-8.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{file.label} is not a readable Parquet file ({reason}); write it again."
+        ) from error
 
 
 def _ids(file: StoredFile, table: Any, name: str) -> Any:
@@ -118,7 +131,8 @@ def _ids(file: StoredFile, table: Any, name: str) -> Any:
             f"{file.label}: the ids in {name!r} are {kind}; they must be whole numbers or text, "
             "convert the column."
         )
-    return number_arrow_column(table.column(name))
+    with readable(file):
+        return number_arrow_column(table.column(name))
 
 
 READERS = (

@@ -42,7 +42,10 @@ def times_of_words(words: Any) -> IntArray | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words = pa.array(words) if isinstance(words, list) else words
+    try:
+        words = pa.array(words) if isinstance(words, list) else words
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return None
     try:
         return times_of_arrow(words.cast(pa.timestamp("s")))
     except pa.ArrowInvalid:

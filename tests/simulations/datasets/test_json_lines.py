@@ -127,6 +127,7 @@ FAULTS: list[tuple[dict[str, object] | str, str]] = [
         {"who": "9", "what": "tea", "stars": 4, "when": 7},
         "the user id 'who' is a text in some lines and",
     ),
+    ('{"who": 9, "what": "\\ud800", "stars": 4, "when": 7}', "the item id 'what' is not UTF-8 text"),
     ({"who": 2**70, "what": "tea", "stars": 4, "when": 7}, "the user id 'who' is too large a number"),
     ({"who": 9, "what": "tea", "stars": "4", "when": 7}, "the rating 'stars' is not a number"),
     ({"who": 9, "what": "tea", "when": 7}, "the rating 'stars' is not a number"),

@@ -91,7 +91,10 @@ def test_the_table_of_items_is_a_catalogue_that_stands_apart_from_the_ratings(tm
             {"rating": {"user_num": [0], "item_num": [0]}},
             "there is no column 'rating', only user_num, item_num",
         ),
-        ({"rating": {n: pa.array(c).slice(0, 0) for n, c in TABLES["rating"].items()}}, "holds no ratings"),
+        (
+            {"rating": {n: pa.array(c).slice(0, 0) for n, c in TABLES["rating"].items()}},
+            "rating.parquet is empty",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -100,6 +103,25 @@ def test_what_is_wrong_is_told_in_a_sentence(changes: dict[str, Any], said: str,
 
     assert said in str(told.value)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["user", "item", "rating"])
+def test_a_damaged_table_is_told_in_a_line(name: str, tmp_path: Path) -> None:
+    path = saved(tmp_path / "set") / f"{name}.parquet"
+    path.write_bytes(path.read_bytes().replace(b"PAR1", b"PAR2"))
+
+    with pytest.raises(InputError) as told:
+        load_ratings(tmp_path / "set", rating_range=(0.5, 5))
+
+    assert f"{name}.parquet" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_text_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    wrong = pa.Array.from_buffers(pa.string(), 3, pa.array([b"bob", b"a\xf9", b"c"], pa.binary()).buffers())
+
+    with pytest.raises(InputError, match=r"user\.parquet is not a readable Parquet file"):
+        load_ratings(saved(tmp_path / "set", user={"user_id": wrong}), rating_range=(0.5, 5))
 
 
 def test_a_table_that_is_missing_is_named(tmp_path: Path) -> None:

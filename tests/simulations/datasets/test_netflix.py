@@ -100,6 +100,8 @@ FAULTS = [
     ("7,4,2005-01-01\n", "line 4: user 7 has already rated item 30"),
     ("\n12:\n\n8,6,2005-01-01\n", "line 7: rating 6 is outside"),
     ("99999999999:\n8,3,2005-01-01\n", "line 4: the item is larger than"),
+    (f"{'9' * 5000},3,2005-01-01\n", "line 4: the user id is not a whole number"),
+    (f"{'9' * 5000}:\n8,3,2005-01-01\n", "line 4: neither `item:` nor"),
     ("x:\n8,3,2005-01-01\n", "line 4: neither `item:` nor"),
 ]
 
