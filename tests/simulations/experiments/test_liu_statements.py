@@ -96,7 +96,8 @@ def test_cache_sizes_are_read_off_the_system_or_usual(
 def test_a_user_s_loss_is_her_part_of_f(data: Rated) -> None:
     config = DpmfConfig(epsilon=1e4, rating_range=data.rating_range, **CHAIN)
     train = trimmed(data.train, most=10, seed=0)
-    weights = user_weights(train.counts, most=10, largest=1.0)
+    quarter = np.full(train.n_users, 0.25)
+    weights = user_weights(train.counts, most=10, largest=1.0, budget_shares=quarter)
     model = sample_dpmf(arrange(train), config)
     found = personal.user_losses(model, train, config, weights)
 
@@ -107,8 +108,8 @@ def test_a_user_s_loss_is_her_part_of_f(data: Rated) -> None:
         inner = float(model.users.factors[user] @ model.item_factors()[item])
         guess = model.mean + float(model.users.biases[user]) + float(model.item_biases()[item]) + inner
         total += (min(max(guess, 0.0), 6.0) - float(train.ratings[place])) ** 2
-    assert found[user] == pytest.approx(min(1.0, 10 / train.counts[user]) * total, rel=1e-4)
-    assert np.all(found <= config.bound)
+    assert found[user] == pytest.approx(min(1.0, 2.5 / train.counts[user]) * total, rel=1e-4)
+    assert np.all(found <= config.bound / 4)
 
 
 def test_section_6_7_and_theorem_2_print_the_paper_s_formulas(
