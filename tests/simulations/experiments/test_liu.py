@@ -6,34 +6,19 @@ import numpy as np
 import pytest
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, fit_sgd
 from fedboard.simulations.experiments.liu import convergence, speed
 from fedboard.simulations.experiments.liu.catalogue import EXPERIMENTS
 from fedboard.simulations.experiments.liu.ratings import rated
 from fedboard.simulations.experiments.shared.experiment import Setting
+from tests.simulations.experiments.few_ratings import setting_of
 
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Setting:
-    """Ratings as a user would bring them."""
-    people = SyntheticConfig(n_users=300, n_items=80, mean_ratings_per_user=25)
-    cohort = synthetic_ratings(people).cohort()
-    np.savez(
-        tmp_path / "ratings.npz",
-        user=cohort.user_of_entry(),
-        item=cohort.items,
-        rating=cohort.ratings,
-        item_id=np.arange(cohort.n_items),
-    )
-    return Setting(
-        data=DataConfig(source=str(tmp_path / "ratings.npz")),
-        seeds=1,
-        scratch=tmp_path,
-        on_progress=lambda phase, done, total: None,
-    )
+    return setting_of(tmp_path, SyntheticConfig(n_users=300, n_items=80, mean_ratings_per_user=25))
 
 
 def test_every_figure_of_the_paper_is_there() -> None:

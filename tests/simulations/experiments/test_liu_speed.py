@@ -2,28 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.liu import privacy, speed
 from fedboard.simulations.experiments.shared.experiment import Setting
+from tests.simulations.experiments.few_ratings import setting_of
 
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Setting:
-    people = SyntheticConfig(n_users=120, n_items=40, mean_ratings_per_user=12)
-    cohort = synthetic_ratings(people).cohort()
-    columns = {"user": cohort.user_of_entry(), "item": cohort.items, "rating": cohort.ratings}
-    np.savez(tmp_path / "ratings.npz", **columns, item_id=np.arange(cohort.n_items))
-    return Setting(
-        data=DataConfig(source=str(tmp_path / "ratings.npz")),
-        seeds=1,
-        scratch=tmp_path,
-        on_progress=lambda phase, done, total: None,
-    )
+    return setting_of(tmp_path, SyntheticConfig(n_users=120, n_items=40, mean_ratings_per_user=12))
 
 
 def test_curves_of_rank_and_time_are_drawn_for_each_solver(

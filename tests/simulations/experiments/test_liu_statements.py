@@ -9,30 +9,21 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.langevin.trimming import trimmed, user_weights
-from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.block_solvers.blocks import arrange
 from fedboard.simulations.experiments.block_solvers.sampling import DpmfConfig, sample_dpmf
 from fedboard.simulations.experiments.liu import exact, gibbs, memory, personal, popularity, privacy
 from fedboard.simulations.experiments.liu.ratings import Rated, rated
 from fedboard.simulations.experiments.shared.experiment import Setting
+from tests.simulations.experiments.few_ratings import setting_of
 
 CHAIN = {**privacy.CHAIN, "most_ratings": 10, "rank": 4, "passes": 6}
 
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Setting:
-    people = SyntheticConfig(n_users=200, n_items=60, mean_ratings_per_user=25)
-    cohort = synthetic_ratings(people).cohort()
-    columns = {"user": cohort.user_of_entry(), "item": cohort.items, "rating": cohort.ratings}
-    np.savez(tmp_path / "ratings.npz", **columns, item_id=np.arange(cohort.n_items))
-    return Setting(
-        data=DataConfig(source=str(tmp_path / "ratings.npz")),
-        seeds=1,
-        scratch=tmp_path,
-        on_progress=lambda phase, done, total: None,
-    )
+    return setting_of(tmp_path, SyntheticConfig(n_users=200, n_items=60, mean_ratings_per_user=25))
 
 
 @pytest.fixture
