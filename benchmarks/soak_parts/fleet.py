@@ -34,6 +34,8 @@ MANIFEST_DAYS = 2.0
 _SERVER_MEGABYTES, _DEVICE_MEGABYTES = 96, 16
 _POLICY = "witnesses.policy"
 _PATIENCE_SECONDS = 45.0
+_KEPT_HOURS = 72.0
+"""A night passes in a moment here, and a round that was under way is asked again after it."""
 
 
 def people() -> Problem:
@@ -110,7 +112,7 @@ class WeekFleet:
                 "poll_seconds": 0.2,
                 "most_lost": 1.0,
             },
-            policy={"witnesses": f"../{_POLICY}"},
+            policy={"witnesses": f"../{_POLICY}", "answers_kept_hours": _KEPT_HOURS},
             device_poll_seconds=1.0,
         )
 
@@ -205,7 +207,12 @@ class WeekFleet:
             self._ratings(len(GATEWAYS) + len(self.joined)),
             self._people.catalogue.item_ids,
         )
-        policy = {"epsilon": 6.0, "delta": 1e-5, "witnesses": f"../{_POLICY}"}
+        policy = {
+            "epsilon": 6.0,
+            "delta": 1e-5,
+            "witnesses": f"../{_POLICY}",
+            "answers_kept_hours": _KEPT_HOURS,
+        }
         (folder / "device.toml").write_text(toml({"ratings": {"cohort": "cohort"}, "policy": policy}))
         words = ("--config", self.config, "--users", USERS, "--out", invitation)
         self.fedboard("fleet", "invite", name, *words)

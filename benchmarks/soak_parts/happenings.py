@@ -157,7 +157,7 @@ class Happenings:
             time.sleep(0.2)
         if not refused and self.fleet.made() - first > 2:
             self.problems.append("a device of the version before was asked in no round")
-        if any(line["lost"] for line in refused):
+        if any(line["lost"] and set(line["refused"]) == {"wrong-version"} for line in refused):
             self.problems.append("a round was lost for a device of the version before")
         told = (self.fleet.folder / f"{name}.log").read_text()
         if refused and "refused: wrong-version" not in told:

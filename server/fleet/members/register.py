@@ -8,7 +8,7 @@ that is on the disk before it is told of, so a crash leaves it made or not made,
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -288,13 +288,18 @@ class Register:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """One transaction, alone; all of it or nothing."""
-        self._database.execute("BEGIN IMMEDIATE")
         try:
+            self._database.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
+            self._database.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):  # where the disk is full SQLite has done so itself
+                self._database.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise StorageError(
+                    f"{self._path}: the register of devices cannot be used ({error})"
+                ) from error
             raise
-        self._database.execute("COMMIT")
 
 
 def _some(names: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from fedboard.server.board_service.service import (
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.fleet_status import fleet_families
-from fedboard.server.fleet.processes.lifeline import end_with_parent
+from fedboard.server.fleet.processes.lifeline import end_with_parent, told_in_a_sentence
 from fedboard.server.operating.metrics import start_metrics
 
 
@@ -78,7 +78,5 @@ def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None
 
 
 if __name__ == "__main__":
-    try:
+    with told_in_a_sentence("the board service"):
         main()
-    except KeyboardInterrupt:
-        sys.exit(0)

@@ -9,7 +9,11 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from fedboard.common.errors import FedboardError
 
 SERVER_LOCK = "FEDBOARD_SERVER_LOCK"
 """Environment variable with the file that the server locks, for what its children start."""
@@ -33,6 +37,22 @@ def end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True, name="lifeline").start()
+
+
+@contextmanager
+def told_in_a_sentence(part: str) -> Iterator[None]:
+    """End this process with one line on standard error, which the supervisor tells, where a disk is full, a file
+    cannot be used or it was interrupted; what is no such thing shows where it was raised.
+
+    Args:
+        part: what this process is.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(0)
+    except (FedboardError, OSError) as error:
+        sys.exit(f"{part} ends: {error}")
 
 
 def end_with_holder(lock: Path) -> None:

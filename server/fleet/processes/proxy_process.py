@@ -18,7 +18,7 @@ from fedboard.server.fleet.plan.introducing import introduction_of
 from fedboard.server.fleet.plan.sections import NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.processes.lifeline import end_with_parent
+from fedboard.server.fleet.processes.lifeline import end_with_parent, told_in_a_sentence
 from fedboard.server.front.descriptors import room_for
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
@@ -140,4 +140,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_a_sentence("the proxy"):
+        main()

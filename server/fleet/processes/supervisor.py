@@ -6,6 +6,7 @@ killed they end within two seconds, and the next one goes on from what is on dis
 """
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from fedboard.common.errors import FedboardError
+from fedboard.common.errors import FedboardError, StorageError
 from fedboard.common.files import write_atomically
 from fedboard.server.fleet.plan.closing import reason_of
 from fedboard.server.fleet.plan.preparing import keep_register
@@ -77,7 +78,7 @@ class Supervisor:
             )
         self._begun = False
         self._admission: Admission | None = None
-        self._to_reload, self._clock = False, WallClock()
+        self._to_reload, self._clock, self._trouble = False, WallClock(), ""
         self._told_rounds, self._told_end = 0, False
         self._written: dict[str, Any] = {}
 
@@ -116,18 +117,31 @@ class Supervisor:
             stack.callback(self._stop)
             next_look = 0.0
             while not stop.is_set():
-                self._tend()
-                if self._to_reload:
-                    self._to_reload = False
-                    self._reloaded()
-                if time.monotonic() >= next_look:
-                    self._look()
-                    next_look = time.monotonic() + _LOOK_SECONDS
+                due = time.monotonic() >= next_look
+                next_look = time.monotonic() + _LOOK_SECONDS if due else next_look
+                self._take_care(look=due)
                 if until_trained and self._training.complete:
                     return
                 if until_trained and self._training.failures >= _MOST_FAILURES:
                     raise TrainingFailedError(f"the training fails: {self._training.problem}")
                 time.sleep(_TICK_SECONDS)  # an interrupt in an event's wait can find its lock released
+
+    def _take_care(self, *, look: bool) -> None:
+        """Whatever is due now. A disk that is full, or cannot be written, ends no server: it is tried again."""
+        try:
+            self._tend()
+            if self._to_reload:
+                self._to_reload = False
+                self._reloaded()
+            if look:
+                self._look()
+                self._trouble = ""
+        except (OSError, sqlite3.Error, StorageError) as error:
+            if str(error) != self._trouble:
+                self._say(
+                    f"what the server keeps cannot be read or written just now: {error}; it is tried again"
+                )
+            self._trouble = str(error)
 
     def _tell_closed(self) -> None:
         """A training that is closed is not handed in; its boards are served."""
@@ -250,8 +264,8 @@ class Supervisor:
             "training_failures": self._training.failures,
         }
         if counts != self._written:
-            self._written = counts
             write_atomically(self._state.counts / "supervisor.json", json.dumps(counts).encode())
+            self._written = counts
 
     def _stop(self) -> None:
         """First the door, then what is behind it."""
