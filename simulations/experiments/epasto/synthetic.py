@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from fedboard.simulations.drawing.svg import SERIES, new_figure
 from fedboard.simulations.experiments.epasto.estimators import BEST_LIMIT, METHODS, NO_LIMIT, OURS, errors_of
@@ -119,6 +120,8 @@ def _bars(panels: Mapping[str, Numbers], what: str) -> Figure:
                 label=_LABELS[method],
             )
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xticks(places, list(errors))
         axes.set_xlabel(what)
         axes.set_title(title)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
@@ -9,8 +10,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, new_figure
 
 _MOST_MARKERS = 30
-_LABELLED = (1.0, 3.0)
-"""Multiples of a power of ten that a logarithmic axis may name."""
+_FEW_DECADES = 3.5
+"""Up to so many a logarithmic axis names 3, 30, ... too."""
 Line = tuple[Sequence[float], Sequence[float]]
 
 
@@ -62,6 +63,8 @@ def line_panels(
 
 def _plain(axis: Axis) -> None:
     """Name places of a logarithmic axis by their numbers: formulas are not set here."""
-    axis.set_major_locator(LogLocator(subs=_LABELLED, numticks=8))
+    low, high = axis.get_data_interval()
+    few = low > 0 and np.log10(high / low) <= _FEW_DECADES
+    axis.set_major_locator(LogLocator(subs=(1.0, 3.0) if few else (1.0,), numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda place, _: f"{place:g}"))
     axis.set_minor_formatter(NullFormatter())
