@@ -10,6 +10,8 @@ WORKERS = IntRange(1, MOST_WORKERS)
 """Processes, or runs at the same time."""
 REPETITIONS = IntRange(1, 10_000)
 """Games, seeds of a figure, trials of a search."""
+FOLDS = IntRange(2, 1_000)
+"""Parts of a k-fold split, each a run of its own."""
 SHOWN = IntRange(1, 100_000)
 """Items on a screen."""
 PEOPLE = IntRange(1, 1_000_000_000)

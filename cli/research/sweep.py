@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.counts import WORKERS
+from fedboard.cli.counts import FOLDS, WORKERS
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
@@ -25,6 +25,7 @@ _AXES: Mapping[str, tuple[Callable[[str], Any], str]] = {
 _EXAMPLES = """\b
 Examples:
   fedboard sweep --data ml-1m/ --epsilon 1,5,20 --algorithms adadpals,dpals-uniform,als --seeds 0,1,2 --jobs 2
+  fedboard sweep --data ml-100k/ --epsilon 5 --folds 5
   fedboard sweep --out runs/sweep --resume
 """
 
@@ -49,6 +50,12 @@ def _default_axis() -> str:
 )
 @click.option("--epsilon", metavar="E,F", help="Privacy budgets.  [default: 1,5,20]")
 @click.option("--seeds", metavar="S,T", help="Seeds of noise and first factors.  [default: 0]")
+@click.option(
+    "--folds",
+    type=FOLDS,
+    metavar="K",
+    help="Every cell on each of the k folds of the ratings, or users; the table has their means and deviations.",
+)
 @model_options
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the sweep.  [default: runs/sweep]")
 @click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Cells at the same time.")
@@ -60,6 +67,7 @@ def sweep(
     floors: bool | None,
     epsilon: str | None,
     seeds: str | None,
+    folds: int | None,
     out: Path | None,
     jobs: int,
     resume: bool,
@@ -80,8 +88,10 @@ def sweep(
     place = out or fresh(RUNS / "sweep")
     axes = {"algorithms": algorithms, "epsilons": epsilon, "seeds": seeds}
     record = _assembled(place, config_file, axes, flags, assignments, resume=resume)
+    if folds is not None:
+        record = _with(record, folds=folds)
     if floors is not None or not (resume or algorithms):
-        record = _with_floors(record, chosen=floors is not False)
+        record = _with(record, floors=floors is not False)
     require_data(record.config.data, times=record.config.split.by_time)
     result = _run(record, place, jobs=jobs, resume=resume)
     document(_summary(result)) if as_json else click.echo(_text(result, place))
@@ -112,10 +122,10 @@ def _assembled(
     return SweepRecord(grid=msgspec.structs.replace(earlier.grid, **given), config=config)
 
 
-def _with_floors(record: "SweepRecord", *, chosen: bool) -> "SweepRecord":
+def _with(record: "SweepRecord", **axes: Any) -> "SweepRecord":
     import msgspec
 
-    return msgspec.structs.replace(record, grid=msgspec.structs.replace(record.grid, floors=chosen))
+    return msgspec.structs.replace(record, grid=msgspec.structs.replace(record.grid, **axes))
 
 
 def _run(record: "SweepRecord", place: Path, *, jobs: int, resume: bool) -> "SweepResult":

@@ -1,4 +1,4 @@
-"""The results of a sweep, grouped: one summary per algorithm and epsilon, over the seeds."""
+"""The results of a sweep, grouped: one summary per algorithm and epsilon, over the seeds and folds."""
 
 import statistics
 from collections.abc import Sequence
@@ -20,6 +20,8 @@ class Result:
     """None for a model trained without privacy."""
     delta: float | None
     seed: str
+    fold: str
+    """Empty where there are none."""
     metrics: dict[str, float]
     sliced: dict[str, list[float | None]]
     """Metric name -> value per popularity bucket, tail to head."""
@@ -33,7 +35,7 @@ class Summary:
     epsilon: float | None
     mean: float
     spread: float | None
-    """Standard deviation over the seeds (n - 1); None for a single seed."""
+    """Standard deviation over the seeds and folds (n - 1); None for a single run."""
     n_seeds: int
 
 
@@ -140,6 +142,7 @@ def _result(place: int, entry: dict[str, Any]) -> Result:
         epsilon=number_or_none(entry.get("epsilon")),
         delta=number_or_none(entry.get("delta")),
         seed=str(entry.get("seed", "–")),
+        fold="" if entry.get("fold") is None else str(entry["fold"]),
         metrics=metrics,
         sliced={name: values for name, values in sliced.items() if values and name != "bucket_edges"},
     )

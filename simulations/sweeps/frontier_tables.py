@@ -62,7 +62,9 @@ def caption(results: Sequence[Result], metric: str) -> str:
     seeds = len({result.seed for result in results})
     deltas = sorted({result.delta for result in results if result.delta is not None})
     at_delta = f"; delta {', '.join(setting(delta) for delta in deltas)}" if deltas else ""
-    over = f"mean ± standard deviation over up to {seeds} seeds" if seeds > 1 else "one seed"
+    folds = len({result.fold for result in results})
+    named = [f"{count} {what}" for count, what in ((seeds, "seeds"), (folds, "folds")) if count > 1]
+    over = f"mean ± standard deviation over up to {' and '.join(named)}" if named else "one seed"
     return f"{metric_label(metric)}, {direction(metric)}; {over}{at_delta}; {NOT_PRIVATE}"
 
 

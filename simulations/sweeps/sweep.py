@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
-from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.config import SimulationConfig, SplitConfig
+from fedboard.simulations.datasets.coins import Fold
 from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
@@ -35,6 +36,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
     seeds: tuple[int, ...] = (0,)
     """Of noise and first factors; the split stays the same."""
+    folds: int | None = None
+    """k >= 2: every cell on each of the k folds of the split, also those without privacy; None: on one split."""
 
 
 class SweepRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,14 +101,37 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     # Baselines are cells of their own, and cells run side by side with one worker each.
     alone = msgspec.structs.replace(config.run, workers=1, baselines=False)
     shared = msgspec.structs.replace(config, run=alone)
+    if grid.folds is None:
+        return tuple(_cells_on(shared, grid))
+    splits = _folds(config.split, grid.folds)
+    by_fold = [_cells_on(msgspec.structs.replace(shared, split=split), grid) for split in splits]
+    return tuple(
+        replace(cell, name=f"{cell.name}-fold{fold}") for fold, cells in enumerate(by_fold) for cell in cells
+    )
+
+
+def _folds(split: SplitConfig, folds: int) -> list[SplitConfig]:
+    """The split on each fold.
+
+    Raises:
+        InputError: fewer than two, or a split by time.
+    """
+    Fold(number=0, of=folds)
+    if split.by_time:
+        raise InputError("--folds is for a split by coins: leave out split.test_from and split.leave_last")
+    return [msgspec.structs.replace(split, folds=folds, fold=fold) for fold in range(folds)]
+
+
+def _cells_on(shared: SimulationConfig, grid: Grid) -> list[Cell]:
+    """The cells on one split."""
     cells = [cell for name in grid.algorithms for cell in _cells_of(name, shared, grid)]
     if grid.floors:
         as_shipped = msgspec.structs.replace(
             shared, settings={}, privacy=msgspec.structs.replace(shared.privacy, shares={}), tuned=None
         )
-        missing = [name for name in floor_names(config.feedback) if name not in grid.algorithms]
+        missing = [name for name in floor_names(shared.feedback) if name not in grid.algorithms]
         cells += [cell for name in missing for cell in _cells_of(name, as_shipped, grid)]
-    return tuple(cells)
+    return cells
 
 
 def sweep(
@@ -135,6 +161,8 @@ def sweep(
     """
     cells = plan_cells(record)
     require_whole("jobs", jobs)
+    if record.grid.folds is not None and problem is not None:
+        raise InputError("folds split the data anew for each: give the data by a path, not loaded already")
     _prepare(record, out, resume=resume)
     ended: dict[str, CellOutcome] = {}
     for outcome in run_cells(cells, out / "cells", jobs=min(jobs, len(cells)), problem=problem):
@@ -206,6 +234,7 @@ def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
         "epsilon": config.privacy.epsilon if private else None,
         "delta": config.privacy.delta if private else None,
         "seed": config.seed,
+        "fold": None if config.split.folds is None else config.split.fold,
         "metrics": final["metrics"],
         "sliced": final.get("sliced", {}),
     }

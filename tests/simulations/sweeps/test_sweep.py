@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import statistics
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.publication import BoardStore
 from fedboard.simulations import simulate
 from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.problem import load_problem
 from fedboard.simulations.sweeps import cells as sweep_cells
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells, read_record, sweep
 
@@ -43,6 +45,33 @@ def record(**axes: object) -> SweepRecord:
 
 def names(swept: SweepRecord) -> list[str]:
     return [cell.name for cell in plan_cells(swept)]
+
+
+def test_every_cell_is_run_on_each_fold_and_the_table_says_so(tmp_path: Path) -> None:
+    swept = record(algorithms=("als", "item-mean-private"), folds=3)
+
+    result = sweep(swept, tmp_path / "sweep")
+
+    assert names(swept) == [f"{n}-fold{f}" for f in range(3) for n in ("als", "item-mean-private-eps2-seed0")]
+    assert [cell.cell.config.split.fold for cell in result.outcomes] == [0, 0, 1, 1, 2, 2]
+    assert {cell.cell.config.split.folds for cell in result.outcomes} == {3}
+    of_als = [cell.final["metrics"]["test_rmse"] for cell in result.outcomes[::2] if cell.final is not None]
+    page = (tmp_path / "sweep" / "frontier.md").read_text()
+    assert len(set(of_als)) == 3
+    assert f"{statistics.fmean(of_als):.4f} ± {statistics.stdev(of_als):.4f}" in page
+    assert "mean ± standard deviation over up to 3 folds" in page
+
+
+def test_folds_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    timed = msgspec.structs.replace(record(folds=3), config=parse_config(TINY | {"split": {"leave_last": 1}}))
+
+    with pytest.raises(InputError, match=r"split\.folds must be >= 2, got 1"):
+        plan_cells(record(folds=1))
+    with pytest.raises(InputError, match="--folds is for a split by coins"):
+        plan_cells(timed)
+    with pytest.raises(InputError, match="give the data by a path, not loaded already"):
+        sweep(record(folds=3), tmp_path / "sweep", problem=load_problem(record().config))
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_every_combination_is_a_cell_and_models_without_privacy_are_one_each() -> None:
