@@ -1,6 +1,7 @@
 """Public configuration of AdaDPALS, its releases, and how the privacy budget is shared among them."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.per_user.weights import WeightScheme
@@ -11,6 +12,7 @@ from fedboard.common.tasks.shared.ratings_config import (
     Feedback,
     RatingsConfig,
 )
+from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,14 @@ class AdaDpalsConfig:
     """alpha0 on the device: weight of the unobserved term (implicit feedback)."""
     item_unobserved_weight: float = 0.0
     """alpha0 in the item solve, for an item of average weight omega."""
+    weighted_unobserved: bool = True
+    """Whether an item's unobserved term grows with its omega, as its observed one does; in the paper's code it does
+    not, so that larger weights lift the scores of rare items."""
+    unit_gauge: bool = True
+    """Whether the server scales the item factors to a count-weighted RMS norm of 1 in every round; the paper's code
+    does not, and its bounds and ridges mean what they do at the scale that comes out."""
+    first_norm: float = 1.0
+    """RMS norm of the random first factors; it matters where there is no gauge."""
     head_fraction: float = 1.0
     """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
     device_seed: int = 0
@@ -102,6 +112,7 @@ _POSITIVE = (
     "user_ridge",
     "user_bias_ridge",
     "item_ridge",
+    "first_norm",
 )
 
 
@@ -144,6 +155,16 @@ class BudgetShares:
 
 MOMENTS_WITH_BIASES = 0.01
 """Share of mu^2 of the users, their mean rating and mean square, which stand for the mean with ``biases``."""
+
+
+def written_config(config: AdaDpalsConfig) -> dict[str, Any]:
+    """The configuration, JSON-able; without what is unused, as it was written before there was any of it."""
+    written = as_written(config)
+    later = {"weighted_unobserved": True, "unit_gauge": True, "first_norm": 1.0}
+    unused = {key for key, default in later.items() if written[key] == default}
+    if not config.biases:
+        unused |= {"biases", "user_bias_ridge"}
+    return {key: value for key, value in written.items() if key not in unused}
 
 
 def needs_population(config: AdaDpalsConfig) -> bool:

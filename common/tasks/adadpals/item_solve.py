@@ -39,6 +39,19 @@ def item_ridge_of(counts: FloatArray, settings: AdaDpalsConfig) -> FloatArray:
     return settings.item_ridge * settings.clip_norm**2 * shape
 
 
+def unobserved_scale(settings: AdaDpalsConfig, omega: FloatArray, counts: FloatArray) -> FloatArray:
+    """What an item's unobserved term is multiplied by: float64, shape (n_items,), 1 on average over ratings."""
+    if not settings.weighted_unobserved:
+        return np.ones_like(omega)
+    scale: FloatArray = omega * np.sum(counts) / np.sum(omega * counts)
+    return scale
+
+
+def gauged(settings: AdaDpalsConfig, factors: Float32Array, counts: FloatArray) -> Float32Array:
+    """The factors at the scale of the next board."""
+    return unit_gauge(factors, counts) if settings.unit_gauge else factors
+
+
 def unit_gauge(factors: Float32Array, counts: FloatArray) -> Float32Array:
     """Scale all factors so that their count-weighted RMS norm is 1: (cU, V/c) predicts the same.
 

@@ -32,8 +32,8 @@ from fedboard.common.tasks.adadpals.biases import (
     bias_requests,
     contribute_biases,
 )
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
-from fedboard.common.tasks.adadpals.item_solve import ItemSolver, item_ridge_of, unit_gauge
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population, written_config
+from fedboard.common.tasks.adadpals.item_solve import ItemSolver, gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
 from fedboard.common.tasks.shared.levels.rating_level import moments_of, released_level
 from fedboard.common.tasks.shared.preparation import (
@@ -45,7 +45,6 @@ from fedboard.common.tasks.shared.preparation import (
 )
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import ONE_USER
-from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +63,8 @@ class AdaDpals:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able; without biases as it was written before there were any."""
-        written = as_written(self.settings)
-        if not self.settings.biases:
-            for key in ("biases", "user_bias_ridge"):
-                del written[key]
-        return written
+        """The public configuration, JSON-able; without what is unused as it was written before there was any."""
+        return written_config(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
@@ -89,7 +84,7 @@ class AdaDpals:
             version=0,
             task=self.name,
             config=self.config,
-            arrays={"item_factors": factors / np.float32(np.sqrt(self.settings.rank))},
+            arrays={"item_factors": factors / np.float32(np.sqrt(self.settings.rank) / self.settings.first_norm)},
             catalogue=catalogue.without_features,
         )
 
@@ -196,7 +191,7 @@ class AdaDpals:
         per_item = (solver.quadratic, solver.linear)
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
-        arrays = {"item_factors": unit_gauge(factors, board.arrays["item_counts"])}
+        arrays = {"item_factors": gauged(self.settings, factors, board.arrays["item_counts"])}
         return board.successor(**arrays, **next_clip_norm(board, released, self.settings, t))
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
@@ -268,10 +263,10 @@ class AdaDpals:
             mean=np.array([mean]),
             item_counts=counts,
             item_weights=omega,
-            item_scale=omega * np.sum(counts) / np.sum(omega * counts),
+            item_scale=unobserved_scale(settings, omega, counts),
             learnt=head_of(counts, settings.head_fraction),
             item_ridge=item_ridge_of(counts, settings),
-            item_factors=unit_gauge(board.arrays["item_factors"], counts),
+            item_factors=gauged(settings, board.arrays["item_factors"], counts),
             **levels,
         )
 
