@@ -14,7 +14,7 @@ from fedboard.common.tasks.on_examples.registry import example_algorithm_of
 from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import Preset, preset
+from fedboard.common.tasks.shared.tuned import TUNED, Preset, preset
 from fedboard.common.tasks.shared.written import keys_of, with_noise
 from fedboard.server.run_spec import Promise
 
@@ -31,6 +31,8 @@ class Training:
     """Overrides of the algorithm's tuned defaults."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Overrides of how the budget is shared among its releases."""
+    recipe: str = TUNED
+    """Whose defaults they are laid over; ``recipes_of`` the algorithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ def calibrated_task(
         InputError: an unknown setting, a value out of its range, or feedback that it does not learn from.
     """
     algorithm, promise = training.algorithm.algorithm, training.promise
-    tuned = preset(training.algorithm, training.feedback, promise.epsilon)
+    tuned = _preset(training)
     settings = _settings(training, tuned, rating_range)
     by_release = algorithm.shares_by_release(settings, _shares(training, tuned))
 
@@ -81,7 +83,17 @@ def shares_of(training: Training) -> Any:
     Raises:
         InputError: an unknown share, or one out of its range.
     """
-    return _shares(training, preset(training.algorithm, training.feedback, training.promise.epsilon))
+    return _shares(training, _preset(training))
+
+
+def _preset(training: Training) -> Preset:
+    return preset(
+        training.algorithm,
+        training.feedback,
+        training.promise.epsilon,
+        recipe=training.recipe,
+        chosen=training.settings,
+    )
 
 
 def _shares(training: Training, tuned: Preset) -> Any:

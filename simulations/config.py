@@ -14,6 +14,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.registry import usual
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import TUNED
 from fedboard.server.run_spec import (
     ParticipationChoice,
     Promise,
@@ -28,7 +29,8 @@ class DataConfig(Section, frozen=True, kw_only=True):
     """Which ratings."""
 
     source: str = "synthetic"
-    """A file, a folder or ``synthetic``."""
+    """A file, a folder or ``synthetic``; ``skewed:SHAPE[,KEY=NUMBER...]`` is short for ``synthetic`` with the
+    statistics of a data set of that shape (``ml-10m``, ``ml-20m``, ``msd``)."""
     format: str | None = None
     """Reader by name; found out from the file if not given."""
     columns: dict[str, str] | None = None
@@ -47,6 +49,23 @@ class DataConfig(Section, frozen=True, kw_only=True):
     needs one of the last two, and a list that stands apart from the ratings."""
     synthetic: dict[str, Any] = msgspec.field(default_factory=dict)
     """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
+
+    def __post_init__(self) -> None:
+        """Write out what ``skewed:`` is short for.
+
+        Raises:
+            SettingError: there is no such shape, or no number where one should be.
+        """
+        if not self.source.startswith("skewed:"):
+            return
+        from fedboard.simulations.datasets.skewed import settings_of  # needs SciPy
+
+        try:
+            meant = settings_of(self.source)
+        except InputError as error:
+            raise SettingError(str(error)) from error
+        msgspec.structs.force_setattr(self, "source", "synthetic")
+        msgspec.structs.force_setattr(self, "synthetic", {**meant, **self.synthetic})
 
 
 class SplitConfig(Section, frozen=True, kw_only=True):
@@ -190,7 +209,9 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
     split: SplitConfig = SplitConfig()
     privacy: PrivacyConfig = PrivacyConfig()
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Overrides of the algorithm's tuned defaults."""
+    """Overrides of the algorithm's defaults."""
+    recipe: str = TUNED
+    """Whose defaults: ``tuned``, ours, or for AdaDPALS and DPALS ``paper``, the published ones."""
     run: RunConfig = RunConfig()
     tuned: TunedConfig | None = None
     """Where the settings come from, if they were tuned."""

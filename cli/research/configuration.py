@@ -61,7 +61,10 @@ def data_options(command: Command) -> Command:
         "`titles`, or `none`.  [default: what MovieLens data bring]",
     )
     named = click.option(
-        "--data", metavar="PATH|NAME", help="Ratings: a file, folder or zip archive, or `synthetic`."
+        "--data",
+        metavar="PATH|NAME",
+        help="Ratings: a file, folder or zip archive, `synthetic`, or "
+        "`skewed:ml-10m`: made up with the statistics of a data set.",
     )
     return named(table_options(features(command)))
 
@@ -83,6 +86,12 @@ def model_options(command: Command) -> Command:
                 "--rounds",
                 type=int,
                 help="Rounds, without those that prepare; of algorithms that go in steps: --set settings.steps=N.",
+            ),
+            click.option(
+                "--recipe",
+                metavar="NAME",
+                help="Whose settings: tuned, which are ours, or paper, the published ones of adadpals and "
+                "dpals-*.  [default: tuned]",
             ),
             click.option(
                 "--kernels",

@@ -28,6 +28,7 @@ Examples:
   fedboard reproduce jain 2 --json jain-2.json   one of them
   fedboard reproduce krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
   fedboard reproduce krichene 7 --data ml-10m/ --data ml-20m/
+  fedboard reproduce krichene 1 --recipe paper --data skewed:ml-10m
   fedboard reproduce krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8
 """
 _TOLD_PER_PHASE = 4
@@ -50,6 +51,12 @@ _TOLD_PER_PHASE = 4
     metavar="LIST",
     help="Privacy budgets to compare, comma-separated.  [default: those of the figure]",
 )
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    help="Whose settings, for figures of krichene: tuned, which are ours, or paper, which are published.  "
+    "[default: tuned]",
+)
 @click.option("--seeds", type=REPETITIONS, default=3, show_default=True, help="Repetitions.")
 @click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
 @click.option(
@@ -62,6 +69,7 @@ def reproduce(
     paper: str | None,
     figure: str | None,
     epsilon: str | None,
+    recipe: str | None,
     seeds: int,
     workers: int,
     out: Path | None,
@@ -86,10 +94,11 @@ def reproduce(
         data=data[0] if data else None,
         more_data=data[1:],
         epsilons=_epsilons(epsilon),
+        recipe=recipe or "tuned",
         seeds=seeds,
         workers=workers,
     )
-    require_fitting(experiment, data=data, epsilons=asked["epsilons"])
+    require_fitting(experiment, data=data, epsilons=asked["epsilons"], recipe=recipe)
     place = _new_place(out, experiment)
     place.mkdir(parents=True, exist_ok=True)
     record, outcome = _run(experiment, place, asked)
@@ -158,6 +167,7 @@ class _Asked(TypedDict):
     data: "DataConfig | None"
     more_data: "tuple[DataConfig, ...]"
     epsilons: tuple[float, ...]
+    recipe: str
     seeds: int
     workers: int
 

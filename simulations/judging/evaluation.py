@@ -1,7 +1,7 @@
 """Judging a model on held-out data, in blocks of users. Every number made here is not private: simulation only."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -58,14 +58,17 @@ class Judgement:
     sliced: Mapping[str, Any]
     by_activity: Mapping[str, Any]
     """As from ``fedboard.simulations.judging.activity``; empty where nothing was judged."""
+    of_head: Mapping[str, Any] = field(default_factory=dict)
+    """By popularity bucket of the most popular tenth of the items, for lists."""
 
     def record(self) -> dict[str, Any]:
         """As a run keeps it."""
-        return {
+        told = {
             "metrics": dict(self.metrics),
             "sliced": dict(self.sliced),
             "by_activity": dict(self.by_activity),
         }
+        return {**told, "of_head": dict(self.of_head)} if self.of_head else told
 
 
 def judge_ratings(
@@ -137,6 +140,7 @@ def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, co
             },
         },
         by_activity=lists_by_activity(lists, target, held_out.history.counts, counts=counts),
+        of_head={"recall": listed(metrics.recall_of_head(lists, target, counts))},
     )
 
 

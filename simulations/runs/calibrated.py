@@ -55,6 +55,7 @@ def training_of(config: SimulationConfig) -> Training:
         promise=config.promise,
         settings=config.settings,
         shares=config.privacy.shares,
+        recipe=config.recipe,
     )
 
 

@@ -28,7 +28,8 @@ def backend_of(config: SimulationConfig, problem: Problem, *, usual_rank: int | 
     if config.run.kernels != "auto":
         return config.run.kernels
     if usual_rank is None:
-        tuned = preset(chosen_algorithm(config.algorithm), config.feedback, config.privacy.epsilon)
+        algorithm = chosen_algorithm(config.algorithm)
+        tuned = preset(algorithm, config.feedback, config.privacy.epsilon, recipe=config.recipe)
         usual_rank = tuned.settings.get("rank")
     rank = config.settings.get("rank", usual_rank)
     if not isinstance(rank, int) or rank < 1:  # not given, or refused where settings are checked

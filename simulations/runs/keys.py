@@ -24,6 +24,7 @@ KEYS = {
     "population": "privacy.population",
     "rank": "settings.rank",
     "rounds": "settings.rounds",
+    "recipe": "recipe",
     "seed": "seed",
     "workers": "run.workers",
     "runtime": "run.runtime",

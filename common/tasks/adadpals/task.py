@@ -84,7 +84,9 @@ class AdaDpals:
             version=0,
             task=self.name,
             config=self.config,
-            arrays={"item_factors": factors / np.float32(np.sqrt(self.settings.rank) / self.settings.first_norm)},
+            arrays={
+                "item_factors": factors / np.float32(np.sqrt(self.settings.rank) / self.settings.first_norm)
+            },
             catalogue=catalogue.without_features,
         )
 

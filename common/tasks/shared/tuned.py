@@ -1,10 +1,11 @@
 """Tuned defaults and search spaces: ``presets.toml`` and ``search.toml`` beside an algorithm.
 
 Presets are hyper-parameters: choosing them by looking at private ratings would be a release of its own. Each file
-says what its numbers were tuned on.
+says what its numbers were tuned on. ``presets-NAME.toml`` holds another recipe, such as a paper's own.
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,10 @@ from fedboard.common.tasks.shared.algorithm import Algorithm, Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import keys_of
 
+TUNED = "tuned"
+"""The recipe that is usual: our own defaults."""
 _PRESETS, _SEARCH = "presets.toml", "search.toml"
+_RECIPE_FILE = re.compile(r"presets-([a-z0-9-]+)\.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,8 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What it was tuned at; None for a variant at any epsilon."""
     variants: tuple[str, ...] = ()
     """Laid over for these names alone; for all where empty."""
+    where: dict[str, Any] = {}
+    """Laid over where these settings are chosen alone, by hand or by what stands before it."""
     settings: dict[str, Any] = {}
     shares: dict[str, float] = {}
 
@@ -62,29 +68,53 @@ class _Search(_Spaces, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variants: dict[str, _Spaces] = {}
 
 
-def preset(variant: Variant, feedback: Feedback, epsilon: float) -> Preset:
-    """The tuned defaults nearest to this epsilon, on the log scale; empty where nothing was tuned.
+def preset(
+    variant: Variant,
+    feedback: Feedback,
+    epsilon: float,
+    *,
+    recipe: str = TUNED,
+    chosen: Mapping[str, Any] | None = None,
+) -> Preset:
+    """The defaults nearest to this epsilon, on the log scale; empty where nothing was tuned.
 
     Args:
         variant: what is to be run.
         feedback: what it learns from.
         epsilon: > 0.
+        recipe: whose defaults; one of ``recipes_of``.
+        chosen: settings that somebody set by hand, where entries depend on them.
 
     Raises:
-        InputError: the file cannot be used; names it and what is wrong.
+        InputError: there is no such recipe, or the file cannot be used; names it and what is wrong.
     """
-    entries = _entries(variant.algorithm, feedback)
-    known = [entry.epsilon for entry in entries if not entry.variants and entry.epsilon is not None]
+    entries = _entries(variant, feedback, recipe)
+    known = [entry.epsilon for entry in entries if _for_all(entry) and entry.epsilon is not None]
     if not known:
         return Preset()
     nearest = min(known, key=lambda tuned: abs(math.log(tuned / epsilon)))
     found = Preset()
     for entry in entries:
-        if entry.epsilon in (None, nearest) and (not entry.variants or variant.name in entry.variants):
+        settings = {**found.settings, **(chosen or {})}
+        if (
+            entry.epsilon in (None, nearest)
+            and (not entry.variants or variant.name in entry.variants)
+            and all(settings.get(name) == value for name, value in entry.where.items())
+        ):
             found = Preset(
                 settings={**found.settings, **entry.settings}, shares={**found.shares, **entry.shares}
             )
     return found
+
+
+def recipes_of(algorithm: Algorithm) -> tuple[str, ...]:
+    """Whose defaults there are for an algorithm: ``tuned``, and those of ``presets-NAME.toml`` beside it."""
+    names = [] if algorithm.folder is None else [entry.name for entry in algorithm.folder.iterdir()]
+    return (TUNED, *sorted(found[1] for name in names if (found := _RECIPE_FILE.fullmatch(name))))
+
+
+def _for_all(entry: _Entry) -> bool:
+    return not (entry.variants or entry.where)
 
 
 def search_tables(variant: Variant, feedback: Feedback) -> Mapping[str, Mapping[str, Any]]:
@@ -105,20 +135,24 @@ def search_tables(variant: Variant, feedback: Feedback) -> Mapping[str, Mapping[
     return found
 
 
-def _entries(algorithm: Algorithm, feedback: Feedback) -> tuple[_Entry, ...]:
-    presets: _Presets = _read(algorithm, _PRESETS, _Presets)
+def _entries(variant: Variant, feedback: Feedback, recipe: str) -> tuple[_Entry, ...]:
+    algorithm = variant.algorithm
+    if recipe not in (known := recipes_of(algorithm)):
+        raise InputError(f"{variant.name} has no recipe {recipe!r}; it has {', '.join(known)}")
+    file = _PRESETS if recipe == TUNED else f"presets-{recipe}.toml"
+    presets: _Presets = _read(algorithm, file, _Presets)
     entries: tuple[_Entry, ...] = getattr(presets, feedback)
-    where = f"{_place(algorithm, _PRESETS)}: {feedback}"
-    tuned = [entry.epsilon for entry in entries if not entry.variants]
+    where = f"{_place(algorithm, file)}: {feedback}"
+    tuned = [entry.epsilon for entry in entries if _for_all(entry)]
     for entry in entries:
-        if entry.epsilon is None and not entry.variants:
+        if entry.epsilon is None and _for_all(entry):
             raise InputError(f"{where}: an entry without `variants` needs the epsilon that it was tuned at")
         if entry.epsilon is not None and not 0 < entry.epsilon < math.inf:
             raise InputError(f"{where}: epsilon must be finite and > 0, got {entry.epsilon}")
-        if entry.variants and entry.epsilon is not None and entry.epsilon not in tuned:
+        if not _for_all(entry) and entry.epsilon is not None and entry.epsilon not in tuned:
             raise InputError(f"{where}: no entry for all is tuned at epsilon {entry.epsilon:g}")
-        _require_known(algorithm, _PRESETS, "variant", entry.variants, algorithm.names)
-        _require_parameters(algorithm, _PRESETS, entry.settings, entry.shares)
+        _require_known(algorithm, file, "variant", entry.variants, algorithm.names)
+        _require_parameters(algorithm, file, {*entry.settings, *entry.where}, entry.shares)
     if len(set(tuned)) < len(tuned):
         raise InputError(f"{where}: two entries for all are tuned at the same epsilon")
     return entries

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.skewed import PopularityShape, popularity_weights
 from fedboard.simulations.datasets.synthetic.titles import GENRES, made_up_titles
 
 RATING_RANGE = (1.0, 5.0)
@@ -21,6 +23,7 @@ _ACTIVITY_STDDEV = 1.0
 # Taste directions differ in weight, as the singular values of real ratings do.
 _DIRECTION_DECAY = 0.5
 _OWN_GENRE = 1.2
+_PARTS_OF_USERS = 9
 _ACCEPT_FLOOR, _ACCEPT_MIDDLE, _ACCEPT_SLOPE = 0.1, 0.5, 0.3
 
 
@@ -38,6 +41,12 @@ class SyntheticConfig:
     """Nobody rates fewer, unless 30 % of the catalogue is fewer; >= 1."""
     popularity_exponent: float = 1.5
     """Zipf-Mandelbrot exponent s of item popularity (rank + n_items / 40)^-s; >= 0, larger is more skewed."""
+    top_tenth: float | None = None
+    """Instead: share of the ratings on the top tenth of the items, of log-normal popularity; in (0.1, 1)."""
+    most_popular: float = 0.5
+    """With ``top_tenth``: share of the users who rate the most popular item; in (0, 1)."""
+    least_popular: float = 0.0
+    """With ``top_tenth``: share of the users who rate the least popular item; in [0, 1), 0: what its tail gives."""
     seed: int = 0
     """The same configuration makes the same set; >= 0."""
 
@@ -53,11 +62,19 @@ class SyntheticConfig:
             "mean_ratings_per_user must be in (0, 1e6]": 0 < self.mean_ratings_per_user <= 1e6,
             "minimum_ratings_per_user must be >= 1": self.minimum_ratings_per_user >= 1,
             "popularity_exponent must be >= 0": self.popularity_exponent >= 0,
+            "top_tenth must be in (0.1, 1)": self.top_tenth is None or 0.1 < self.top_tenth < 1,
+            "most_popular must be in (0, 1)": 0 < self.most_popular < 1,
+            "least_popular must be in [0, 1)": 0 <= self.least_popular < 1,
             "seed must be >= 0": self.seed >= 0,
         }
         for rule, holds in checks.items():
             if not holds:
                 raise InputError(f"synthetic data: {rule}, got {getattr(self, rule.split()[0])}; change it.")
+
+    @property
+    def name(self) -> str:
+        """What reports call the set."""
+        return "synthetic" if self.top_tenth is None else f"synthetic, top tenth {self.top_tenth:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +128,7 @@ def synthetic_ratings(config: SyntheticConfig) -> Ratings:
         item_ids=np.arange(1, config.n_items + 1).astype(np.str_),
         titles=made_up_titles(items.genres, rng=np.random.default_rng([config.seed, 3])),
         rating_range=RATING_RANGE,
-        name="synthetic",
+        name=config.name,
         items_listed=True,
     )
 
@@ -120,7 +137,7 @@ def _make_items(config: SyntheticConfig) -> _Items:
     rng = np.random.default_rng([config.seed, 0])
     n_items = config.n_items
     position = rng.permutation(n_items)
-    weight = (position + 1 + n_items / 40) ** -config.popularity_exponent
+    weight = _popularity(config)[position]
     liked = _standardised(-np.log(position + 1 + n_items / 40))
     bias = _ITEM_BIAS_STDDEV * rng.standard_normal(n_items) + _QUALITY_OF_POPULAR * liked
     taste = rng.standard_normal((RANK, n_items))
@@ -134,6 +151,27 @@ def _make_items(config: SyntheticConfig) -> _Items:
         taste=taste.astype(np.float32),
         popularity=cumulative / cumulative[-1],
         genres=genres,
+    )
+
+
+def _popularity(config: SyntheticConfig) -> FloatArray:
+    """Weights by rank, most popular first; float64, shape (n_items,)."""
+    if config.top_tenth is None:
+        ranks = np.arange(config.n_items) + 1 + config.n_items / 40
+        return np.asarray(ranks**-config.popularity_exponent, dtype=np.float64)
+    parts = (np.arange(_PARTS_OF_USERS) + 0.5) / _PARTS_OF_USERS
+    location = np.log(config.mean_ratings_per_user) - _ACTIVITY_STDDEV**2 / 2
+    activity = np.exp(location + _ACTIVITY_STDDEV * ndtri(parts))
+    most = max(1, int(LARGEST_SHARE_RATED * config.n_items))
+    counts = np.minimum(np.maximum(np.rint(activity), config.minimum_ratings_per_user), most)
+    return popularity_weights(
+        PopularityShape(
+            top_tenth=config.top_tenth,
+            most_popular=config.most_popular,
+            least_popular=config.least_popular,
+            rated=tuple((counts / config.n_items).tolist()),
+            n_items=config.n_items,
+        )
     )
 
 

@@ -15,7 +15,9 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import TUNED, recipes_of
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.experiments.krichene.exponents import as_text
@@ -41,7 +43,9 @@ class Method:
     label: str
     algorithm: str
     exponent: float | None = None
-    """mu of its weights; None for the tuned one."""
+    """mu of its weights; None for that of the recipe."""
+    recipe: str | None = None
+    """Whose settings; None for the setting's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ class BenchmarkAnswer:
     deviation: float
     sliced: tuple[float | None, ...]
     """By popularity bucket, tail to head; mean over seeds."""
+    of_head: tuple[float | None, ...] = ()
+    """Of lists: by bucket of the most popular tenth, which is what the published code slices; mean over seeds."""
 
 
 ALS_LINE = Method(label="ALS (not private)", algorithm=ALS)
@@ -130,7 +136,7 @@ class Benchmark:
         return {
             "seeds": self.setting.seeds,
             "configuration": shared,
-            "overrides": "tuned presets per epsilon",
+            "overrides": f"presets per epsilon; recipe {self.setting.recipe}, where an algorithm has it",
         }
 
     def ask(
@@ -175,10 +181,20 @@ class Benchmark:
         own = {} if method.exponent is None else {"weight_exponent": method.exponent}
         privacy = msgspec.structs.replace(self.config.privacy, epsilon=epsilon)
         config = msgspec.structs.replace(
-            self.config, algorithm=method.algorithm, settings=own, privacy=privacy, seed=seed
+            self.config,
+            algorithm=method.algorithm,
+            settings=own,
+            recipe=self._recipe(method),
+            privacy=privacy,
+            seed=seed,
         )
-        name = f"{self.feedback}-{method.algorithm}-eps{epsilon:g}-mu{method.exponent}-seed{seed}"
+        name = f"{self.feedback}-{method.algorithm}-{config.recipe}-eps{epsilon:g}-mu{method.exponent}-seed{seed}"
         return Cell(name=name, config=config)
+
+    def _recipe(self, method: Method) -> str:
+        """Whose settings: those asked for, of a method that has them."""
+        asked = method.recipe or self.setting.recipe
+        return asked if asked in recipes_of(variant_of(method.algorithm).algorithm) else TUNED
 
     def _run(self, cells: Sequence[Cell]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         phase, jobs = f"{self.feedback} runs", min(self.setting.workers, len(cells))
@@ -192,10 +208,17 @@ class Benchmark:
 
     def _answer(self, finals: Sequence[Mapping[str, Any]]) -> BenchmarkAnswer:
         values = [float(final["metrics"][self.metric]) for final in finals]
-        name = "recall" if self.feedback is Feedback.IMPLICIT else self.metric
-        slices = zip(*(final["sliced"][name] for final in finals), strict=True)
+        lists = self.feedback is Feedback.IMPLICIT
+        name = "recall" if lists else self.metric
+        sliced = _over_seeds([final["sliced"][name] for final in finals])
         return BenchmarkAnswer(
             mean=float(np.mean(values)),
             deviation=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
-            sliced=tuple(None if None in bucket else float(np.mean(bucket)) for bucket in slices),
+            sliced=sliced,
+            of_head=_over_seeds([final["of_head"][name] for final in finals]) if lists else (),
         )
+
+
+def _over_seeds(sliced: Sequence[Sequence[float | None]]) -> tuple[float | None, ...]:
+    buckets = zip(*sliced, strict=True)
+    return tuple(None if None in bucket else float(np.mean(bucket)) for bucket in buckets)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import TUNED
 from fedboard.simulations.experiments.krichene.curves import EPSILONS, exponent_curves, trade_off
 from fedboard.simulations.experiments.krichene.hyper_parameters import table_2
 from fedboard.simulations.experiments.krichene.improvement import theorem_4_3
@@ -11,6 +12,8 @@ from fedboard.simulations.experiments.krichene.slices import overlap, slices
 from fedboard.simulations.experiments.krichene.statistics import table_1, task_skew
 from fedboard.simulations.experiments.krichene.synthetic import EPSILONS as SYNTHETIC_EPSILONS
 from fedboard.simulations.experiments.krichene.synthetic import figure_5
+from fedboard.simulations.experiments.krichene.tail import USUAL_EPSILONS as TAIL_EPSILONS
+from fedboard.simulations.experiments.krichene.tail import tail_against_skew
 from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 
 _PAPER = "krichene"
@@ -20,7 +23,14 @@ _EXPLICIT = f"--data ML-10M or any ratings; {_NEAREST}"
 _IMPLICIT = f"--data ML-20M or any ratings; {_NEAREST}"
 _MSD = f"--data MSD, any plays or any ratings; {_NEAREST}"
 _EACH = f"--data ML-10M, ML-20M, MSD or any ratings, each with a --data; {_NEAREST}"
+_OWN_TAIL = "--data any ratings, each with a --data; default made up with the sizes of {}, at four skews."
+_TAIL = _OWN_TAIL.format("ML-10M")
+_TAIL_LISTS = _OWN_TAIL.format("ML-20M")
+_RECIPES = (TUNED, "paper")
+_WITH_RECIPES = {"1", "2", "3", "4", "6", "8", "9", "10", "table-3", "table-4"}
 _FEEDBACKS = {
+    _TAIL: (Feedback.EXPLICIT,),
+    _TAIL_LISTS: (Feedback.IMPLICIT,),
     _EXPLICIT: (Feedback.EXPLICIT,),
     _IMPLICIT: (Feedback.IMPLICIT,),
     _MSD: (Feedback.IMPLICIT,),
@@ -36,6 +46,7 @@ def _entry(
     run: Callable[[Setting], Outcome],
     *epsilons: float,
     one_epsilon: bool = False,
+    recipes: tuple[str, ...] = (),
 ) -> Experiment:
     return Experiment(
         paper=_PAPER,
@@ -45,9 +56,10 @@ def _entry(
         data=data,
         run=run,
         feedbacks=_FEEDBACKS.get(data, ()),
-        several=data == _EACH,
+        several=data in (_EACH, _TAIL, _TAIL_LISTS),
         epsilons=epsilons,
         one_epsilon=one_epsilon,
+        recipes=recipes or (_RECIPES if figure in _WITH_RECIPES else ()),
     )
 
 
@@ -161,6 +173,22 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         neighbour_table("4"),
         1.0,
         one_epsilon=True,
+    ),
+    _entry(
+        "tail",
+        "RMSE of rare and popular items against mu and the skew of the data",
+        45,
+        _TAIL,
+        tail_against_skew(Feedback.EXPLICIT),
+        *TAIL_EPSILONS,
+    ),
+    _entry(
+        "tail-lists",
+        "Recall of rare and popular items against mu and the skew of the data",
+        90,
+        _TAIL_LISTS,
+        tail_against_skew(Feedback.IMPLICIT),
+        *TAIL_EPSILONS,
     ),
     _entry("theorem-4-3", "What adaptive weights gain in the bounds: R0 and R1", 0.5, _EACH, theorem_4_3),
 )

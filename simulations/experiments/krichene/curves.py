@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fedboard.common.tasks.registry import floor_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.drawing.wording import lower_is_better, metric_label
 from fedboard.simulations.experiments.krichene.benchmarks import (
@@ -37,11 +38,13 @@ def trade_off(
     def run(setting: Setting) -> Outcome:
         bench, epsilons = Benchmark(setting, feedback), setting.epsilons_or(*usual)
         answers, als = bench.ask([*STATISTICS, *GRADIENTS], epsilons), bench.ask_als()
+        floors = bench.ask([Method(label=n, algorithm=n) for n in floor_names(feedback)], epsilons)
         panels = [
             Panel(
                 title=title,
                 lines={
-                    m.label: [answers[m.label][f"{epsilon:g}"].mean for epsilon in epsilons] for m in methods
+                    label: [by[f"{epsilon:g}"].mean for epsilon in epsilons]
+                    for label, by in ({m.label: answers[m.label] for m in methods} | floors).items()
                 },
                 places=epsilons,
                 ticks=[f"{epsilon:g}" for epsilon in epsilons],
@@ -55,7 +58,11 @@ def trade_off(
             _leader(answers, methods, f"{epsilons[0]:g}", bench.metric) for methods in (STATISTICS, GRADIENTS)
         ]
         return Outcome(
-            numbers={**_numbers(bench, answers), "not_private": {ALS_LINE.label: als.mean}},
+            numbers={
+                **_numbers(bench, answers),
+                "floors": _numbers(bench, floors)[bench.metric],
+                "not_private": {ALS_LINE.label: als.mean},
+            },
             settings=bench.settings,
             comparison=f"{paper} On {bench.described}, at epsilon {epsilons[0]:g}: {'; '.join(told)}.",
             figures={f"figure-{figure}": draw_panels(panels)},

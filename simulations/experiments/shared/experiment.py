@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import TUNED
 from fedboard.simulations.config import DataConfig
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Setting:
     """Further data sets, for an experiment that holds ``several`` side by side."""
     epsilons: tuple[float, ...] = ()
     """What she asks for in place of the figure's; () for those."""
+    recipe: str = TUNED
+    """Whose settings the algorithms have; of an experiment with ``recipes``."""
     seeds: int = 3
     """Repetitions, with seeds 0, 1, ..."""
     workers: int = 1
@@ -91,3 +94,5 @@ class Experiment:
     """Those of the figure, which others can replace; () where it has none of its own."""
     one_epsilon: bool = False
     """Whether it shows a single one."""
+    recipes: tuple[str, ...] = ()
+    """Whose settings it can run with, the usual first; () where there is no choice."""

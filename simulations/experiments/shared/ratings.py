@@ -33,7 +33,11 @@ def fitting(data: DataConfig, *feedbacks: Feedback) -> tuple[Feedback, ...]:
 
 
 def require_fitting(
-    experiment: Experiment, *, data: Sequence[DataConfig] = (), epsilons: tuple[float, ...] = ()
+    experiment: Experiment,
+    *,
+    data: Sequence[DataConfig] = (),
+    epsilons: tuple[float, ...] = (),
+    recipe: str | None = None,
 ) -> None:
     """See before any work that an experiment can run on what is asked for.
 
@@ -41,6 +45,7 @@ def require_fitting(
         experiment: which.
         data: all of the setting; () for none.
         epsilons: likewise.
+        recipe: likewise; None where nobody asks for one.
 
     Raises:
         InputError: the data cannot be read or say too little, or the experiment has no use for an option.
@@ -57,6 +62,11 @@ def require_fitting(
         raise InputError(f"{name} has no epsilon to choose; leave out --epsilon")
     if len(epsilons) > 1 and experiment.one_epsilon:
         raise InputError(f"{name} shows a single epsilon; give one, got {len(epsilons)}")
+    if recipe is not None and recipe not in experiment.recipes:
+        choice = f"--recipe is {' or '.join(experiment.recipes)}, got {recipe!r}"
+        raise InputError(
+            f"{name}: {choice if experiment.recipes else 'there is no recipe to choose; leave it out'}"
+        )
 
 
 def _require_data(name: str, data: DataConfig, experiment: Experiment) -> None:

@@ -13,6 +13,7 @@ from fedboard.simulations.judging.metrics.ranking import (
     SLICE_POSITIONS,
     ndcg_at_k,
     recall_at_k,
+    recall_of_head,
     sliced_recall,
 )
 from fedboard.simulations.judging.metrics.rating import mae, rmse, sliced_rmse
@@ -34,6 +35,7 @@ __all__ = [
     "overlap_at_k",
     "popularity_buckets",
     "recall_at_k",
+    "recall_of_head",
     "rmse",
     "sliced_recall",
     "sliced_rmse",

@@ -7,11 +7,14 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.simulations.judging.metrics.buckets import popularity_buckets
 from fedboard.simulations.judging.metrics.membership import listed_in
 from fedboard.simulations.judging.metrics.metric import Better, ListMetric
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
 """List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
+HEAD_SHARE = 0.1
+"""Of the items, by training count: those that the paper's models of lists learn."""
 
 
 def recall_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -96,6 +99,33 @@ def sliced_recall(
         for bucket, k in enumerate(positions)
     ]
     return np.array(recalls, dtype=np.float64)
+
+
+def recall_of_head(
+    recommended: IndexArray, targets: Cohort, counts: IntArray, *, share: float = HEAD_SHARE
+) -> FloatArray:
+    """Sliced recall whose five buckets divide the most popular items alone, as the published code has it.
+
+    There only a tenth of the items is learnt, and buckets are fifths of that tenth: "tail" means the less popular
+    end of the most popular items. Over the whole catalogue four of five buckets then hold items that can never be
+    recommended, and their recall is 0 whatever is learnt.
+
+    Args:
+        recommended: as for ``sliced_recall``.
+        targets: likewise.
+        counts: training ratings per item, shape (n_items,). Private: simulation only.
+        share: of the items, in (0, 1].
+
+    Returns:
+        As ``sliced_recall``; fewer buckets where so few items are left.
+    """
+    head = np.argsort(counts, kind="stable")[-max(1, round(share * counts.size)) :]
+    n_buckets = min(len(SLICE_POSITIONS), head.size)
+    outside = n_buckets
+    bucket_of_item = np.full(counts.size, outside, dtype=np.int32)
+    bucket_of_item[head] = popularity_buckets(counts[head], n_buckets=n_buckets)
+    positions = (*SLICE_POSITIONS[-n_buckets:], max(SLICE_POSITIONS))[: int(bucket_of_item.max()) + 1]
+    return sliced_recall(recommended, targets, bucket_of_item, positions=positions)[:n_buckets]
 
 
 def _targets_per_bucket(targets: Cohort, bucket_of_item: IndexArray, n_buckets: int) -> IntArray:

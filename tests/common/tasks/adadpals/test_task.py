@@ -17,6 +17,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
+from fedboard.common.tasks.adadpals.item_solve import gauged, unobserved_scale
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
@@ -268,3 +269,29 @@ def test_the_plan_lists_every_release_of_the_run() -> None:
 def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_written(settings, AdaDpalsConfig)
+
+
+def test_the_paper_s_scale_and_unobserved_term_are_a_choice() -> None:
+    usual, paper = a_task(), a_task(unit_gauge=False, weighted_unobserved=False, first_norm=0.2)
+    counts = np.random.default_rng(0).integers(1, 40, 30).astype(np.float64)
+    omega, factors = counts**-0.5, np.full((30, 4), 0.3, dtype=np.float32)
+
+    later = {"unit_gauge", "weighted_unobserved", "first_norm"}
+    assert not later & set(usual.config)
+    assert {key: paper.config[key] for key in later} == {
+        "unit_gauge": False,
+        "weighted_unobserved": False,
+        "first_norm": 0.2,
+    }
+    assert from_written(paper.config, AdaDpalsConfig) == paper.settings
+    np.testing.assert_array_equal(gauged(paper.settings, factors, counts), factors)
+    assert np.sum(np.square(gauged(usual.settings, factors, counts)), axis=1) == pytest.approx(1.0)
+    np.testing.assert_array_equal(unobserved_scale(paper.settings, omega, counts), np.ones(30))
+    scale = unobserved_scale(usual.settings, omega, counts)
+    assert np.average(scale, weights=counts) == pytest.approx(1.0)
+    assert scale / scale[0] == pytest.approx(omega / omega[0])
+    boards = [task.first_board(a_prepared_board(usual).catalogue) for task in (usual, paper)]
+    first, small = (board.arrays["item_factors"] for board in boards)
+    np.testing.assert_allclose(small, 0.2 * first, rtol=1e-6)
+    with pytest.raises(InputError, match="first_norm"):
+        a_task(first_norm=0.0)

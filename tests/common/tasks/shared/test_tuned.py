@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.algorithm import Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import Preset, preset, search_tables
+from fedboard.common.tasks.shared.tuned import Preset, preset, recipes_of, search_tables
 
 EXPLICIT = Feedback.EXPLICIT
 TWO = """
@@ -51,6 +51,72 @@ def test_what_is_for_a_variant_is_laid_over_for_it_alone(tmp_path: Path) -> None
         settings={"rank": 3}, shares={"counts": 0.1, "mean": 0.01}
     )
     assert preset(base, EXPLICIT, 1.0) == Preset(settings={"rank": 3}, shares={"counts": 0.1})
+
+
+def test_a_recipe_is_a_file_of_its_own(tmp_path: Path) -> None:
+    tail = beside(
+        tmp_path, presets=TWO, **{"presets-paper": "[[explicit]]\nepsilon = 1.0\nsettings = { rank = 7 }\n"}
+    )
+
+    assert recipes_of(tail.algorithm) == ("tuned", "paper")
+    assert preset(tail, EXPLICIT, 1.0).settings == {"rank": 3}
+    assert preset(tail, EXPLICIT, 50.0, recipe="paper").settings == {"rank": 7}
+    with pytest.raises(InputError, match="dpals-tail has no recipe 'theirs'; it has tuned, paper"):
+        preset(tail, EXPLICIT, 1.0, recipe="theirs")
+    with pytest.raises(InputError, match="residual has no recipe 'paper'; it has tuned"):
+        preset(variant_of("residual"), EXPLICIT, 1.0, recipe="paper")
+
+
+def test_what_is_for_a_chosen_setting_is_laid_over_where_it_is_chosen(tmp_path: Path) -> None:
+    own = (
+        TWO
+        + "[[explicit]]\nepsilon = 1.0\nwhere = { weight_exponent = 0.5 }\nsettings = { clip_norm = 0.1 }\n"
+    )
+    variant = beside(tmp_path, "adadpals", presets=own)
+
+    assert preset(variant, EXPLICIT, 1.0).settings == {"rank": 3}
+    assert preset(variant, EXPLICIT, 1.0, chosen={"weight_exponent": 0.25}).settings == {"rank": 3}
+    chosen = preset(variant, EXPLICIT, 1.0, chosen={"weight_exponent": 0.5})
+    assert chosen.settings == {"rank": 3, "clip_norm": 0.1}
+    unknown = beside(tmp_path, "adadpals", presets=own.replace("weight_exponent", "colour"))
+    with pytest.raises(InputError, match="unknown setting 'colour'"):
+        preset(unknown, EXPLICIT, 1.0)
+
+
+LAMBDAS = {  # epsilon: lambda of mu = 1, 1/2, 1/3, 1/4 on MovieLens 10M, then of tail and uniform sampling
+    1.0: (30, 40, 40, 40, 60, 60),
+    5.0: (40, 60, 60, 60, 40, 40),
+    20.0: (10, 40, 40, 40, 40, 40),
+}
+OF_LISTS = {  # the same on MovieLens 20M: lambda, alpha0, clipping norm; mu = 0 comes last
+    1.0: ((10, 0.8, 0.05), (30, 0.4, 0.05), (30, 0.4, 0.05), (30, 0.4, 0.05), (50, 0.4, 0.1)),
+    5.0: ((10, 0.4, 0.05), (30, 0.3, 0.1), (40, 0.3, 0.15), (40, 0.3, 0.2), (50, 0.3, 0.2)),
+    20.0: ((20, 0.2, 0.2), (30, 0.2, 0.2), (30, 0.1, 0.2), (30, 0.1, 0.2), (30, 0.1, 0.2)),
+}
+PUBLISHED_MUS = (1.0, 1 / 2, 1 / 3, 1 / 4)
+
+
+@pytest.mark.parametrize("epsilon", LAMBDAS)
+def test_the_paper_s_recipe_has_its_published_settings(epsilon: float) -> None:
+    def published(name: str, feedback: Feedback, **chosen: float) -> dict[str, Any]:
+        return dict(preset(variant_of(name), feedback, epsilon, recipe="paper", chosen=chosen).settings)
+
+    adaptive = [published("adadpals", EXPLICIT, weight_exponent=mu) for mu in PUBLISHED_MUS]
+    sampled = [published(name, EXPLICIT) for name in ("dpals-tail", "dpals-uniform")]
+    assert (
+        tuple(round(own["item_ridge"] * 10 * own["clip_norm"] ** 2, 2) for own in (*adaptive, *sampled))
+        == (LAMBDAS[epsilon])
+    )
+    assert published("adadpals", EXPLICIT)["weight_exponent"] == 1 / 3
+    assert {own["items_per_user"] for own in sampled} == {100}
+
+    mus = (*PUBLISHED_MUS, 0.0)
+    lists = [published("adadpals", Feedback.IMPLICIT, weight_exponent=mu) for mu in mus]
+    told = tuple((own["user_ridge"], own["unobserved_weight"], own["clip_norm"]) for own in lists)
+    assert told == OF_LISTS[epsilon]
+    for own in lists:
+        assert own["item_ridge"] * 10 * own["clip_norm"] ** 2 == pytest.approx(own["user_ridge"], rel=1e-4)
+        assert own["item_unobserved_weight"] == pytest.approx(own["unobserved_weight"] / 10)
 
 
 def test_nothing_tuned_is_an_empty_preset(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import pytest
 from fedboard.common.arrays import IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.judging.metrics import ndcg_at_k, popularity_buckets, recall_at_k, sliced_recall
+from fedboard.simulations.judging.metrics import (
+    ndcg_at_k,
+    popularity_buckets,
+    recall_at_k,
+    recall_of_head,
+    sliced_recall,
+)
 from fedboard.simulations.judging.metrics.membership import listed_in
 from tests.simulations.judging.metrics.small_lists import lists, targets_of
 
@@ -150,3 +156,26 @@ def test_no_targets_at_all_are_refused() -> None:
 def test_sliced_recall_wants_one_k_per_bucket() -> None:
     with pytest.raises(InputError, match="one k per bucket"):
         sliced_recall(lists([0, 1]), targets_of([[0]], n_items=2), np.array([0, 1], dtype=np.int32))
+
+
+def test_recall_of_the_head_divides_the_popular_items_alone() -> None:
+    counts = np.arange(100)  # item 99 is the most popular; the head is 90..99, its buckets pairs
+    recommended = lists(list(range(99, -1, -1)), list(range(0, 100)))
+    targets = targets_of([[90, 99, 3], [99]], n_items=100)
+
+    # Bucket 0 (90, 91; k = 100): found by the first; bucket 4 (98, 99; k = 20): by the first, not by the second.
+    found = recall_of_head(recommended, targets, counts)
+    assert found[[0, 4]].tolist() == [1.0, 0.5]
+    assert np.isnan(found[1:4]).all()
+
+    everything = recall_of_head(recommended, targets, counts, share=1.0)
+    expected = sliced_recall(recommended, targets, popularity_buckets(counts))
+    np.testing.assert_array_equal(everything, expected)
+
+
+def test_recall_of_a_tiny_head() -> None:
+    recommended, targets = lists(list(range(12)) + [-1] * 88), targets_of([[11]], n_items=12)
+
+    assert recall_of_head(recommended, targets, np.arange(12)).tolist() == [
+        1.0
+    ]  # one item: one bucket, k = 20
