@@ -58,7 +58,7 @@ class DataConfig(Section, frozen=True, kw_only=True):
         """
         if not self.source.startswith("skewed:"):
             return
-        from fedboard.simulations.datasets.skewed import settings_of  # needs SciPy
+        from fedboard.simulations.datasets.synthetic.skewed import settings_of  # needs SciPy
 
         try:
             meant = settings_of(self.source)

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.skewed import PopularityShape, popularity_weights
+from fedboard.simulations.datasets.synthetic.skewed import PopularityShape, popularity_weights
 from fedboard.simulations.datasets.synthetic.titles import GENRES, made_up_titles
 
 RATING_RANGE = (1.0, 5.0)
@@ -44,7 +44,7 @@ class SyntheticConfig:
     top_tenth: float | None = None
     """Instead: share of the ratings on the top tenth of the items, of log-normal popularity; in (0.1, 1)."""
     most_popular: float = 0.5
-    """With ``top_tenth``: share of the users who rate the most popular item; in (0, 1)."""
+    """With ``top_tenth``: share of the users who rate the most popular item, at most; in (0, 1)."""
     least_popular: float = 0.0
     """With ``top_tenth``: share of the users who rate the least popular item; in [0, 1), 0: what its tail gives."""
     seed: int = 0

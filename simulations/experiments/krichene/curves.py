@@ -64,7 +64,10 @@ def trade_off(
                 "not_private": {ALS_LINE.label: als.mean},
             },
             settings=bench.settings,
-            comparison=f"{paper} On {bench.described}, at epsilon {epsilons[0]:g}: {'; '.join(told)}.",
+            comparison=(
+                f"{paper} On {bench.described}, at epsilon {epsilons[0]:g}: {'; '.join(told)}. "
+                f"{_weighted(bench, epsilons)}"
+            ),
             figures={f"figure-{figure}": draw_panels(panels)},
         )
 
@@ -125,6 +128,13 @@ def _numbers(bench: Benchmark, answers: Answers) -> dict[str, Any]:
         bench.metric: {m: {e: answer.mean for e, answer in by.items()} for m, by in answers.items()},
         "deviation": {m: {e: answer.deviation for e, answer in by.items()} for m, by in answers.items()},
     }
+
+
+def _weighted(bench: Benchmark, epsilons: Sequence[float]) -> str:
+    """With which mu the adaptive weights ran: at 0 what is compared with sampling are even weights."""
+    mus = [float(bench.board(STATISTICS[0], epsilon, 0).config["weight_exponent"]) for epsilon in epsilons]
+    even = " (0: everybody's items share evenly)" if 0.0 in mus else ""
+    return f"{STATISTICS[0].label} has mu = {', '.join(as_text(mu) for mu in mus)}{even}."
 
 
 def _leader(answers: Answers, methods: Sequence[Method], epsilon: str, metric: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from fedboard.common.tasks.registry import floor_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets.skewed import SHAPES
+from fedboard.simulations.datasets.synthetic.skewed import SHAPES
 from fedboard.simulations.drawing.wording import lower_is_better, metric_label
 from fedboard.simulations.experiments.krichene.benchmarks import (
     ALS_LINE,
