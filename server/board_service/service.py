@@ -12,12 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc
-
-from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.board_service.counters import ServiceCounters
+from fedboard.server.board_service.grpc_server import GrpcServers
 from fedboard.server.board_service.handlers import Handlers
 from fedboard.server.board_service.limits import Limits, of_service
 from fedboard.server.board_service.log.log import BoardLog
@@ -26,27 +24,12 @@ from fedboard.server.board_service.publisher import Publisher
 from fedboard.server.board_service.shelf import Shelf
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.board_service.upkeep.signers import USUAL_DAYS
-from fedboard.server.front.front import INSIDE, Front, bound
+from fedboard.server.front.front import Front, bound
 from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair
 
 _START_SECONDS = 10.0
 _FAREWELL_SECONDS = 0.5
-_MORE_CALLS = 256
-"""Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
-_AGES = 4
-"""A connection may last so many times the longest download."""
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
-    ("grpc.max_metadata_size", 8192),
-    ("grpc.max_concurrent_streams", 1000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.so_reuseport", 0),
-    ("grpc.server_handshake_timeout_ms", 20_000),
-    ("grpc.keepalive_time_ms", 120_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,21 +177,19 @@ class RunningService:
         shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
         front = Front(limits=self._connections, counts=self.counters.front)
         handlers = Handlers(shelf, settings.limits, self.counters, front=front)
-        server = grpc.aio.server(
-            options=(*_OPTIONS, *_times(settings.limits)),
-            maximum_concurrent_rpcs=settings.limits.streams + settings.limits.watchers + _MORE_CALLS,
-        )
-        server.add_generic_rpc_handlers(handlers.generic())
-        inside_port = _listen(server, settings)
-        await server.start()
-        await front.start(self._listening, inside_port=inside_port)
+
+        servers = GrpcServers(handlers.generic(), settings.limits, pair=_pair(settings))
+        await servers.start()
+        await front.start(self._listening, inside_port=servers.port)
         self.port = front.port
         polling = asyncio.create_task(handlers.poll(settings.poll_seconds))
+        running = asyncio.create_task(servers.run(front.lead_to))
         self._started.set()
         await self._stop.wait()
         polling.cancel()
+        running.cancel()
         await handlers.end_watches()
-        await server.stop(grace=_FAREWELL_SECONDS)
+        await servers.close(seconds=_FAREWELL_SECONDS)
         await front.close()
 
 
@@ -269,22 +250,7 @@ def _require_pair(settings: ServiceSettings) -> None:
         require_pair(settings.certificate, settings.private_key)
 
 
-def _times(limits: Limits) -> tuple[tuple[str, int], ...]:
-    """How long gRPC keeps a connection without a call, and any connection; the second ends what nothing else ends:
-    a call whose answer is never taken. Downloads under way are given their time, and readers who wait come again.
-    """
-    longest = int(1000 * limits.stream_seconds)
-    return (
-        ("grpc.max_connection_idle_ms", int(1000 * limits.idle_seconds)),
-        ("grpc.max_connection_age_ms", _AGES * longest),
-        ("grpc.max_connection_age_grace_ms", longest),
-    )
-
-
-def _listen(server: grpc.aio.Server, settings: ServiceSettings) -> int:
-    """Behind the front, on this machine alone."""
-    place = f"{INSIDE}:0"
+def _pair(settings: ServiceSettings) -> tuple[bytes, bytes] | None:
     if settings.certificate is None or settings.private_key is None:
-        return int(server.add_insecure_port(place))
-    pair = (settings.private_key.read_bytes(), settings.certificate.read_bytes())
-    return int(server.add_secure_port(place, grpc.ssl_server_credentials([pair])))
+        return None
+    return settings.private_key.read_bytes(), settings.certificate.read_bytes()

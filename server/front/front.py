@@ -67,6 +67,10 @@ class Front:
         ]
         self._keep(self._watch())
 
+    def lead_to(self, inside_port: int) -> None:
+        """Connect those who come from now on to another port on 127.0.0.1; others stay where they are."""
+        self._inside_port = inside_port
+
     async def close(self) -> None:
         """Let nobody in any more, and close what is open."""
         for server in self._servers:

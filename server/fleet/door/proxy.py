@@ -12,10 +12,12 @@ import sqlite3
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+import h11
 import httpx
 
 from fedboard.common.errors import InputError
@@ -118,6 +120,13 @@ class FleetProxy:
         """Serve one request."""
         if scope["type"] != "http":
             return
+        try:
+            await self._serve(scope, receive, send)
+        except h11.LocalProtocolError:  # its body is none, which the server below has answered already
+            self.counts["400"] += 1
+            await _gone(receive)
+
+    async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if self.enrolment is not None and scope["raw_path"] in (INTRODUCTION, JOIN):
             self.counts[str(await self.enrolment.serve(scope, receive, send))] += 1
             return
@@ -224,6 +233,14 @@ class FleetProxy:
             self.seen.received(sender, len(part))
             more = event.get("more_body", False)
             yield part
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until the sender is: otherwise the log is told of every answer that was not given."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SECONDS_BETWEEN_PARTS):
+            while (await receive())["type"] != "http.disconnect":
+                continue
 
 
 def _version(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

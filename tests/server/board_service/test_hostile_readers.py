@@ -15,7 +15,7 @@ import pytest
 from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.board_service.methods import GET, LATEST, WATCH, method
 from fedboard.common.errors import InputError
-from fedboard.server.board_service import handlers, service
+from fedboard.server.board_service import grpc_server, handlers
 from fedboard.server.board_service.limits import Limits
 from tests.common.board_service.boards import signed_file
 from tests.server.from_address import reached_from
@@ -88,7 +88,7 @@ def test_downloads_that_one_address_does_not_read_leave_room_for_others(mirror, 
 def test_a_download_that_stands_still_is_cut_and_its_call_is_over(mirror, serve, channel, monkeypatch):
     """With room for three calls in all: they are free again only if gRPC itself is done with them."""
     monkeypatch.setattr(handlers, "_LEAST_SECONDS", 0.3)
-    monkeypatch.setattr(service, "_MORE_CALLS", 0)
+    monkeypatch.setattr(grpc_server, "_MORE_CALLS", 0)
     limits = Limits(streams=3, watchers=0, least_bytes_per_second=1e7)
     running = serve(mirror.folder, limits=limits)
     hostile = channel(running.port)

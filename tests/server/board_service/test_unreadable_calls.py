@@ -1,0 +1,99 @@
+"""Calls whose path is no text: grpcio's server ends at one, and the service must not."""
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+from fedboard.common.board_service.board_service_pb2 import SignedManifest, WatchRequest
+from fedboard.common.board_service.methods import LATEST, WATCH, method
+from fedboard.server.board_service.mirror import Mirror
+from fedboard.server.board_service.service import RunningService, Signing
+from tests.common.board_service.boards import RUN, chain, keys, write_boards
+
+SECONDS = 20.0
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+UNREADABLE = method(LATEST).encode().replace(b"Latest", b"\xffatest")
+
+
+def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    head = len(content).to_bytes(3, "big") + bytes([kind, flags])
+    return head + stream.to_bytes(4, "big") + content
+
+
+def call(path: bytes, content: bytes = b"") -> bytes:
+    """A whole call as it goes over a connection, its headers without compression."""
+    headers = {b":method": b"POST", b":scheme": b"http", b":path": path, b":authority": b"boards"}
+    headers |= {b"content-type": b"application/grpc", b"te": b"trailers"}
+    block = b"".join(
+        b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in headers.items()
+    )
+    message = frame(1, 4, 1, block) + frame(0, 1, 1, b"\0" + len(content).to_bytes(4, "big") + content)
+    return PREFACE + frame(4, 0, 0, b"") + message
+
+
+def send(service: RunningService, content: bytes) -> None:
+    """Say it, and wait until the service has nothing more to say about it."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=SECONDS) as link:
+        link.sendall(content)
+        link.shutdown(socket.SHUT_WR)
+        while link.recv(1 << 16):
+            pass
+
+
+def latest(service: RunningService) -> bytes:
+    """By a reader who asks again: a call that comes just as the server ends is lost."""
+    ends = time.monotonic() + SECONDS
+    while True:
+        with grpc.insecure_channel(f"127.0.0.1:{service.port}") as channel:
+            ask = channel.unary_unary(method(LATEST), bytes, SignedManifest.FromString)
+            try:
+                return bytes(ask(b"", timeout=SECONDS).content)
+            except grpc.RpcError:
+                assert time.monotonic() < ends, "it serves nobody any more"
+
+
+def test_the_service_goes_on_after_calls_whose_path_is_no_text(
+    mirror: Mirror, serve: Callable[..., RunningService]
+) -> None:
+    service = serve(mirror.folder)
+    for _ in range(5):
+        send(service, call(UNREADABLE))
+
+        assert b'"version":4' in latest(service)
+
+
+def test_strangers_do_not_fill_the_log(
+    mirror: Mirror, serve: Callable[..., RunningService], caplog: pytest.LogCaptureFixture
+) -> None:
+    service = serve(mirror.folder)
+    for _ in range(5):
+        send(service, call(UNREADABLE))
+        send(service, call(method(LATEST).encode(), b"\xff" * 5))
+        latest(service)
+
+    assert len(caplog.records) == 1, caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_who_waits_for_the_next_board_gets_it_all_the_same(
+    tmp_path: Path, serve: Callable[..., RunningService]
+) -> None:
+    boards = chain(3)
+    private, _ = keys(tmp_path / "keys")
+    folder = write_boards(tmp_path / "boards", boards[:2])
+    service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
+    channel = grpc.insecure_channel(f"127.0.0.1:{service.port}")
+    watch = channel.unary_stream(method(WATCH), WatchRequest.SerializeToString, SignedManifest.FromString)
+    news = watch(WatchRequest(), timeout=SECONDS)
+    assert b'"version":3' in next(news).content
+
+    send(service, call(UNREADABLE))
+    write_boards(folder, boards[2:])
+
+    assert b'"version":4' in next(news).content
+    news.cancel()
+    channel.close()
