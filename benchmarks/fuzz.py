@@ -20,6 +20,7 @@ goes on from there. ``--merge`` adds up the reports of runs with seeds of their 
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -125,7 +126,23 @@ def _parsers(options: argparse.Namespace) -> list[Parser]:
 
 
 def _unread(parsers: Sequence[Parser]) -> list[str]:
-    """Specimens that are refused: a mistake of this benchmark, or of the product."""
+    """Specimens that are refused: a mistake of this benchmark, or of the product. Found in a process of its own, so
+    that no server runs in this one when others are forked off it.
+    """
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=lambda: theirs.send(_refused(parsers)), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return list(ours.recv())
+    except EOFError:
+        return ["a specimen ended the process that read it"]
+    finally:
+        process.join()
+
+
+def _refused(parsers: Sequence[Parser]) -> list[str]:
     hunts = [Hunt(parser=one, seconds=60.0, rng=random.Random(0)) for one in parsers]
     return [f"{h.parser.name}: its specimen: {out.place} {out.detail}" for h in hunts for _, out in h.begin()]
 

@@ -1,5 +1,7 @@
 """Processes that try messages, each with its bound on memory, and the count of what came of them."""
 
+import contextlib
+import ctypes
 import multiprocessing
 import os
 import random
@@ -19,6 +21,8 @@ from fuzz_parts.trials import Hunt, Outcome, Parser, quiet
 MEMORY = 1 << 30
 """Bytes of address space that a process may take beside what is loaded."""
 CHUNK = 2_000
+_ARENAS = -8
+"""``M_ARENA_MAX`` of glibc's malloc."""
 _HELD = 1 << 21
 _LOOK = 2.0
 """Seconds between two looks at a process that count, at most."""
@@ -79,6 +83,7 @@ def _work(parsers: Sequence[Parser], seconds: float, pipe: Connection, held: mma
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     quiet()
     sys.stderr = sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
+    one_arena()
     bound_memory()
     hunts: dict[int, Hunt] = {}
     while True:
@@ -101,6 +106,14 @@ def _work(parsers: Sequence[Parser], seconds: float, pipe: Connection, held: mma
         tally.branches, tally.cpu_seconds = hunt.branches.found, time.process_time() - began
         tally.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         pipe.send(tally)
+
+
+def one_arena() -> None:
+    """Let all threads of this process share their memory: each would otherwise keep 64 MiB of addresses of its own,
+    of which a bound on addresses leaves no room for servers.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_ARENAS, 1)
 
 
 def bound_memory(more: int = MEMORY) -> None:

@@ -7,6 +7,7 @@ from fuzz_parts.targets.flower import flower_parsers
 from fuzz_parts.targets.logs import log_parsers
 from fuzz_parts.targets.ratings import ratings_parsers
 from fuzz_parts.targets.sessions import session_parsers
+from fuzz_parts.targets.sockets import socket_parsers
 from fuzz_parts.targets.wire import wire_parsers
 from fuzz_parts.trials import Parser
 
@@ -17,6 +18,7 @@ def all_parsers() -> list[Parser]:
         *wire_parsers(),
         *flower_parsers(),
         *session_parsers(),
+        *socket_parsers(),
         *board_parsers(),
         *log_parsers(),
         *configuration_parsers(),

@@ -15,6 +15,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
@@ -26,9 +27,11 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.wire.enrolment.introduction import Introduction
 from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
+from fedboard.server.tls import make_authority
 
 N_ITEMS, N_USERS = 12, 6
 _RELEASE = GaussianRelease(
@@ -184,3 +187,33 @@ def members_register() -> bytes:
             secrets[0], "joined", capacity=Capacity(users=100, devices=9), version="1", identity="ef" * 32
         )
     return place.read_bytes()
+
+
+@cache
+def node() -> Path:
+    """The private key of a device; its public half lies beside it."""
+    make_node_key(place := folder() / "nodes" / "ann.key", name="ann")
+    return place
+
+
+@cache
+def authority() -> Path:
+    """The certificate of the authority that vouches for a server."""
+    place = folder() / "authority.pem"
+    make_authority(place, place.with_suffix(".key"), name="fleet")
+    return place
+
+
+def introduction(authority_pem: str) -> Introduction:
+    """Of a server, to devices that join."""
+    return Introduction(
+        run="films",
+        task="adadpals",
+        protocol="trusted",
+        epsilon=5.0,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_REMOVE,
+        authority=authority_pem,
+        question_key="ab" * 32,
+        board_port=8445,
+    )

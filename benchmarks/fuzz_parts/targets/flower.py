@@ -18,15 +18,14 @@ with warnings.catch_warnings():
     from flwr.supercore.task_identity import TaskIdentity
 
 from fuzz_parts.documents import Form, Inside, of_json, to_json
-from fuzz_parts.specimens import boards, folder
+from fuzz_parts.specimens import authority, boards, node
 from fuzz_parts.trials import Parser
 
 from fedboard.client.fleet.connection import Connection
-from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.rounds.flower_record import SMALL_BYTES, frames_of, record_of
 from fedboard.common.rounds.kinds import ROUND
 from fedboard.server.fleet.rounds.uploads import Upload
-from fedboard.server.tls import make_authority
 
 _LARGEST = 1 << 20
 
@@ -158,14 +157,10 @@ class _Link:
 
 @cache
 def _connection() -> Connection:
-    place = folder() / "flower" / "node.key"
-    authority = place.parent / "authority.pem"
-    make_node_key(place, name="ann")
-    make_authority(authority, place.parent / "authority.key", name="fleet")
     return Connection(
         address="127.0.0.1:1",
-        root_certificate=authority.read_text(),
-        private_key=load_private_key(place),
+        root_certificate=authority().read_text(),
+        private_key=load_private_key(node()),
         largest=_LARGEST,
     )
 

@@ -66,6 +66,16 @@ def _of_ratings() -> list[Parser]:
     ]
 
 
+def _parquet() -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    held = BytesIO()
+    columns = {"user": ["ann", "bob", "ann"], "item": [1, 2, 2], "rating": [1.0, 4.5, 3.0]}
+    parquet.write_table(pa.table(columns), held)
+    return held.getvalue()
+
+
 def _of_tables() -> list[Parser]:
     ids = tuple(map(str, range(1, 11)))
     films = "".join(
@@ -85,6 +95,9 @@ def _of_tables() -> list[Parser]:
     def unpacked(place: Path) -> object:
         with tempfile.TemporaryDirectory(dir=place.parent) as target:
             return unpack_archive(place, Path(target))
+
+    def parquet(place: Path) -> object:
+        return load_ratings(place, rating_range=(1.0, 5.0)).n_users
 
     content = folder() / "kept"
     content.write_bytes(b"something")
@@ -121,5 +134,6 @@ def _of_tables() -> list[Parser]:
             None,
             share=0.2,
         ),
+        file_parser("ratings-parquet", "ratings.parquet", parquet, (_parquet(),), None, share=0.2),
         file_parser("backup", "backup.tar", unpacked, (backup.read_bytes(),), None, share=0.2),
     ]

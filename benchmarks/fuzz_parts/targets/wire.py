@@ -2,16 +2,14 @@
 
 import hashlib
 import os
-from pathlib import Path
 
 import msgspec
-from fuzz_parts.specimens import N_ITEMS, N_USERS, boards, folder, rows
+from fuzz_parts.specimens import N_ITEMS, N_USERS, boards, introduction, node, rows
 from fuzz_parts.trials import Parser
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.rounds.question import Question
@@ -208,24 +206,11 @@ def _of_servers() -> list[Parser]:
 
 
 def _of_joining() -> list[Parser]:
-    node = folder() / "node.key"
-    if not node.exists():
-        make_node_key(node, name="ann")
-    line = " ".join(Path(node).with_suffix(".pub").read_text().split()[:2])
-    introduction = Introduction(
-        run="films",
-        task="adadpals",
-        protocol="trusted",
-        epsilon=5.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        authority="-----BEGIN CERTIFICATE-----\n",
-        question_key=_KEY.public.hex,
-        board_port=8445,
-    ).to_bytes()
-    digest = digest_of_introduction(introduction)
+    line = " ".join(node().with_suffix(".pub").read_text().split()[:2])
+    own = introduction("-----BEGIN CERTIFICATE-----\n").to_bytes()
+    digest = digest_of_introduction(own)
     request = JoinRequest.made(
-        load_private_key(node), line, IdentityKey(), secret=os.urandom(32), introduction=digest, version="1"
+        load_private_key(node()), line, IdentityKey(), secret=os.urandom(32), introduction=digest, version="1"
     )
     invitation = Invitation(address=Address("::1", 8443), introduction=digest, secret=os.urandom(32))
 
@@ -238,7 +223,7 @@ def _of_joining() -> list[Parser]:
             name="device/introduction",
             read=lambda content: Introduction.open(content, digest=digest_of_introduction(content)),
             refusals=(InputError,),
-            specimens=(introduction,),
+            specimens=(own,),
             form="json",
         ),
         Parser(
