@@ -12,7 +12,10 @@ import uvicorn
 from fedboard.server.fleet.door.proxy import FleetProxy
 
 SECONDS = 20.0
-BROKEN_CHUNKS = b"POST /v1/elsewhere HTTP/1.1\r\nHost: fleet\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n5\r\n5\r\nhello\r\n0\r\n\r\n"
+BROKEN_CHUNKS = (
+    b"POST /v1/elsewhere HTTP/1.1\r\nHost: fleet\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"5\r\n5\r\n5\r\nhello\r\n0\r\n\r\n"
+)
 
 
 @pytest.fixture
