@@ -51,7 +51,7 @@ FLOWER = (
     "common/rounds/flower_record.py",
 )
 """Where Flower, and what speaks HTTP beside it, may be imported."""
-WITH_FLOWER = {"flwr", "httpx", "uvicorn"}
+WITH_FLOWER = {"flwr", "h11", "httpx", "uvicorn"}
 NEEDED_BY = {
     "common/rounds/flower_parts.py": ("device", "server"),
     "common/rounds/flower_record.py": ("device", "server"),
