@@ -25,6 +25,7 @@ _EXTRAS = frozenset(
         "cryptography",
         "dp_accounting",
         "flwr",
+        "h11",
         "httpx",
         "cvxpy",
         "jinja2",
