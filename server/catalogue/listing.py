@@ -6,7 +6,7 @@ import io
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 
-_MOST_BYTES = 1 << 30
+_MOST_BYTES, _PIECE = 1 << 30, 1 << 20
 
 
 def numbered_lines(
@@ -38,9 +38,15 @@ def numbered_lines(
 
 
 def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
+    pieces, size = [], 0
     with file.open() as stream:
-        content = stream.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
+        while size <= _MOST_BYTES and (
+            piece := stream.read(_PIECE)
+        ):  # a read takes what it may take, at once
+            pieces.append(piece)
+            size += len(piece)
+    content = b"".join(pieces)
+    if size > _MOST_BYTES:
         raise InputError(
             f"{file.label} is larger than {_MOST_BYTES >> 20} MiB unpacked: that is no list of items."
         )
