@@ -4,12 +4,10 @@ from pathlib import Path
 
 from soak_parts.audit import LOST, UNDERBOOKED, drop_booking
 from soak_parts.clocks import Clocks
-from soak_parts.memory import LEAST_ROUNDS
 from soak_parts.plan import WITHHELD
 from soak_parts.week import Week
 
-_ROUNDS = LEAST_ROUNDS + 8
-_SECONDS = 100.0
+_SECONDS = 120.0
 
 
 def controls(place: Path, clocks: Clocks) -> dict[str, list[str]]:
@@ -20,7 +18,7 @@ def controls(place: Path, clocks: Clocks) -> dict[str, list[str]]:
         days=1.0,
         seconds_per_day=_SECONDS,
         seed=0,
-        rounds=_ROUNDS,
+        rounds=WITHHELD + 8,
         faults="leaks,grows,withholds",
         happens=False,
         broken=lambda week: drop_booking(week.fleet.fleet.state.run),

@@ -3,7 +3,7 @@
 usage: python benchmarks/soak_parts/part.py server|client|board ... (as ``fedboard server``, ``fedboard client``)
 
 SOAK_FAULTS, of the controls alone: ``leaks`` 1 MB a round in the ServerApp, ``grows`` a file by 1 MB a round,
-``books late``, ``withholds`` board 3.
+``books late``, ``withholds`` board 12.
 SOAK_OLDER makes a device of the version whose messages were sealed otherwise: it reads version 1 alone.
 """
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 WEEK = 7
-WITHHELD = 3
-"""The board that a control's server keeps to itself."""
+WITHHELD = 12
+"""The board that a control's server keeps to itself; devices that rely on witnesses then answer nothing more."""
 QUIET_SHARE = 5 / 7
 """Of the time, after which no part of the server is ended any more: so that each has a long life to be measured."""
 _FIRST, _LAST = 0.03, 0.97

@@ -70,7 +70,7 @@ class Week:
             self.interrupted = True
             self.say("interrupted; what was until now is looked at")
         try:
-            calm = self._calm_down()
+            calm = self._calm_down() if self.happens else True
         except KeyboardInterrupt:
             self.interrupted, calm = True, False
         self.watch.stop()
