@@ -1,5 +1,6 @@
 """Flower's SuperLink as a child process: on 127.0.0.1, with a database, node keys, and no calls to the outside."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -60,8 +61,12 @@ def flower_environment(home: Path) -> dict[str, str]:
 def main() -> None:
     """Be the SuperLink, as long as the parent lives."""
     end_with_parent()
+    # A third of its start is a search for garbage among modules that stay, as is each long search afterwards.
+    gc.disable()
     from flwr.superlink.cli.flower_superlink import flower_superlink
 
+    gc.freeze()
+    gc.enable()
     flower_superlink()
 
 

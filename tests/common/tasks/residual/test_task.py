@@ -106,7 +106,7 @@ WITHOUT_TASTE = {"ratings alike"}
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_round_of_a_run_is_what_a_slow_obvious_version_computes(tmp_path: Path, variant: str) -> None:
-    cohort = population(n_users=150)
+    cohort = population(n_users=100)
     if VARIANTS[variant].get("feedback") is not None:
         cohort = presence(cohort)
     elif variant not in WITHOUT_TASTE:
