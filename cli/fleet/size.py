@@ -9,7 +9,10 @@ from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned, byte_text
 
 if TYPE_CHECKING:
-    from fedboard.server.fleet.plan.costs import Fleet, RoundCosts
+    from fedboard.server.fleet.plan.costs import Carrier, Fleet, RoundCosts
+
+
+_CARRYING = {"flower": "carrying it (SuperLink, proxy)", "direct": "carrying it (the door)"}
 
 
 class _Number(click.ParamType[int]):
@@ -39,6 +42,7 @@ def _sized_names() -> str:
 Examples:
   fedboard size --users 1e6 --items 20000 --rank 32
   fedboard size --users 1e6 --items 20000 --rank 32 --users-per-node 10000 --hours 0.1
+  fedboard size --users 1e5 --items 3449 --carrier direct
 """
 )
 @click.option("--users", type=_Number(), required=True, help="Who take part in a round.")
@@ -47,6 +51,13 @@ Examples:
 @click.option("--ratings", type=float, default=100.0, show_default=True, help="Per user, on average.")
 @click.option(
     "--users-per-node", type=_Number(), default=1, show_default=True, help="1: phones; more: gateways."
+)
+@click.option(
+    "--carrier",
+    type=click.Choice(["flower", "direct"]),
+    default="flower",
+    show_default=True,
+    help="By what devices fetch questions; direct: without Flower.",
 )
 @click.option("--algorithm", cls=NamedOption, metavar="NAME", help="What is learnt:", names=_sized_names)
 @click.option(
@@ -63,6 +74,7 @@ def size(
     rank: int,
     ratings: float,
     users_per_node: int,
+    carrier: "Carrier",
     algorithm: str | None,
     hours: float,
     as_json: bool,
@@ -83,18 +95,17 @@ def size(
         users_per_node=users_per_node,
         algorithm=algorithm or USUAL,
     )
-    costs = round_costs(fleet)
-    record = _record(fleet, costs, hours)
+    costs = round_costs(fleet, carrier=carrier)
+    record = _record(fleet, costs, hours, carrier)
     document(record) if as_json else click.echo(_text(record))
 
 
-def _record(fleet: "Fleet", costs: "RoundCosts", hours: float) -> dict[str, Any]:
-    from fedboard.server.fleet.plan.costs import Rates
-
+def _record(fleet: "Fleet", costs: "RoundCosts", hours: float, carrier: str) -> dict[str, Any]:
     seconds = 3600.0 * hours
     busy = (costs.carry_seconds + costs.server_seconds) / seconds
     return {
         "nodes": fleet.nodes,
+        "carrier": carrier,
         "form": costs.form,
         "per_node": {
             "bytes_down": costs.board_bytes,
@@ -114,7 +125,7 @@ def _record(fleet: "Fleet", costs: "RoundCosts", hours: float) -> dict[str, Any]
             "megabits_out_per_second": 8e-6 * costs.server_bytes_out / seconds,
             "megabits_in_per_second": 8e-6 * costs.server_bytes_in / seconds,
             "cores": busy,
-            "shortest_poll_seconds_on_one_core": fleet.nodes * Rates().carry_per_poll / max(1.0 - busy, 0.0)
+            "shortest_poll_seconds_on_one_core": fleet.nodes * costs.poll_seconds / max(1.0 - busy, 0.0)
             if busy < 1.0
             else None,
         },
@@ -135,7 +146,7 @@ def _text(record: dict[str, Any]) -> str:
         ("the server gets", byte_text(server["bytes_in"])),
         ("the training computes", _seconds(server["cpu_seconds_training"])),
         ("  and holds", byte_text(server["memory_bytes"])),
-        ("carrying it (SuperLink, proxy)", _seconds(server["cpu_seconds_carrying"])),
+        (_CARRYING[record["carrier"]], _seconds(server["cpu_seconds_carrying"])),
         (
             f"over {over['hours']:g} h",
             f"{over['megabits_out_per_second']:,.1f} Mbit/s out, {over['megabits_in_per_second']:,.1f} in, "

@@ -6,11 +6,14 @@ the numbers of users, ratings, items and factors, so they carry over to other si
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Literal, TypeAlias
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import USUAL, algorithm_of, installed
 from fedboard.common.tasks.shared.round_size import RoundSize
 
+Carrier: TypeAlias = Literal["flower", "direct"]
+"""By what devices fetch questions: Flower, or the door itself."""
 _HEADER = 1680
 """Of an answer: names, shapes and fields as JSON, and what seals it (1 145 bytes with ML-KEM)."""
 _BOARD_HEADER = 10_000
@@ -116,6 +119,12 @@ class Rates:
     """SuperLink and proxy: the requests of one question and its answer, for boards of up to some megabytes."""
     carry_per_poll: float = 0.012
     """SuperLink and proxy: one request for work, where there is none."""
+    direct_per_answer: float = 0.0057
+    """The door, for a device without Flower: one question and its answer, over a connection of their own."""
+    direct_per_byte: float = 1.2e-09
+    """The door: each byte of the question."""
+    direct_per_poll: float = 0.0044
+    """The door: one request for work, where there is none, over a connection of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +145,9 @@ class RoundCosts:
     server_seconds: float
     """Of the ServerApp."""
     carry_seconds: float
-    """Of SuperLink and proxy."""
+    """Of what carries messages: SuperLink and proxy, or the door alone."""
+    poll_seconds: float
+    """Of the same, for one request for work where there is none."""
 
     @property
     def form(self) -> str:
@@ -149,12 +160,13 @@ def sized_algorithms() -> tuple[str, ...]:
     return tuple(algorithm.name for algorithm in installed() if algorithm.round_size is not None)
 
 
-def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
+def round_costs(fleet: Fleet, rates: Rates | None = None, *, carrier: Carrier = "flower") -> RoundCosts:
     """Cost of one item round.
 
     Args:
         fleet: its size.
         rates: of the machine.
+        carrier: by what devices fetch questions.
     """
     rates = rates or Rates()
     factored, dense = factored_bytes(fleet), dense_bytes(fleet)
@@ -170,8 +182,16 @@ def round_costs(fleet: Fleet, rates: Rates | None = None) -> RoundCosts:
         server_memory_bytes=int(held + board + _BLOCK_BYTES),
         node_seconds=_seconds(node_terms(fleet, form), rates),
         server_seconds=_seconds(server_terms(fleet, form), rates),
-        carry_seconds=rates.carry_per_answer * fleet.nodes,
+        carry_seconds=_carrying(rates, board, carrier) * fleet.nodes,
+        poll_seconds=rates.carry_per_poll if carrier == "flower" else rates.direct_per_poll,
     )
+
+
+def _carrying(rates: Rates, board: int, carrier: Carrier) -> float:
+    """Seconds for one question and its answer."""
+    if carrier == "flower":
+        return rates.carry_per_answer
+    return rates.direct_per_answer + rates.direct_per_byte * board
 
 
 def node_terms(fleet: Fleet, form: str) -> Mapping[str, float]:

@@ -35,6 +35,14 @@ def test_gateways_make_a_million_users_bearable() -> None:
     assert gateways["server"]["cpu_seconds_carrying"] < 1e-3 * phones["server"]["cpu_seconds_carrying"]
 
 
+def test_devices_without_flower_cost_the_server_a_tenth_and_less() -> None:
+    by_flower, direct = told(), told("--carrier", "direct")
+
+    assert (by_flower["carrier"], direct["carrier"]) == ("flower", "direct")
+    assert direct["server"]["cpu_seconds_carrying"] < 0.1 * by_flower["server"]["cpu_seconds_carrying"]
+    assert direct["server"]["cpu_seconds_training"] == by_flower["server"]["cpu_seconds_training"]
+
+
 def test_more_hours_need_less_of_everything_a_second() -> None:
     one, ten = told("--hours", "1"), told("--hours", "10")
 

@@ -179,6 +179,20 @@ def test_the_seconds_are_rates_times_their_quantities() -> None:
     assert round_costs(fleet, replace(nothing, carry_per_answer=0.5)).carry_seconds == 500
 
 
+def test_what_the_door_carries_is_paid_by_the_answer_and_the_byte() -> None:
+    fleet = Fleet(users=1_000, items=500, rank=4, ratings_per_user=20)
+    nothing = Rates(**dict.fromkeys(Rates.__slots__, 0.0))
+
+    def carrying(**rates: float) -> float:
+        return round_costs(fleet, replace(nothing, **rates), carrier="direct").carry_seconds
+
+    assert carrying(carry_per_answer=0.5) == 0
+    assert carrying(direct_per_answer=0.5) == 500
+    assert carrying(direct_per_byte=0.5) == 500 * board_bytes(fleet)
+    assert round_costs(fleet, carrier="direct").poll_seconds == Rates().direct_per_poll
+    assert round_costs(fleet).poll_seconds == Rates().carry_per_poll
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"users": 0}, "users must be >= 1"), ({"ratings_per_user": 11}, r"must be in \(0, 10\]")],
