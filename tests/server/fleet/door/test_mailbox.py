@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedboard.common.wire import direct as wire
 from fedboard.server.fleet.door import direct
@@ -200,3 +202,36 @@ def test_a_statement_is_read_in_one_way_only() -> None:
         "HTTP has no line's end in a header, and no body has such a digest"
     )
     assert given[wire.DIGEST.encode()] == hashlib.sha256(b"").hexdigest().encode()
+
+
+NAMES = [
+    *(name.encode() for name in (wire.KEY, wire.TIME, wire.SIGNATURE, wire.DIGEST, wire.WORK, wire.PAUSE))
+]
+CHANGES = st.dictionaries(
+    st.sampled_from([*NAMES, b"content-length", wire.VERSION.encode()]),
+    st.one_of(st.none(), st.binary(max_size=64), st.text("0123456789.eE+-nafi", max_size=30).map(str.encode)),
+    min_size=1,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes=CHANGES, path=st.sampled_from([wire.WORK_PATH, wire.ANSWER_PATH]))
+def test_whatever_stands_in_a_header_is_a_verdict(changes: dict[bytes, bytes | None], path: str) -> None:
+    door = door_of(Mailbox())
+    signed = wire.Sender(private_key=PRIVATE, public_key=PEM).headers(
+        path, b"", micros=int(door.clock() * 1e6)
+    )
+    headers: dict[bytes, bytes | None] = {name.encode(): value.encode() for name, value in signed.items()}
+    headers |= {b"content-length": b"0"} | changes
+    scope = {
+        "method": "POST",
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name, value) for name, value in headers.items() if value is not None],
+    }
+
+    found = door._verdict(scope)
+
+    assert isinstance(found, tuple) or found in (400, 401, 409, 413, 503)
+    if changes.keys() & set(NAMES[:5]):
+        assert found in (400, 401)
