@@ -7,7 +7,7 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from fedboard.simulations.experiments.jain.fedrep import FedRepBeside, _ratios
+from fedboard.simulations.experiments.jain.fedrep import FedRepBeside, _privacy_ratios
 from fedboard.simulations.experiments.shared.experiment import Setting
 
 SMALL = FedRepBeside(
@@ -44,12 +44,15 @@ def test_ratios_are_of_what_privacy_adds() -> None:
         "nonprivate": {"1": 1.0, "2": 1.0},
         "fedrep": {"1": 1.5, "2": 1.0},
         "altmin": {"1": 3.0, "2": 2.0},
+        "fedrep-as-stated": {"1": 2.0, "2": 3.0},
+        "altmin-as-printed": {"1": 4.0, "2": 2.0},
     }
 
-    found = _ratios(errors)
+    found = _privacy_ratios(errors)
 
-    assert found["1"] == 4.0
-    assert found["2"] != found["2"]  # nothing is added, so there is nothing to divide by
+    assert found["altmin / fedrep"]["1"] == 4.0
+    assert found["altmin / fedrep"]["2"] is None  # nothing is added, so there is nothing to divide by
+    assert found["as printed / as stated"] == {"1": 3.0, "2": 0.5}
 
 
 def test_it_takes_no_data(tmp_path: Path) -> None:
