@@ -20,6 +20,8 @@ export async function unpacked(bytes, boardSize) {
   const contents = JSON.parse(textOf(await inflated(bytes.subarray(16, place), plain)));
   const header = utf8(contents.header);
   const entries = JSON.parse(contents.header);
+  // One below zero would make room for another beyond what was stated.
+  if (!contents.parts.every(({ size }) => Number.isSafeInteger(size) && size >= 0)) throw new Error("an array of no size");
   const total = contents.parts.reduce((sum, part) => sum + part.size, 8 + header.length);
   if (total !== boardSize) throw new Error("another size than was stated");
   const lead = new Uint8Array(8);
