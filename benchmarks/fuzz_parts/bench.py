@@ -119,7 +119,8 @@ def one_arena() -> None:
 def bound_memory(more: int = MEMORY) -> None:
     """So many bytes beside what this process has mapped."""
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + more, mapped + more))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + more, most))
 
 
 def jobs_of(

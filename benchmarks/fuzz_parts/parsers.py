@@ -5,6 +5,7 @@ from fuzz_parts.targets.boards import board_parsers
 from fuzz_parts.targets.configurations import configuration_parsers
 from fuzz_parts.targets.flower import flower_parsers
 from fuzz_parts.targets.logs import log_parsers
+from fuzz_parts.targets.page import page_parsers
 from fuzz_parts.targets.ratings import ratings_parsers
 from fuzz_parts.targets.sessions import session_parsers
 from fuzz_parts.targets.sockets import socket_parsers
@@ -20,6 +21,7 @@ def all_parsers() -> list[Parser]:
         *session_parsers(),
         *socket_parsers(),
         *board_parsers(),
+        *page_parsers(),
         *log_parsers(),
         *configuration_parsers(),
         *ratings_parsers(),

@@ -52,8 +52,8 @@ def _of_boards() -> list[Parser]:
 
     def restored(content: bytes) -> object:
         """With the size that fits, as a publisher who lies would sign it."""
-        made = sum(piece.nbytes for piece in unpack(BytesIO(content), board_size=_size(content), base=own))
-        if made > _size(content):
+        made = sum(piece.nbytes for piece in unpack(BytesIO(content), board_size=size_of(content), base=own))
+        if made > size_of(content):
             raise AssertionError("more bytes than were signed")
         return made
 
@@ -80,7 +80,7 @@ def _of_boards() -> list[Parser]:
     ]
 
 
-def _size(content: bytes) -> int:
+def size_of(content: bytes) -> int:
     """What a packed file says that it becomes; some other size where it says nothing that can be read."""
     try:
         contents = json.loads(zlib.decompressobj().decompress(content[16:], 1 << 20))
