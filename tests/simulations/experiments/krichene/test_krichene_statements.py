@@ -161,7 +161,9 @@ def test_several_data_sets_are_panels_of_one_figure(
 
     def ask(bench: object, methods: object, epsilons: tuple[float, ...]) -> object:
         asked.append(bench.problem.name)  # type: ignore[attr-defined]
-        answer = BenchmarkAnswer(mean=1.0, deviation=0.0, sliced=(1.0, 0.9, 0.8, 0.7, 0.6))
+        answer = BenchmarkAnswer(
+            mean=1.0, deviation=0.0, sliced=(1.0, 0.9, 0.8, 0.7, 0.6), of_head=(0.1, 0.2)
+        )
         return {m.label: {f"{e:g}": answer for e in epsilons} for m in methods}  # type: ignore[attr-defined]
 
     monkeypatch.setattr(slices.Benchmark, "ask", ask)
@@ -170,10 +172,11 @@ def test_several_data_sets_are_panels_of_one_figure(
     with house_style():
         found = slices.slices("4", "P.", usual=(1.0,))(replace(setting, data=first, more_data=(second,)))
 
-    assert asked == ["one", "one", "two", "two"]
+    # Ratings once; lists twice, over the whole catalogue and over its most popular tenth.
+    assert asked == ["one", "one", "one", "two", "two", "two"]
     assert found.numbers.keys() == {"one", "two"}
     assert found.numbers["two"]["rmse"]["1"]["DPALS (tail)"]["4"] == 0.6
-    assert len(found.figures["figure-4"].axes) == prod((2, 2))
+    assert len(found.figures["figure-4"].axes) == prod((2, 3))
 
 
 def test_names_that_come_again_are_numbered() -> None:
