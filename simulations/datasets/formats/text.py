@@ -190,14 +190,25 @@ def gathered(blocks: Iterable[Any], schema: Any = None) -> Any:
     """
     import pyarrow as pa
 
-    tables, waiting = [] if schema is None else [schema.empty_table()], []
+    tables: list[Any] = [] if schema is None else [schema.empty_table()]
+    waiting: list[Any] = []
     for block in blocks:
         waiting.append(block)
         if len(waiting) == BLOCKS_AT_ONCE:
-            tables = [pa.concat_tables([*tables, pa.Table.from_batches(waiting)]).unify_dictionaries()]
+            tables.append(_joined([pa.Table.from_batches(waiting)]))
             waiting = []
+            # Only what is of like size is put together: else every text would be looked up again for each block.
+            while len(tables) > 1 and tables[-2].num_rows <= tables[-1].num_rows:
+                tables[-2:] = [_joined(tables[-2:])]
     tables += [pa.Table.from_batches(waiting)] if waiting else []
-    return pa.concat_tables(tables).unify_dictionaries()
+    return _joined(tables)
+
+
+def _joined(tables: list[Any]) -> Any:
+    """Several as one, each column in one piece."""
+    import pyarrow as pa
+
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 @contextmanager

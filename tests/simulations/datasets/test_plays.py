@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -133,3 +134,24 @@ def test_many_blocks_give_what_one_gives(at_once, tmp_path, monkeypatch):
 
     got = zip(ratings.user_ids[ratings.users], ratings.item_ids[ratings.items], strict=True)
     assert sorted((int(u, 16), int(i[2:])) for u, i in got) == sorted((int(u), int(i)) for u, i in pairs)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 63, 64, 65])
+def test_a_text_is_looked_up_a_few_times_however_many_blocks_there_are(n_blocks, monkeypatch):
+    """A file of hundreds of blocks, each with users of its own: put together anew for each, it took hours."""
+    joined, rows = text._joined, []
+
+    def counting(tables):
+        rows.append(sum(table.num_rows for table in tables))
+        return joined(tables)
+
+    monkeypatch.setattr(text, "_joined", counting)
+    monkeypatch.setattr(text, "BLOCKS_AT_ONCE", 1)
+    names = [[f"user {block} {row}" for row in range(10)] for block in range(n_blocks)]
+    blocks = [pa.record_batch({"user": pa.array(part).dictionary_encode()}) for part in names]
+
+    table = text.gathered(iter(blocks))
+
+    assert table.column("user").to_pylist() == [name for part in names for name in part]
+    assert table.column("user").num_chunks == 1
+    assert sum(rows) <= 10 * n_blocks * (n_blocks.bit_length() + 3)
