@@ -67,9 +67,9 @@ def has_the_trigger(cohort: Cohort) -> bool:
 @pytest.fixture
 def failing_on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Cohort], bool]], None]:
     def install(fails: Callable[[Cohort], bool]) -> None:
-        rebuild = answering.rebuild_task
+        rebuild = answering.rebuild_any
         monkeypatch.setattr(
-            answering, "rebuild_task", lambda board, **how: FailsOn(rebuild(board, **how), fails)
+            answering, "rebuild_any", lambda board, **how: FailsOn(rebuild(board, **how), fails)
         )
 
     return install

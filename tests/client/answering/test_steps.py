@@ -281,10 +281,10 @@ class FailsOn:
 def test_rows_that_cannot_be_computed_are_empty_in_the_sum_and_booked(
     boards: list[Any], devices: dict[str, Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rebuild, unlucky = answering.rebuild_task, rows(1)
+    rebuild, unlucky = answering.rebuild_any, rows(1)
     monkeypatch.setattr(
         answering,
-        "rebuild_task",
+        "rebuild_any",
         lambda board, **how: FailsOn(
             rebuild(board, **how), lambda cohort: np.array_equal(cohort.items, unlucky.items)
         ),
@@ -296,7 +296,7 @@ def test_rows_that_cannot_be_computed_are_empty_in_the_sum_and_booked(
     assert_sums(found, boards[1], (0, 1, 2, 3))  # each of its rows alone can be computed
     monkeypatch.setattr(
         answering,
-        "rebuild_task",
+        "rebuild_any",
         lambda board, **how: FailsOn(rebuild(board, **how), lambda cohort: _is_of(cohort, unlucky)),
     )
     later = a_session(boards, devices, 2)
