@@ -226,7 +226,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--polls", type=float, default=100.0, help="requests for work a second, of all devices"
     )
-    parser.add_argument("--quorum", type=float, default=1.0, help="share of the devices")
+    parser.add_argument("--quorum", type=float, default=0.95, help="share of the devices")
     parser.add_argument("--swarms", type=int, default=2, help="processes of the devices")
     parser.add_argument("--threads", type=int, default=8, help="of each of them")
     parser.add_argument(

@@ -68,7 +68,7 @@ def _sections(size: Size, port: int, behind: int) -> dict[str, object]:
             "expected_nodes": size.devices,
             "quorum": max(1, int(size.quorum * size.devices)),
             "deadline_seconds": 1800.0,
-            "grace_seconds": 600.0,
+            "grace_seconds": 300.0,
             "resend_seconds": 600.0,
             "poll_seconds": 0.5,
         },

@@ -17,6 +17,8 @@ _LONGEST_VERSION = 32
 _COUNT_SECONDS = 5.0
 """Those who come directly are counted anew as often."""
 _LATE_SECONDS = 30.0
+_TIMES_A_PAUSE = 4.0
+"""Whoever was away for longer has been away."""
 
 
 @dataclass(slots=True)
@@ -28,11 +30,17 @@ class _Device:
     version: str = ""
     pause: float | None = None
     """Seconds after which it said that it comes again; None for one that comes by Flower."""
+    between: float = 0.0
+    """Seconds between its last two requests."""
 
     @property
     def may_be_silent(self) -> float:
-        """Seconds after which it is no longer there."""
-        return 0.0 if self.pause is None else 2.0 * self.pause + _LATE_SECONDS
+        """Seconds after which it is no longer there: where devices or server are too busy for the pace that was
+        told, they come as late again as they did last.
+        """
+        if self.pause is None:
+            return 0.0
+        return 2.0 * max(self.pause, min(self.between, _TIMES_A_PAUSE * self.pause)) + _LATE_SECONDS
 
 
 @dataclass(slots=True)
@@ -54,7 +62,9 @@ class Seen:
             pause: seconds after which it comes again; None where it comes by Flower.
         """
         device = self._devices.setdefault(sender, _Device())
-        device.last = self.clock()
+        now = self.clock()
+        device.between = now - device.last if device.last else 0.0
+        device.last = now
         device.requests += 1
         device.answers += answers
         device.version = _version_of(version)

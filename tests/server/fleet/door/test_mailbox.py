@@ -175,6 +175,28 @@ def test_one_device_sends_so_many_bytes_a_minute() -> None:
     assert handed_in(door_of(mailbox, per_minute=39), b"x" * 40, never) == 503
 
 
+def test_a_device_that_came_late_may_be_as_late_again_and_one_that_was_away_may_not() -> None:
+    now = [1000.0]
+    seen = Seen(clock=lambda: now[0])
+
+    def here(after: float) -> bool:
+        at, now[0] = now[0], now[0] + after
+        found = ANN in seen.here_directly()
+        now[0] = at
+        return found
+
+    def comes(after: float) -> None:
+        now[0] += after
+        seen.request(ANN, answers=False, version=b"", pause=100.0)
+
+    comes(0)
+    assert (here(229), here(231)) == (True, False)
+    comes(350)
+    assert (here(729), here(731)) == (True, False)
+    comes(1_000_000)
+    assert (here(829), here(831)) == (True, False)
+
+
 def test_a_device_asks_so_often_a_minute() -> None:
     mailbox = Mailbox()
     asked(mailbox, PEM)
