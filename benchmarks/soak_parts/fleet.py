@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployment import FEDBOARD, Deployment, FleetPlan, free_ports, make_fleet, toml
+from deployment import FEDBOARD, Deployment, free_ports, make_fleet, toml
 
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board_service.log.note_keys import read_verifier
@@ -19,29 +19,17 @@ from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.board_service.log.policy import Witness, most_of
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.tls import make_server_certificate
-from fedboard.simulations.config import parse_config
-from fedboard.simulations.problem import Problem, load_problem
 from soak_parts.clocks import Clocks
 from soak_parts.disks import Disk
+from soak_parts.people import GATEWAYS, KEPT_HOURS, MOST_JOINED, POLICY, USERS, fleet_plan, people
 
 HERE = Path(__file__).parent
-GATEWAYS = ("a", "b")
 HOLDERS = ("alice", "bob", "carol")
 WITNESSES = ("w0", "w1", "w2")
-USERS, MOST_JOINED, MOST_EVER = 30, 3, 12
 MANIFEST_DAYS = 2.0
 """So that signatures are renewed every simulated day."""
 _SERVER_MEGABYTES, _DEVICE_MEGABYTES = 96, 16
-_POLICY = "witnesses.policy"
 _PATIENCE_SECONDS = 45.0
-_KEPT_HOURS = 72.0
-"""A night passes in a moment here, and a round that was under way is asked again after it."""
-
-
-def people() -> Problem:
-    """Made-up users for everybody who will ever be there."""
-    users = {"n_users": USERS * (len(GATEWAYS) + MOST_EVER), "n_items": 60, "mean_ratings_per_user": 12.0}
-    return load_problem(parse_config({"data": {"synthetic": users}}))
 
 
 @dataclass
@@ -70,7 +58,8 @@ class WeekFleet:
         for name in (*GATEWAYS, *WITNESSES):
             self.disks[name] = Disk(self.folder / name, megabytes=_DEVICE_MEGABYTES)
         self.board_port, self.metrics_port, *self._witness_ports = free_ports(2 + len(WITNESSES))
-        settings = make_fleet(self.folder, self._plan())
+        ratings = [self._ratings(number) for number in range(len(GATEWAYS))]
+        settings = make_fleet(self.folder, fleet_plan(self.rounds, ratings, self._people.catalogue))
         self.door = settings.network.port
         self._make_roots()
         self._make_witnesses()
@@ -90,31 +79,12 @@ class WeekFleet:
     @property
     def policy(self) -> Path:
         """What readers ask of witnesses."""
-        return self.folder / _POLICY
+        return self.folder / POLICY
 
     @property
     def members(self) -> tuple[str, ...]:
         """Devices that may take part."""
         return (*GATEWAYS, *(name for name in self.joined if name not in self.removed))
-
-    def _plan(self) -> FleetPlan:
-        return FleetPlan(
-            nodes={name: self._ratings(number) for number, name in enumerate(GATEWAYS)},
-            catalogue=self._people.catalogue,
-            task={"algorithm": "adadpals", "settings": {"rank": 2, "rounds": self.rounds}},
-            privacy={"epsilon": 5.0, "delta": 1e-5, "noise": "secure"},
-            rounds={
-                "quorum": 2,
-                "deadline_seconds": 20.0,
-                "longest_deadline_seconds": 40.0,
-                "grace_seconds": 2.0,
-                "resend_seconds": 4.0,
-                "poll_seconds": 0.2,
-                "most_lost": 1.0,
-            },
-            policy={"witnesses": f"../{_POLICY}", "answers_kept_hours": _KEPT_HOURS},
-            device_poll_seconds=1.0,
-        )
 
     def _ratings(self, number: int) -> Any:
         return self._people.train.rows(number * USERS, (number + 1) * USERS)
@@ -180,7 +150,7 @@ class WeekFleet:
             "roots": "roots",
             "manifest_days": MANIFEST_DAYS,
             "log": "board-log",
-            "witnesses": _POLICY,
+            "witnesses": POLICY,
         }
         enrolment = {
             "address": f"127.0.0.1:{self.door}",
@@ -210,8 +180,8 @@ class WeekFleet:
         policy = {
             "epsilon": 6.0,
             "delta": 1e-5,
-            "witnesses": f"../{_POLICY}",
-            "answers_kept_hours": _KEPT_HOURS,
+            "witnesses": f"../{POLICY}",
+            "answers_kept_hours": KEPT_HOURS,
         }
         (folder / "device.toml").write_text(toml({"ratings": {"cohort": "cohort"}, "policy": policy}))
         words = ("--config", self.config, "--users", USERS, "--out", invitation)

@@ -12,7 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from soak_parts.fleet import GATEWAYS, MOST_EVER, MOST_JOINED, WITNESSES, WeekFleet, put
+from soak_parts.earlier import as_before
+from soak_parts.fleet import WITNESSES, WeekFleet, put
+from soak_parts.people import GATEWAYS, MOST_EVER, MOST_JOINED
 
 NOTHING = "nothing was there"
 SERVER_STEPS = ("take an answer", "book", "draw", "publish", "log a round", "put a file", "sync a file")
@@ -279,28 +281,6 @@ class Happenings:
         told = f"{sum(path.stat().st_size for path in found)} bytes"
         shutil.rmtree(place)
         return told
-
-
-def as_before(job: dict[str, Any]) -> dict[str, Any]:
-    """A job as servers wrote it before it had sections: format 1, all keys on one level."""
-    privacy, rounds, protocol = job["privacy"], dict(job["rounds"]), job["protocol"]
-    participation = privacy["participation"]
-    rounds.pop("most_lost")
-    kept = ("folder", "first_board", "question_key", "dataset", "users", "backend", "features", "nodes")
-    return {
-        **{name: job[name] for name in kept},
-        **{
-            name: privacy[name]
-            for name in ("epsilon", "delta", "adjacency", "noise", "seed", "population", "lineage")
-        },
-        **{name: participation[name] for name in ("probability", "size", "cohorts")},
-        **rounds,
-        "assumptions": list(job["assumptions"]),
-        "protocol": protocol["name"],
-        "protocol_settings": protocol["settings"],
-        "step_seconds": protocol["step_seconds"],
-        "helper": protocol["helper"],
-    }
 
 
 def _what(name: str) -> str:

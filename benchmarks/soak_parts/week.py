@@ -9,8 +9,9 @@ from typing import Any
 
 from soak_parts.audit import LOST, UNDERBOOKED, audited
 from soak_parts.clocks import DAY, Clocks
-from soak_parts.fleet import GATEWAYS, WITNESSES, WeekFleet
+from soak_parts.fleet import WITNESSES, WeekFleet
 from soak_parts.happenings import Happenings
+from soak_parts.people import GATEWAYS
 from soak_parts.plan import Event, events
 from soak_parts.watch import Watch
 
