@@ -69,7 +69,7 @@ def msd(folder: Path, share: float) -> int:
     with csv.CSVWriter(folder / "train_triplets.txt", MSD_SCHEMA, write_options=TABS) as writer:
         for start in range(0, users, STEP // 64):
             own = np.arange(start, min(start + STEP // 64, users))
-            each = np.minimum(10 + rng.exponential(41.0, own.size), 4000).astype(np.int64)
+            each = np.minimum(10 + rng.exponential(38.6, own.size), 4000).astype(np.int64)
             whose, what = np.repeat(own, each), head_heavy(rng, int(each.sum()), items)
             chosen = rng.permutation(np.unique(whose * items + what))
             chosen = chosen[np.argsort(chosen // items, kind="stable")]
