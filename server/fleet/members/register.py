@@ -37,15 +37,22 @@ class Register:
         self._path, self._clock = path, clock
         try:
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            path.chmod(0o600)
-            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-            self._database.execute("PRAGMA journal_mode = WAL")  # who reads never waits for who writes
-            self._database.execute("PRAGMA synchronous = FULL")
-            if self._format() != FORMAT:
-                with self._changing():
-                    self._make()
+            try:
+                path.chmod(0o600)
+                self._prepare()
+            except BaseException:
+                self._database.close()  # or what it has locked stays locked
+                raise
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from SQLite's own words
             raise StorageError(f"{path}: the register of devices cannot be used ({error})") from error
+
+    def _prepare(self) -> None:
+        self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        self._database.execute("PRAGMA journal_mode = WAL")  # who reads never waits for who writes
+        self._database.execute("PRAGMA synchronous = FULL")
+        if self._format() != FORMAT:
+            with self._changing():
+                self._make()
 
     def _format(self) -> int:
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
