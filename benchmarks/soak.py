@@ -1,4 +1,4 @@
-"""A week of a real fleet in a quarter of an hour: what must not grow, get lost, or be released without a booking.
+"""A week of a real fleet in minutes: what must not grow, get lost, or be released without a booking.
 
 usage: python benchmarks/soak.py [--days 7] [--seconds-per-day 100] [--seed 0] [--controls] [--json FILE]
 
