@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 from fuzz_parts.trials import Parser
 
@@ -17,11 +18,19 @@ def broken_parsers() -> list[Parser]:
         "sound": _sound,
         "bare-error": _bare_error,
         "endless": _endless,
+        "sleeping": _sleeping,
         "greedy": _greedy,
         "dying": _dying,
     }
     return [
-        Parser(name=f"control/{name}", read=read, refusals=(ValueError,), specimens=(_SPECIMEN,), form="json")
+        Parser(
+            name=f"control/{name}",
+            read=read,
+            refusals=(ValueError,),
+            specimens=(_SPECIMEN,),
+            form="json",
+            longest_sleep=0.3,
+        )
         for name, read in parsers.items()
     ]
 
@@ -45,6 +54,12 @@ def _bare_error(content: bytes) -> object:
 def _endless(content: bytes) -> object:
     while _value(content) in _BAD:
         pass
+    return None
+
+
+def _sleeping(content: bytes) -> object:
+    if _value(content) in (*_BAD, 4.0, 12e6):
+        time.sleep(0.5)
     return None
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -44,6 +45,8 @@ class Parser:
     """Or its name in ``fuzz_parts.documents.FORMS``."""
     share: float = 1.0
     """Of the messages, among parsers; less where one takes long."""
+    longest_sleep: float = 4.0
+    """Seconds that a message may wait for something other than a processor."""
 
 
 class HangError(BaseException):
@@ -109,7 +112,7 @@ class Hunt:
 
 def tried(parser: Parser, content: bytes, seconds: float) -> Outcome:
     """Let a parser read a message."""
-    began = time.process_time()
+    began, clock = time.process_time(), _Waiting()
     try:
         with _alarm(seconds):
             found = parser.read(content)
@@ -125,7 +128,32 @@ def tried(parser: Parser, content: bytes, seconds: float) -> Outcome:
     took = time.process_time() - began
     if took > seconds and outcome.kind != "hang":  # in one call of a library, which no alarm ends
         return Outcome("hang", f"hang {outcome.place}", f"{took:.1f} s")
+    if outcome.kind != "hang" and (slept := clock.seconds()) > parser.longest_sleep:
+        return Outcome(
+            "hang", f"asleep {outcome.place}", f"waited {slept:.1f} s for nothing that this machine did"
+        )
     return outcome
+
+
+class _Waiting:
+    """For how long this thread has waited for something other than a processor: a lock, a timeout, a sleep."""
+
+    def __init__(self) -> None:
+        self._began, self._running = time.monotonic(), _at_the_processor()
+
+    def seconds(self) -> float:
+        """Since it was made."""
+        passed = time.monotonic() - self._began
+        return passed - (_at_the_processor() - self._running)
+
+
+def _at_the_processor() -> float:
+    """Seconds that this thread ran, or was ready to and waited for its turn; 0 where the system does not say."""
+    try:
+        ran, ready, _ = Path("/proc/thread-self/schedstat").read_bytes().split()
+    except OSError:
+        return 0.0
+    return (int(ran) + int(ready)) / 1e9
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def test_new_mutants_crash_no_parser_and_keep_none_busy(tmp_path: Path) -> None:
 
 
 def test_parsers_that_are_broken_on_purpose_are_found(tmp_path: Path) -> None:
-    words = ("--controls", "--messages", "1500", "--processes", "1", "--seconds", "0.2", "--silence", "10")
+    words = ("--controls", "--messages", "1500", "--processes", "2", "--seconds", "0.2", "--silence", "10")
     code, found = searched(tmp_path, *words, "--keep", str(tmp_path / "kept"))
 
     assert code == 1
@@ -91,6 +91,7 @@ def test_parsers_that_are_broken_on_purpose_are_found(tmp_path: Path) -> None:
         "control/sound": (False, False),
         "control/bare-error": (True, False),
         "control/endless": (False, True),
+        "control/sleeping": (False, True),
         "control/greedy": (True, False),
         "control/dying": (True, False),
     }
