@@ -110,7 +110,7 @@ def test_sdist_and_wheel_hold_every_file_and_pass_the_check_of_the_index(
         path.relative_to(source).as_posix()
         for folder in FOLDERS
         for path in (source / folder).rglob("*")
-        if path.is_file() and "egg-info" not in path.as_posix()
+        if path.is_file() and "egg-info" not in path.as_posix() and path.suffix != ".pyc"
     }
 
     checked = subprocess.run(check, capture_output=True, text=True, check=False, env=outside())
