@@ -38,8 +38,8 @@ def gradient_rows(
     Raises:
         PrivacyError: something is not finite.
 
-    Reference: Snedeker, Zhou, Bassily (2025), Private Model Personalization Revisited, arXiv:2506.19220 (the rule
-    as its abstract and the authors' published experiments state it; ``docs/guide/personalisation.md``).
+    Reference: Snedeker, Zhou, Bassily (2025), Private Model Personalization Revisited, arXiv:2506.19220 (known by
+    its abstract, not by its full text; ``docs/guide/personalisation.md`` says what that leaves open).
     """
     first, second = halves(examples, split=settings.split_examples)
     vectors = bounded(fit_vectors(examples, representation, settings, of=first), settings)
