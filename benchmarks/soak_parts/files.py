@@ -44,7 +44,7 @@ KINDS: Mapping[str, tuple[str, Bound]] = {
     ),
     "log of rounds": (r"state/runs/[^/]+/rounds\.(jsonl|part)", lambda size: 4 * KB + 1.5 * KB * size.boards),
     "counts, job, locks": (
-        r"state/(runs/[^/]+/(counts/.*|protocol|at-work\.lock)|job\.json|door\.json|server\.lock|first\.board)(\..*)?",
+        r"state/(runs/[^/]+/(counts/.*|protocol|at-work\.lock)|job\.json|door\.json|line|server\.lock|first\.board)(\..*)?",
         lambda size: 64 * KB + KB * size.devices,
     ),
     "register": (r"state/members\.sqlite.*", lambda size: 4_500 * KB + 4 * KB * size.devices),

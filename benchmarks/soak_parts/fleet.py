@@ -29,7 +29,8 @@ WITNESSES = ("w0", "w1", "w2")
 MANIFEST_DAYS = 2.0
 """So that signatures are renewed every simulated day."""
 _SERVER_MEGABYTES, _DEVICE_MEGABYTES = 96, 16
-_PATIENCE_SECONDS = 45.0
+_PATIENCE_SECONDS, _AGAIN_SECONDS = 60.0, 8.0
+"""A server looks at ten requests to join a minute from one address."""
 
 
 @dataclass
@@ -45,6 +46,8 @@ class WeekFleet:
     joined: list[str] = field(default_factory=list)
     """Devices that joined by invitation, ever."""
     removed: list[str] = field(default_factory=list)
+    invited: int = 0
+    """Who was, whether she joined or not."""
     starts: int = 0
     """Of processes."""
 
@@ -169,7 +172,8 @@ class WeekFleet:
 
     def join(self) -> str:
         """Invite somebody, who joins and begins to answer; her name."""
-        name = f"j{len(self.joined)}"
+        name = f"j{self.invited}"
+        self.invited += 1
         folder, invitation = self.folder / name, self.folder / f"{name}.invite"
         self.disks[name] = Disk(folder, megabytes=_DEVICE_MEGABYTES)
         write_cohort(
@@ -195,15 +199,16 @@ class WeekFleet:
 
     def _patiently(self, *words: object) -> None:
         """A command of somebody who tries again where the server is away, or busy."""
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until, told = time.monotonic() + _PATIENCE_SECONDS, list[str]()
         while True:
             try:
                 self.fedboard(*words)
                 return
-            except RuntimeError:
+            except RuntimeError as error:
+                told.append(str(error).splitlines()[-1])
                 if time.monotonic() > until:
-                    raise
-                time.sleep(2.0)
+                    raise RuntimeError("\n".join(dict.fromkeys(told))) from error
+                time.sleep(_AGAIN_SECONDS)
 
     def start(self, name: str, **more: str) -> None:
         """Start the server, a device or a witness."""

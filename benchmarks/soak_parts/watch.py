@@ -132,18 +132,19 @@ class Watch:
 
     def _larger(self) -> None:
         self.devices.look()
-        self.files.look(self.size())
+        if (size := self.size()) is not None:
+            self.files.look(size)
 
-    def size(self) -> Size:
-        """What sizes depend on now."""
+    def size(self) -> Size | None:
+        """What sizes depend on now; None where that cannot be read, as on a disk that is full."""
         fleet, lines = self.fleet, self.fleet.lines()
         entries = fleet.folder / "board-log" / "entries"
         with suppress(OSError):
             return Size(
-                boards=len(self.boards.seen) + 1,
+                boards=max(len(self.boards.seen), fleet.made()) + 1,
                 releases=sum(len(line["releases"]) for line in lines) + 8,
                 devices=len(fleet.joined) + 2,
                 entries=entries.read_text().count("\nrun ") + 2 if entries.exists() else 2,
                 starts=fleet.starts,
             )
-        return Size(boards=1, releases=1, devices=2, entries=1, starts=fleet.starts)
+        return None
