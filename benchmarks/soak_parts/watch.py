@@ -142,7 +142,7 @@ class Watch:
         with suppress(OSError):
             return Size(
                 boards=max(len(self.boards.seen), fleet.made()) + 1,
-                releases=sum(len(line["releases"]) for line in lines) + 8,
+                releases=max(sum(len(line["releases"]) for line in lines), 2 * len(self.boards.seen)) + 8,
                 devices=len(fleet.joined) + 2,
                 entries=entries.read_text().count("\nrun ") + 2 if entries.exists() else 2,
                 starts=fleet.starts,
