@@ -90,8 +90,8 @@ def model_options(command: Command) -> Command:
             click.option(
                 "--recipe",
                 metavar="NAME",
-                help="Whose settings: tuned, which are ours (mu of adadpals is 1/4 or 1/3 for ratings, 0 for "
-                "lists), or paper, the published ones of adadpals and dpals-*.  [default: tuned]",
+                help="Whose settings: tuned, which are ours (adaptive weights have mu = 1/4 or 1/3 for ratings, 0 "
+                "for lists), or paper, those that an algorithm's authors published.  [default: tuned]",
             ),
             click.option(
                 "--kernels",

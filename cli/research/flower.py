@@ -24,7 +24,7 @@ def flower() -> None:
 @click.option(
     "--data", default="synthetic", show_default=True, help="Set that nodes share, a path or a name."
 )
-@click.option("--algorithm", default="residual", show_default=True, help="As of fedboard simulate.")
+@click.option("--algorithm", default="", help="As of fedboard simulate.  [default: the usual one]")
 @click.option("--epsilon", type=float, default=5.0, show_default=True, help="Privacy loss bound, > 0.")
 @click.option("--delta", type=float, default=1e-5, show_default=True, help="In (0, 1).")
 @click.option("--nodes", type=int, default=4, show_default=True, help="Nodes of the federation; >= 1.")

@@ -8,7 +8,8 @@ from string import Template
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import variant_of
+from fedboard.common.tasks.registry import usual, variant_of
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.run_spec import Promise
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -25,6 +26,7 @@ class NewApp:
     name: str
     data: str
     algorithm: str
+    """By name; empty for the usual one."""
     epsilon: float
     delta: float
     nodes: int
@@ -44,7 +46,7 @@ class NewApp:
             raise InputError(f"nodes must be in [1, 10000], got {self.nodes}")
         if any(character in self.data for character in '"\\\n'):
             raise InputError(f"data is a path or a name without quotes and backslashes, got {self.data!r}")
-        variant_of(self.algorithm)
+        variant_of(self.algorithm or usual(Feedback.EXPLICIT))
         Promise(epsilon=self.epsilon, delta=self.delta)
 
     @property

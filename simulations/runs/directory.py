@@ -9,6 +9,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.tasks.shared.tuned import TUNED
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 
 _BARE = frozenset({"boards", "config.json.part"})
@@ -71,6 +72,7 @@ class RunDirectory:
         stored, asked = self.read_json(self.config), msgspec.json.decode(msgspec.json.encode(config))
         for config_of in (stored, asked):  # where the account is; its id is in the ledger
             config_of["privacy"].pop("population", None)
+        stored = {"recipe": TUNED, **stored}  # nor had it another's settings to choose
         stored["split"] = msgspec.to_builtins(SplitConfig()) | stored["split"]  # a run of before had no folds
         defaults = msgspec.to_builtins(RunConfig())
         stored["run"] = {key: stored["run"].get(key, defaults[key]) for key in _DECISIVE}

@@ -103,6 +103,6 @@ def test_every_command_refuses_an_unknown_flag_and_a_missing_file_with_the_same_
     places = [p for p in taking.params if isinstance(p, click.Argument) and p.required]
 
     assert fedboard(*command, "--no-such-flag").exit_code == ExitCode.INPUT
-    if places and command[0] not in ("ratings", "data", "keys", "protocols"):
+    if places and command[0] not in ("ratings", "data", "flower", "keys", "protocols"):
         missing = fedboard(*command, *("missing" for _ in places))
         assert missing.exit_code == ExitCode.INPUT, missing.output

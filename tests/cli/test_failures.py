@@ -269,7 +269,7 @@ def test_ctrl_c_before_anything_is_written_leaves_nothing(
 ) -> None:
     from fedboard.simulations import simulate
 
-    monkeypatch.setattr(simulate, "load_problem", lambda config: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(simulate, "load_any", lambda config: signal.raise_signal(signal.SIGINT))
 
     result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
 

@@ -139,7 +139,6 @@ def test_a_task_is_rebuilt_from_the_name_and_configuration_of_its_board() -> Non
     "stated",
     [
         "dpals-tail",
-        "representation",
         "shared",
         "registry",
         "Residual",
@@ -159,6 +158,11 @@ def test_a_board_of_an_algorithm_that_is_not_installed_is_refused(stated: str) -
         rebuild_task(board_of(stated))
 
     assert set(sys.modules) == before
+
+
+def test_a_board_of_a_task_on_examples_is_refused_where_ratings_are_learnt_from() -> None:
+    with pytest.raises(InputError, match="learns from examples: it has features and no items"):
+        rebuild_task(board_of("representation"))
 
 
 def test_a_device_runs_no_code_that_a_board_names(
