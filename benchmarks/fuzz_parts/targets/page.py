@@ -80,10 +80,16 @@ def _page() -> "subprocess.Popen[str]":
     )
 
 
+def _stated(content: bytes) -> int:
+    """The size that a manifest would state, which is a whole number; 0 where the header says something else."""
+    size: object = size_of(content)
+    return size if isinstance(size, int) else 0
+
+
 def _by_page(kind: str, check: Callable[[bytes, str], None]) -> Callable[[bytes], object]:
     def from_bytes(content: bytes) -> object:
         page = _page()
-        asked = {"kind": kind, "content": base64.b64encode(content).decode(), "size": size_of(content)}
+        asked = {"kind": kind, "content": base64.b64encode(content).decode(), "size": _stated(content)}
         assert page.stdin is not None
         assert page.stdout is not None
         page.stdin.write(json.dumps(asked) + "\n")
