@@ -88,6 +88,7 @@ def mixed(
         "expected_nodes": 4,
         "quorum": 4,
         "grace_seconds": 60.0,
+        "deadline_seconds": 300.0,  # on a busy machine, too
     }
     fleet = Fleet(folder, n_nodes=len(by_flower), settings={**usual, **settings})
     log = folder / "rounds.jsonl"
