@@ -201,9 +201,8 @@ class _Reading:
             if one in self._placed:
                 raise NoteError(f"{one} is in a group already")
             self._placed.add(one)
-        number = {"all": len(names), "any": 1}.get(least) or (
-            int(least) if least.isascii() and least.isdigit() else 0
-        )
+        whole = least.isascii() and least.isdigit() and len(least) < 10
+        number = {"all": len(names), "any": 1}.get(least) or (int(least) if whole else 0)
         if not 1 <= number <= len(names):
             raise NoteError(f"a group needs all, any, or a number in [1, {len(names)}], got {least!r}")
         self._groups[name] = Group(number, tuple(self._groups.get(one, one) for one in names))
