@@ -2,12 +2,14 @@
 
 import contextlib
 import ctypes
+import faulthandler
 import multiprocessing
 import os
 import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,8 +46,10 @@ class Worker:
         """Start it; a message may take so many seconds."""
         context = multiprocessing.get_context("fork")
         self.held = mmap(-1, _HELD)
+        self._traces = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the worker)
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(parsers, seconds, theirs, self.held), daemon=True)
+        told = (parsers, seconds, theirs, self.held, self._traces.fileno())
+        self.process = context.Process(target=_work, args=told, daemon=True)
         self.process.start()
         theirs.close()
         self.job: Job | None = None
@@ -71,6 +75,13 @@ class Worker:
         self._sign, self._looked = sign, now
         return self._silent > longest
 
+    def traces(self) -> str:
+        """Where each of its threads is; empty where it does not say."""
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, signal.SIGUSR1)
+            time.sleep(1.0)
+        return os.pread(self._traces.fileno(), 8_000, 0).decode(errors="replace")
+
     def end(self) -> None:
         """Now."""
         self.process.kill()
@@ -78,7 +89,8 @@ class Worker:
         self.pipe.close()
 
 
-def _work(parsers: Sequence[Parser], seconds: float, pipe: Connection, held: mmap) -> None:
+def _work(parsers: Sequence[Parser], seconds: float, pipe: Connection, held: mmap, traces: int) -> None:
+    faulthandler.register(signal.SIGUSR1, file=traces, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     quiet()
@@ -200,10 +212,13 @@ class Bench:
         """A process died, or had to be ended: its message is found, the rest of its job goes on in another."""
         assert worker.job is not None
         done, content = worker.in_hand()
+        traces = worker.traces()
         job, worker.job = worker.job, None
         worker.end()
         tally = Tally()
-        tally.take(content, Outcome(kind, f"{kind} of the process, exit code {worker.process.exitcode}"))
+        tally.take(
+            content, Outcome(kind, f"{kind} of the process, exit code {worker.process.exitcode}", traces)
+        )
         tally.messages, tally.kinds["value"] = done + 1, done  # what they came to went with the process
         self.tallies[self.parsers[job.parser].name].add(tally)
         if job.messages > done + 1:

@@ -25,6 +25,8 @@ from fuzz_parts.mutations import Mutator
 
 MOST_KEPT = 500
 """Mutants of a parser that others are made from."""
+_LONGEST_MUTATION = 5.0
+"""Seconds of processor time."""
 _FRESH = 0.35
 """Share of mutants that are made from specimens, whatever was kept."""
 _VARIABLE = re.compile(r"[0-9]+|'[^']*'|\"[^\"]*\"|0x[0-9a-f]+")
@@ -88,7 +90,15 @@ class Hunt:
         mutator = Mutator(self.parser.form, self.rng)
         while True:
             pool = self.kept if self.kept and self.rng.random() > _FRESH else self.parser.specimens
-            yield mutator.mutant(self.rng.choice(pool), self.rng.choice(self.parser.specimens))
+            try:
+                with _alarm(_LONGEST_MUTATION):
+                    made = mutator.mutant(self.rng.choice(pool), self.rng.choice(self.parser.specimens))
+            except (
+                HangError,
+                MemoryError,
+            ):  # documents within documents can become large: no fault of a parser
+                continue
+            yield made
 
     def take(self, content: bytes) -> Outcome:
         """Try a mutant, and keep it if it came to a new place or went there by a new branch."""
