@@ -205,6 +205,8 @@ def _restored(part: _Part, packed: IO[bytes], entry: Mapping[str, Any], base: Ma
         own = base.get(part.name)
         if own is None or own.sha256 != part.sha256:
             raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+        if own.content.size != part.size:
+            raise ValueError("an array of another size")  # more would come out than was signed
         return own.content
     inflated = Inflated(packed, part.packed)
     content = _number_bytes(inflated, part.form, entry["dtype"], tuple(entry["shape"]), part.size)
