@@ -23,6 +23,8 @@ _SQLITE = b"SQLite format 3\x00"
 _LAPLACE = "laplace"
 _LARGEST_MULTIPLIER = 1e100
 """Beyond it, what follows from it is no number any more."""
+_LARGEST_PLAN = 1 << 18
+"""Bytes; a plan of a thousand rounds has a fifth of it, and of much more a parser makes long work."""
 _ENTRY = frozenset({"noise_multiplier", "participation", "mechanism"})
 
 
@@ -191,7 +193,10 @@ def _is_json_plan(place: Path) -> bool:
 
 
 def _read_plan(place: Path) -> dict[str, Any]:
-    text = place.read_bytes()
+    with place.open("rb") as stream:
+        text = stream.read(_LARGEST_PLAN + 1)
+    if len(text) > _LARGEST_PLAN:
+        raise InputError(f"{place}: a plan has at most {_LARGEST_PLAN >> 10} KiB; is it another file?")
     try:
         plain = json.loads(text) if place.suffix == ".json" else tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:

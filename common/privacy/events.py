@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ to 5e-8 at delta 1e-9.
 _ADJACENCIES = tuple(Adjacency)
 _PRODUCT_TOLERANCE = 1e-12
 _KEPT_BITS = 20
+_LARGEST_COUNT = (1 << 63) - 1
 _SMALL_LOSS = 1e-3
 _ROUNDING = 1e-12
 
@@ -42,15 +44,16 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_COUNT
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    # Not "< inf": JSON and TOML have whole numbers that no float holds.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
 
 
 _TEXT = Rule(_is_text, "must be a non-empty string", {"type": "string", "pattern": r"\S"})
-_COUNT = Rule(_is_count, "must be an int > 0", {"type": "integer", "exclusiveMinimum": 0})
+_COUNT = Rule(_is_count, "must be an int > 0 and < 2^63", {"type": "integer", "exclusiveMinimum": 0})
 _POSITIVE = Rule(_is_positive, "must be a finite number > 0", {"type": "number", "exclusiveMinimum": 0})
 _COMMON: dict[str, Rule] = {
     "name": _TEXT,
@@ -246,7 +249,7 @@ def derived_problems(event: Event) -> list[str]:
     ``l1_sensitivity = l1_bound * factor(adjacency)``. Exponential: ``score_scale = 2 noise_multiplier *
     score_sensitivity``.
     """
-    multiplier = event["noise_multiplier"]
+    multiplier = float(event["noise_multiplier"])  # a product of whole numbers may be more than a float holds
     if event["mechanism"] == "laplace":
         problems = _mismatch(event, "noise_scale", multiplier * event["l1_sensitivity"])
         if "l1_bound" in event:

@@ -46,6 +46,7 @@ def test_each_way_of_taking_part_can_be_stated(stated: dict[str, Any]) -> None:
         ({**FIXED, "size": 0}, "size must be an int > 0"),
         ({**FIXED, "size": 2.5}, "size must be an int > 0"),
         ({**COHORTS, "cohorts": True}, "cohorts must be an int > 0"),
+        ({**FIXED, "size": 1 << 63}, "size must be an int > 0 and < 2"),
         ({**COHORTS, "probability": 0.1}, "unknown fields: probability"),
     ],
 )
@@ -54,6 +55,16 @@ def test_a_doubtful_statement_is_refused(changed: object, message: str) -> None:
 
     with pytest.raises(PrivacyError, match=message):
         require_sound(event)
+
+
+@pytest.mark.parametrize("event", [gaussian(4.0), laplace(4.0)], ids=lambda event: event["mechanism"])
+def test_numbers_that_no_float_holds_are_refused_in_a_sentence(event: dict[str, Any]) -> None:
+    for field in sorted(event):
+        with pytest.raises(PrivacyError, match=field):
+            require_sound({**event, field: 10**400})
+
+    with pytest.raises(PrivacyError, match="must be inf"):  # each is a float, their product is not
+        require_sound({**laplace(4.0), "noise_multiplier": 10**200, "l1_sensitivity": 10**200})
 
 
 def test_amplification_is_refused_where_it_is_not_accounted() -> None:
