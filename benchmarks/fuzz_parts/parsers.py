@@ -3,6 +3,7 @@
 from fuzz_parts.targets.accounts import account_parsers
 from fuzz_parts.targets.boards import board_parsers
 from fuzz_parts.targets.configurations import configuration_parsers
+from fuzz_parts.targets.direct import direct_parsers
 from fuzz_parts.targets.flower import flower_parsers
 from fuzz_parts.targets.logs import log_parsers
 from fuzz_parts.targets.page import page_parsers
@@ -20,6 +21,7 @@ def all_parsers() -> list[Parser]:
         *flower_parsers(),
         *session_parsers(),
         *socket_parsers(),
+        *direct_parsers(),
         *board_parsers(),
         *page_parsers(),
         *log_parsers(),

@@ -7,7 +7,9 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -20,11 +22,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fuzz_parts.specimens import boards, folder
 
+from fedboard.common.wire import direct
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.service import RunningService, ServiceSettings, start_board_service
 from fedboard.server.board_service.signing import SigningKey, create_board_keys
 from fedboard.server.fleet.door.enrolment import Enrolment, JoinLimits
+from fedboard.server.fleet.door.mailbox import Mailbox, Message
 from fedboard.server.fleet.door.proxy import FleetProxy
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
@@ -96,9 +100,22 @@ def exchanged(port: int, content: bytes) -> bytes:
 
 def signed_now(content: bytes) -> bytes:
     """With the headers by which the door knows a node, where ``TIME`` and ``SIGNATURE`` stand."""
-    time = datetime.now(UTC).isoformat().encode()
-    signature = base64.b64encode(NODE.sign(time, ec.ECDSA(hashes.SHA256())))
-    return content.replace(b"{TIME}", time).replace(b"{SIGNATURE}", signature)
+    now = datetime.now(UTC).isoformat().encode()
+    signature = base64.b64encode(NODE.sign(now, ec.ECDSA(hashes.SHA256())))
+    return content.replace(b"{TIME}", now).replace(b"{SIGNATURE}", signature)
+
+
+def signed_directly(content: bytes, work: str) -> bytes:
+    """With those by which it knows a device without Flower, which sign path, body and the work that is answered."""
+    content = content.replace(b"{WORK}", work.encode())
+    head, _, body = content.partition(b"\r\n\r\n")
+    words = head.partition(b"\r\n")[0].split(b" ")
+    path = words[1].decode("ascii", "ignore") if len(words) > 1 else ""
+    sender = direct.Sender(private_key=NODE, public_key=_PEM.encode())
+    named = work if work.encode() in head else "-"
+    for name, value in sender.headers(path, body, micros=time.time_ns() // 1000, work=named).items():
+        content = content.replace(b"{%s}" % name.encode(), value.encode())
+    return content
 
 
 def node_name() -> bytes:
@@ -115,9 +132,25 @@ async def _superlink(scope: MutableMapping[str, Any], receive: Any, send: Any) -
     await send({"type": "http.response.body", "body": b"answer"})
 
 
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Of a fleet."""
+
+    port: int
+    mailbox: Mailbox
+
+    def work(self) -> str:
+        """Have the node asked anew; the name of its work."""
+        self.mailbox.end()
+        message = Message("query.fedboard-round", b"a question", b"a board")
+        self.mailbox.ask("a round", {_PEM.encode(): message}, after=0, largest=1 << 16, seconds=3600.0)
+        found = self.mailbox.work_of(_PEM.encode())
+        return "" if found is None else found.name
+
+
 @of_this_process
-def door() -> int:
-    """The port of a fleet's door, with a SuperLink behind it that takes everything."""
+def door() -> Door:
+    """A fleet's door, with a SuperLink behind it that takes everything."""
     listening = socket.create_server(("127.0.0.1", 0))
     place = folder() / f"members-{os.getpid()}.sqlite"
     plenty = 10**9
@@ -141,7 +174,7 @@ def door() -> int:
     )
     server = uvicorn.Server(config)
     threading.Thread(target=lambda: asyncio.run(server.serve([listening])), daemon=True).start()
-    return int(listening.getsockname()[1])
+    return Door(int(listening.getsockname()[1]), proxy.direct.mailbox)
 
 
 @of_this_process

@@ -104,7 +104,12 @@ def _of_servers() -> list[Parser]:
 
 
 def _door_answers(content: bytes) -> object:
-    status = status_of(exchanged(door(), signed_now(content)))
+    return sound_status(exchanged(door().port, signed_now(content)))
+
+
+def sound_status(answer: bytes) -> object:
+    """What a door has answered; raises where it has failed."""
+    status = status_of(answer)
     require_silence()
     if status is not None and status >= 500 and status not in (502, 503):
         raise AssertionError(f"the door answers {status}")
@@ -194,9 +199,9 @@ def _of_joining() -> list[Parser]:
     return [
         Parser(
             name=name,
-            read=_answered_with(read),
+            read=answered_with(read),
             refusals=(InputError, NotAdmittedError),
-            specimens=(_http_answer(content),),
+            specimens=(http_answer(content),),
             form="lines",
             share=0.3,
         )
@@ -218,14 +223,14 @@ def _asking() -> tuple[Invitation, Introduction, JoinRequest]:
     )
 
 
-def _http_answer(content: bytes) -> bytes:
+def http_answer(content: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
         len(content),
         content,
     )
 
 
-def _answered_with(read: Callable[[], object]) -> Callable[[bytes], object]:
+def answered_with(read: Callable[[], object]) -> Callable[[bytes], object]:
     """What a device makes of these bytes, when it has asked for something and they come back."""
 
     class Connection(http.client.HTTPConnection):
