@@ -1,68 +1,96 @@
-"""Results by users' activity: are people with few ratings served as well as those with many? Not private."""
+"""Results by users' activity: are people with few ratings served as well as those with many? Not private.
+
+Users are told apart by how many ratings they are known by, in five groups of equally many, fewer where there are
+not five. Of users who are known by equally many ratings those of lower rows are in the lower group.
+"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort
-from fedboard.simulations.datasets import Triples
-from fedboard.simulations.judging import metrics
-from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray
+from fedboard.simulations.judging.metrics.buckets import N_BUCKETS
 
 EDGES = "activity_edges"
 """In records: the numbers of ratings between which the groups lie."""
 
 
-def ratings_by_activity(
-    predicted: FloatArray, held_out: Triples, known: IntArray, *, part: str
-) -> dict[str, list[float | None]]:
-    """Every rating metric within five groups of users, equally many in each, by how many ratings they are known by.
+@dataclass(slots=True)
+class ActivityGroup:
+    """Puts the users of one span into groups; they must come in the order of their rows."""
 
-    Users without held-out ratings are in no group. Fewer users than groups make a group each.
+    known: IntArray
+    """Numbers of ratings that occur, int64, shape (n,), ascending. Private."""
+    ranks: IntArray
+    """Of each: how many users come before the next user of this number; int64, shape (n,)."""
+    starts: IntArray
+    """How many users come before each group but the first; int64, shape (n_groups - 1,)."""
 
-    Args:
-        predicted: shape (n_held_out,), in the order of ``held_out``.
-        held_out: what was to be predicted. Private.
-        known: ratings that each user's vector was solved on, shape (n_users,). Private.
-        part: ``validation`` or ``test``.
+    def of(self, known: IntArray) -> IndexArray:
+        """Groups of the next users, int32, shape (n_users,).
 
-    Returns:
-        ``activity_edges`` {6 numbers of ratings} and each metric by group, few ratings first. Not private.
-    """
-    judged = np.unique(held_out.users)
-    group_of_user = np.full(known.size, -1, dtype=np.int32)
-    group_of_user[judged] = _groups(known[judged])
-    group, actual = group_of_user[held_out.users], held_out.values.astype(np.float64)
-    members = [group == number for number in range(group.max() + 1)]
-    return _edges(known[judged], group_of_user[judged]) | {
-        metric.names(part)[0]: listed([metric.of(predicted[own], actual[own]) for own in members])
-        for metric in RATING_METRICS
-    }
+        Args:
+            known: how many ratings each is known by, shape (n_users,). Private.
+        """
+        place = np.searchsorted(self.known, known)
+        order = np.argsort(place, kind="stable")
+        numbers = np.bincount(place, minlength=self.known.size)
+        before = np.empty(known.size, dtype=np.int64)
+        before[order] = np.arange(known.size) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+        rank = self.ranks[place] + before
+        self.ranks = self.ranks + numbers
+        return np.searchsorted(self.starts, rank, side="right").astype(np.int32)
 
 
-def lists_by_activity(
-    lists: IndexArray, targets: Cohort, known: IntArray, *, counts: IntArray
-) -> dict[str, list[float | None]]:
-    """Every list metric within such groups; coverage and Gini are of the lists of one group.
+@dataclass(slots=True)
+class Activity:
+    """How many users are known by how many ratings, span by span. Private."""
 
-    Args:
-        lists: int32, shape (n_users, k), best first. Private.
-        targets: what was to be found, at least one item per row. Private.
-        known: items in each user's history, shape (n_users,). Private.
-        counts: training ratings per item, shape (n_items,). Private.
+    _spans: dict[int, tuple[IntArray, IntArray]] = field(default_factory=dict)
+    """By the first row of the span: numbers of ratings that occur in it, ascending, and of how many users."""
 
-    Returns:
-        As ``ratings_by_activity``.
-    """
-    group_of_user = _groups(known)
-    groups = [group_of_user == number for number in range(group_of_user.max() + 1)]
-    parts = [(lists[own], _rows(targets, own)) for own in groups]
-    return _edges(known, group_of_user) | {
-        name: listed([metric.value(shown, wanted, k=k, counts=counts) for shown, wanted in parts])
-        for metric in LIST_METRICS
-        for name, k in zip(metric.names("test"), metric.at, strict=True)
-    }
+    def add(self, span: int, known: IntArray) -> None:
+        """Take in users of a span, by its first row; ``known`` int64, shape (n_users,)."""
+        self._take(span, *np.unique(known, return_counts=True))
+
+    def merge(self, other: "Activity") -> None:
+        """Take in another's."""
+        for span, (known, numbers) in other._spans.items():
+            self._take(span, known, numbers)
+
+    def _take(self, span: int, known: IntArray, numbers: IntArray) -> None:
+        if span in self._spans:
+            known, numbers = _added([self._spans[span], (known, numbers)])
+        self._spans[span] = known, numbers
+
+    @property
+    def n_users(self) -> int:
+        """All that were seen."""
+        return sum(int(numbers.sum()) for _, numbers in self._spans.values())
+
+    @property
+    def n_groups(self) -> int:
+        """Five, or one for each user."""
+        return min(N_BUCKETS, self.n_users)
+
+    def edges(self) -> FloatArray:
+        """The fewest ratings of each group, then the most of all; float64, shape (n_groups + 1,)."""
+        known, numbers = _added(list(self._spans.values()))
+        firsts = np.append(_starts(self.n_users, self.n_groups), self.n_users - 1)
+        return known[np.searchsorted(np.cumsum(numbers), firsts, side="right")].astype(np.float64)
+
+    def groups(self) -> dict[int, ActivityGroup]:
+        """For each span what puts its users into groups."""
+        known, numbers = _added(list(self._spans.values()))
+        ranks, starts = np.cumsum(numbers) - numbers, _starts(self.n_users, self.n_groups)[1:]
+        found = {}
+        for span in sorted(self._spans):
+            found[span] = ActivityGroup(known=known, ranks=ranks, starts=starts)
+            own, users = self._spans[span]
+            ranks = ranks.copy()
+            ranks[np.searchsorted(known, own)] += users
+        return found
 
 
 def listed(values: Iterable[float]) -> list[float | None]:
@@ -70,21 +98,15 @@ def listed(values: Iterable[float]) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def _groups(known: IntArray) -> IndexArray:
-    """Cut as the catalogue is cut by popularity: equally many, ties in the order of the rows."""
-    return metrics.popularity_buckets(known, n_buckets=min(metrics.N_BUCKETS, known.size))
+def _starts(n_users: int, n_groups: int) -> IntArray:
+    """How many users come before each group: as ``np.array_split`` cuts."""
+    smallest, larger = divmod(n_users, n_groups)
+    groups = np.arange(n_groups, dtype=np.int64)
+    return groups * smallest + np.minimum(groups, larger)
 
 
-def _edges(known: IntArray, group_of_user: IndexArray) -> dict[str, list[float | None]]:
-    return {EDGES: listed(metrics.bucket_edges(known, group_of_user))}
-
-
-def _rows(cohort: Cohort, chosen: BoolArray) -> Cohort:
-    """Some rows alone, in their order."""
-    entries = np.flatnonzero(chosen[cohort.user_of_entry()]) + cohort.indptr[0]
-    return Cohort(
-        indptr=np.concatenate([[0], np.cumsum(cohort.counts[chosen])]).astype(np.int64),
-        items=cohort.items[entries],
-        ratings=cohort.ratings[entries],
-        n_items=cohort.n_items,
-    )
+def _added(parts: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    known, place = np.unique(np.concatenate([known for known, _ in parts]), return_inverse=True)
+    numbers = np.zeros(known.size, dtype=np.int64)
+    np.add.at(numbers, place, np.concatenate([numbers for _, numbers in parts]))
+    return known, numbers

@@ -1,7 +1,7 @@
 """Judging a model on held-out data, in blocks of users. Every number made here is not private: simulation only."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,15 +14,19 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.datasets import Triples
-from fedboard.simulations.datasets.splits import HeldOut, RatingSplit
+from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
+from fedboard.simulations.engine.in_order import JobRunner, in_order
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.judging import metrics
-from fedboard.simulations.judging.activity import listed, lists_by_activity, ratings_by_activity
-from fedboard.simulations.judging.metrics.metric import LONGEST_LIST
-from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
+from fedboard.simulations.judging.activity import listed
+from fedboard.simulations.judging.census import Census, ItemBuckets
+from fedboard.simulations.judging.people import InMemoryPeople, Span
+from fedboard.simulations.judging.tallies import Judgement, Tallies, tallies_of_span
 from fedboard.simulations.problem import Problem
 
 _USERS_PER_JOB = 8192
+_ITEMS_PER_USER = 8
+"""Of a job at least: what it returns is of the size of the catalogue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,27 +54,6 @@ class BoardPredictor:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """Metrics of one model, with the same by popularity bucket (tail to head) and by users' activity."""
-
-    metrics: Mapping[str, float]
-    sliced: Mapping[str, Any]
-    by_activity: Mapping[str, Any]
-    """As from ``fedboard.simulations.judging.activity``; empty where nothing was judged."""
-    of_head: Mapping[str, Any] = field(default_factory=dict)
-    """By popularity bucket of the most popular tenth of the items, for lists."""
-
-    def record(self) -> dict[str, Any]:
-        """As a run keeps it."""
-        told = {
-            "metrics": dict(self.metrics),
-            "sliced": dict(self.sliced),
-            "by_activity": dict(self.by_activity),
-        }
-        return {**told, "of_head": dict(self.of_head)} if self.of_head else told
-
-
 def judge_ratings(
     predictor: Predictor,
     history: Cohort,
@@ -90,92 +73,36 @@ def judge_ratings(
         pool: who computes.
         counts: training ratings per item, int64, shape (n_items,).
     """
-    bounds = np.searchsorted(held_out.users, np.arange(history.n_users + 1))
-    jobs = []
-    for start, stop in _blocks(history.n_users):
-        rows = slice(int(bounds[start]), int(bounds[stop]))
-        users = (held_out.users[rows] - start).astype(np.int32)
-        jobs.append(partial(_predict, predictor, history.rows(start, stop), users, held_out.items[rows]))
-    predicted = np.concatenate(pool.run(jobs))
-    actual = held_out.values.astype(np.float64)
-    buckets = _buckets(counts)
-    return Judgement(
-        metrics={m.names(prefix)[0]: m.of(predicted, actual) for m in RATING_METRICS},
-        sliced={
-            "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
-            **{
-                m.sliced_name(prefix): listed(m.sliced(predicted, actual, held_out.items, buckets))
-                for m in RATING_METRICS
-                if m.sliced is not None
-            },
-        },
-        by_activity=ratings_by_activity(predicted, held_out, history.counts, part=prefix),
-    )
+    split = RatingSplit(train=history, train_and_validation=history, validation=held_out, test=held_out)
+    return _judge_in_memory(predictor, split, part=prefix, pool=pool, counts=counts)
 
 
 def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, counts: IntArray) -> Judgement:
-    """List metrics of top-k lists for users who took no part in training.
-
-    In a catalogue of fewer than ``LONGEST_LIST`` items the rest of each list stays empty.
-    """
-    jobs = [
-        partial(_recommend, predictor, held_out.history.rows(start, stop), LONGEST_LIST)
-        for start, stop in _blocks(held_out.history.n_users)
-    ]
-    lists = np.concatenate(pool.run(jobs))
-    buckets = _buckets(counts)
-    target = held_out.target
-    return Judgement(
-        metrics={
-            name: m.value(lists, target, k=k, counts=counts)
-            for m in LIST_METRICS
-            for name, k in zip(m.names("test"), m.at, strict=True)
-        },
-        sliced={
-            "bucket_edges": metrics.bucket_edges(counts, buckets).tolist(),
-            **{
-                m.sliced_name("test"): listed(m.sliced(lists, target, buckets))
-                for m in LIST_METRICS
-                if m.sliced is not None
-            },
-        },
-        by_activity=lists_by_activity(lists, target, held_out.history.counts, counts=counts),
-        of_head={"recall": listed(metrics.recall_of_head(lists, target, counts))},
+    """List metrics of top-k lists for held-out users; arguments as of ``judge_ratings``."""
+    n_users = int(held_out.users.max(initial=-1)) + 1
+    nothing = Cohort(
+        indptr=np.zeros(n_users + 1, dtype=np.int64),
+        items=np.zeros(0, dtype=np.int32),
+        ratings=np.zeros(0, dtype=np.float32),
+        n_items=held_out.history.n_items,
     )
+    split = UserSplit(train=nothing, validation=held_out, test=held_out)
+    return _judge_in_memory(predictor, split, part="test", pool=pool, counts=counts)
 
 
 def neighbour_overlap(
     factors: FloatArray, reference: FloatArray, counts: IntArray, *, k: int = 10
 ) -> list[Any]:
     """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
-    buckets = _buckets(counts)
     if counts.size < 2:  # an only item has no neighbours
         return []
+    buckets = metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
     return listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
 def item_counts(train: Cohort) -> IntArray:
     """Exact training ratings per item, int64, shape (n_items,). Not private: for judging only."""
     return np.bincount(train.items, minlength=train.n_items).astype(np.int64)
-
-
-def _buckets(counts: IntArray) -> IndexArray:
-    """Five popularity buckets, or one per item of a tiny catalogue."""
-    return metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
-
-
-def _blocks(n_users: int) -> Sequence[tuple[int, int]]:
-    return [(start, min(start + _USERS_PER_JOB, n_users)) for start in range(0, n_users, _USERS_PER_JOB)]
-
-
-def _predict(predictor: Predictor, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
-    predicted: FloatArray = predictor.predict(history, users, items)
-    return predicted
-
-
-def _recommend(predictor: Predictor, history: Cohort, k: int) -> IndexArray:
-    lists: IndexArray = predictor.recommend(history, k=k)
-    return lists
 
 
 def judge_board(
@@ -191,14 +118,46 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool
     Users' vectors are solved on the training rows for validation, on training and validation rows for test.
     Where nothing was held out there are no metrics: by its coins a part of a small data set may come out empty.
     """
-    split, counts = problem.split, item_counts(problem.train)
-    if not isinstance(split, RatingSplit):
-        held_out = split.validation if part == "validation" else split.test
-        if held_out.users.size == 0:
-            return Judgement(metrics={}, sliced={}, by_activity={})
-        return judge_lists(predictor, held_out, pool=pool, counts=counts)
-    held_out_ratings = split.validation if part == "validation" else split.test
-    history = split.train if part == "validation" else split.train_and_validation
-    if held_out_ratings.n_ratings == 0:
+    counts = item_counts(problem.train)
+    return _judge_in_memory(predictor, problem.split, part=part, pool=pool, counts=counts)
+
+
+def _judge_in_memory(
+    predictor: Predictor, split: RatingSplit | UserSplit, *, part: str, pool: WorkerPool, counts: IntArray
+) -> Judgement:
+    users_per_span = max(_USERS_PER_JOB, counts.size // _ITEMS_PER_USER)
+    spans = InMemoryPeople(split=split).spans(part, users_per_span=users_per_span)
+    census = Census.of_spans(spans, part, item_counts=counts)
+    return judge_spans(predictor, spans, census, part=part, pool=pool)
+
+
+def judge_spans(
+    predictor: Predictor, spans: Sequence[Span], census: Census, *, part: str, pool: JobRunner
+) -> Judgement:
+    """Judge the users of these spans, a job each; their states are merged in the order of the spans.
+
+    So for the same spans the numbers are the same bit for bit, whoever computes.
+
+    Args:
+        predictor: the model.
+        spans: private.
+        census: of the same spans. Private.
+        part: ``validation`` or ``test``.
+        pool: who computes.
+
+    Returns:
+        Empty where nothing is held out.
+    """
+    if census.activity.n_users == 0:
         return Judgement(metrics={}, sliced={}, by_activity={})
-    return judge_ratings(predictor, history, held_out_ratings, prefix=part, pool=pool, counts=counts)
+    items, groups = ItemBuckets.of(census.item_counts), census.groups()
+    judge_one = partial(tallies_of_span, predictor, part=part, n_groups=census.activity.n_groups, items=items)
+    jobs = (partial(judge_one, span, groups[span.start]) for span in spans if span.start in groups)
+    found: Tallies | None = None
+    for tallies in in_order(pool, jobs):
+        if found is None:
+            found = tallies
+        elif tallies is not None:
+            found.merge(tallies)
+    assert found is not None  # somebody is judged
+    return found.judgement(census, items)

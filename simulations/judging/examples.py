@@ -12,6 +12,7 @@ from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.simulations.baselines.examples import fit_all, own_models, shared_without_privacy
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.judging.metrics.registry import RATING_METRICS
+from fedboard.simulations.judging.metrics.tally import JudgedRatings
 
 OWN, SHARED = "own-examples-only", "shared-representation"
 """Models that no privacy is needed for, or that have none, as records call them."""
@@ -72,9 +73,19 @@ def _judged(predict: _Predict, problem: ExampleProblem, part: str) -> dict[str, 
     held_out = examples_of(split.validation if part == "validation" else split.test)
     if held_out.labels.size == 0:
         return {}
-    blocks = [predict(history.rows(users), held_out.rows(users)) for users in _blocks(history.n_users)]
-    predicted, actual = np.concatenate(blocks), held_out.labels.astype(np.float64)
-    return {metric.names(part)[0]: metric.of(predicted, actual) for metric in RATING_METRICS}
+    tallies = {metric.names(part)[0]: metric.of(1) for metric in RATING_METRICS}
+    for users in _blocks(history.n_users):
+        asked = held_out.rows(users)
+        alike = np.zeros(asked.labels.size, dtype=np.int32)
+        seen = JudgedRatings(
+            predicted=predict(history.rows(users), asked),
+            actual=asked.labels.astype(np.float64),
+            groups=alike,
+            buckets=alike,
+        )
+        for tally in tallies.values():
+            tally.add(seen)
+    return {name: tally.value() for name, tally in tallies.items()}
 
 
 def _blocks(n_users: int) -> list[IndexArray]:

@@ -6,13 +6,17 @@ so they compare models on one split, not splits. They look at the lists of all u
 training counts: not private, for judging simulations only.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
-from fedboard.common.arrays import IndexArray, IntArray
+from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.judging.metrics.metric import Better, ListMetric
 from fedboard.simulations.judging.metrics.ranking import first_k
+from fedboard.simulations.judging.metrics.tally import JudgedLists, Means
 
 
 def coverage_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -33,7 +37,7 @@ def coverage_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
     Reference: M. Ge, C. Delgado-Battenfeld, D. Jannach (2010), Beyond accuracy: evaluating recommender systems by
     coverage and serendipity (catalogue coverage).
     """
-    return float(np.count_nonzero(_times_listed(recommended, targets, k)) / targets.n_items)
+    return covered(_times_listed(recommended, targets, k))
 
 
 def gini_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -49,11 +53,7 @@ def gini_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
     Reference: P. Castells, N. Hurley, S. Vargas (2015), Novelty and diversity in recommender systems, Recommender
     Systems Handbook, chapter 26 (there over n - 1, so that it ends at 1; here the index itself).
     """
-    times = np.sort(_times_listed(recommended, targets, k)).astype(np.float64)
-    n_items, listed = times.size, float(times.sum())
-    if listed == 0:
-        return float("nan")
-    return float((2 * np.arange(1, n_items + 1) - n_items - 1) @ times / (n_items * listed))
+    return unevenness(_times_listed(recommended, targets, k))
 
 
 def novelty_at_k(recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
@@ -80,14 +80,94 @@ def novelty_at_k(recommended: IndexArray, targets: Cohort, *, k: int, counts: In
     """
     if counts.shape != (targets.n_items,):
         raise InputError(f"novelty needs one count per item: {targets.n_items} items, counts {counts.shape}")
-    first = first_k(recommended, targets, k)
+    values, asked = _bits_of_lists(first_k(recommended, targets, k), counts)
+    return float(np.mean(values)) if asked.any() else float("nan")
+
+
+def covered(times: IntArray) -> float:
+    """Coverage of how often each item is listed; int64, shape (n_items,)."""
+    return float(np.count_nonzero(times) / times.size)
+
+
+def unevenness(times: IntArray) -> float:
+    """Gini index of how often each item is listed; int64, shape (n_items,)."""
+    ascending = np.sort(times).astype(np.float64)
+    n_items, listed = ascending.size, float(ascending.sum())
+    if listed == 0:
+        return float("nan")
+    return float((2 * np.arange(1, n_items + 1) - n_items - 1) @ ascending / (n_items * listed))
+
+
+class TimesListed:
+    """How often each item is among the first k, and a number that follows from it."""
+
+    def __init__(self, of_times: Callable[[IntArray], float], *, k: int, n_groups: int) -> None:
+        """Nothing seen yet; ``of_times`` is a function of a module."""
+        self._of_times, self._k, self._n_groups = of_times, k, n_groups
+        self._times: IntArray | None = None
+
+    def add(self, seen: JudgedLists) -> None:
+        """Take in a block of users."""
+        first, n_items = seen.lists[:, : self._k], seen.targets.n_items
+        cells = seen.groups.astype(np.int64)[:, None] * n_items + first
+        times = np.bincount(cells[first >= 0], minlength=self._n_groups * n_items)
+        self._take(times.reshape(self._n_groups, n_items))
+
+    def merge(self, other: "TimesListed") -> None:
+        """Take in another's."""
+        if other._times is not None:
+            self._take(other._times)
+
+    def value(self) -> float:
+        """Of the lists of all users."""
+        return float("nan") if self._times is None else self._of_times(self._times.sum(axis=0))
+
+    def values(self) -> FloatArray:
+        """Of the lists of each group alone."""
+        if self._times is None:
+            return np.full(self._n_groups, np.nan)
+        return np.array([self._of_times(times) for times in self._times])
+
+    def _take(self, times: IntArray) -> None:
+        if self._times is None:
+            self._times = times
+        else:
+            self._times += times
+
+
+class Surprise:
+    """Novelty: the mean over users of the mean bits of their lists."""
+
+    def __init__(self, *, k: int, n_groups: int, counts: IntArray) -> None:
+        """Nothing seen yet; ``counts`` as of ``novelty_at_k``."""
+        self._k, self._counts, self._means = k, counts, Means(n_groups)
+
+    def add(self, seen: JudgedLists) -> None:
+        """Take in a block of users."""
+        values, asked = _bits_of_lists(seen.lists[:, : self._k], self._counts)
+        self._means.add_values(values, seen.groups[asked])
+
+    def merge(self, other: "Surprise") -> None:
+        """Take in another's."""
+        self._means.merge(other._means)
+
+    def value(self) -> float:
+        """Over all users."""
+        return self._means.mean()
+
+    def values(self) -> FloatArray:
+        """Over the users of each group."""
+        return self._means.means()
+
+
+def _bits_of_lists(first: IndexArray, counts: IntArray) -> tuple[FloatArray, BoolArray]:
+    """The mean bits of each list that is not empty, and which are not; bool, shape (n_users,)."""
     bits = np.log2(float(counts.sum()) + counts.size) - np.log2(counts + 1.0)
     listed = first >= 0
     lengths = listed.sum(axis=1)
     sums = np.where(listed, bits[first], 0.0).sum(axis=1)
-    if not lengths.any():
-        return float("nan")
-    return float(np.mean(sums[lengths > 0] / lengths[lengths > 0]))
+    asked = lengths > 0
+    return sums[asked] / lengths[asked], asked
 
 
 def _times_listed(recommended: IndexArray, targets: Cohort, k: int) -> IntArray:
@@ -103,7 +183,7 @@ METRICS = (
         means="the share of the catalogue that is among the first k of anybody's list",
         better=Better.HIGHER,
         at=(20,),
-        of=coverage_at_k,
+        of=partial(TimesListed, covered),
     ),
     ListMetric(
         name="novelty",
@@ -111,7 +191,7 @@ METRICS = (
         means="how rarely the items on the lists were rated in training, in bits; most for lists drawn at random",
         better=Better.HIGHER,
         at=(20,),
-        of_counts=novelty_at_k,
+        of_counts=Surprise,
     ),
     ListMetric(
         name="gini",
@@ -119,6 +199,6 @@ METRICS = (
         means="how unevenly the lists spread over the catalogue: 0 if all items are listed equally often",
         better=Better.LOWER,
         at=(20,),
-        of=gini_at_k,
+        of=partial(TimesListed, unevenness),
     ),
 )

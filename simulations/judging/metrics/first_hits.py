@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.judging.metrics.metric import Better, ListMetric
-from fedboard.simulations.judging.metrics.ranking import hits_at_k
+from fedboard.simulations.judging.metrics.ranking import mean_over_users
+from fedboard.simulations.judging.metrics.tally import of_hits
 
 
 def mrr_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -19,9 +20,7 @@ def mrr_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
 
     Reference: E. M. Voorhees (1999), The TREC-8 question answering track report.
     """
-    hits = hits_at_k(recommended, targets, k)
-    first = np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
-    return float(np.mean(first[targets.counts > 0]))
+    return mean_over_users(reciprocal_ranks, recommended, targets, k)
 
 
 def map_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -37,11 +36,20 @@ def map_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
 
     Reference: C. D. Manning, P. Raghavan, H. Schuetze (2008), Introduction to information retrieval, section 8.4.
     """
-    hits = hits_at_k(recommended, targets, k)
+    return mean_over_users(average_precisions, recommended, targets, k)
+
+
+def reciprocal_ranks(hits: BoolArray, held_out: IntArray) -> FloatArray:
+    """1 / place of each user's first hit, 0 without one; as ``mrr_at_k`` averages them."""
+    return np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
+
+
+def average_precisions(hits: BoolArray, held_out: IntArray) -> FloatArray:
+    """Average precision of each user's list; as ``map_at_k`` averages them."""
+    k = hits.shape[1]
     precision = np.cumsum(hits, axis=1) / np.arange(1, k + 1)
-    asked = targets.counts > 0
-    found = np.where(hits, precision, 0.0).sum(axis=1)
-    return float(np.mean(found[asked] / np.minimum(targets.counts[asked], k)))
+    found: FloatArray = np.where(hits, precision, 0.0).sum(axis=1) / np.minimum(held_out, k)
+    return found
 
 
 METRICS = (
@@ -51,7 +59,7 @@ METRICS = (
         means="one over the place of the first held-out item on a user's list, 0 where her first k have none",
         better=Better.HIGHER,
         at=(10,),
-        of=mrr_at_k,
+        of=of_hits(reciprocal_ranks),
     ),
     ListMetric(
         name="map",
@@ -59,6 +67,6 @@ METRICS = (
         means="the precision of the list down to each held-out item on it, averaged over those that it could hold",
         better=Better.HIGHER,
         at=(10,),
-        of=map_at_k,
+        of=of_hits(average_precisions),
     ),
 )

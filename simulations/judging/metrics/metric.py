@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from fedboard.common.arrays import FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort
+from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
+from fedboard.simulations.judging.metrics.tally import JudgedLists, JudgedRatings, Tally
 
 LONGEST_LIST = 100
 """Length of the lists that are judged; the tail bucket's recall looks at all of it."""
@@ -32,15 +32,14 @@ class RatingMetric:
     """For people, as it stands within a line."""
     better: Better
     """Which of two values is chosen."""
-    of: Callable[[FloatArray, FloatArray], float]
-    """Its value, of the predicted ratings and the held-out ones, each of shape (n_ratings,)."""
+    of: Callable[[int], Tally[JudgedRatings]]
+    """Its empty state, for as many groups of users as are told apart."""
     unit: str = ""
     """For people, such as ``stars``."""
     means: str = ""
     """What it is, for whoever sees it for the first time: the end of a sentence that begins with its label."""
-    sliced: Callable[[FloatArray, FloatArray, IndexArray, IndexArray], FloatArray] | None = None
-    """The same by popularity, shape (n_buckets,), of predicted and held-out ratings, their items, the
-    items' buckets; None: it is not shown by popularity."""
+    sliced: Callable[[int], Tally[JudgedRatings]] | None = None
+    """The same for as many buckets of items, whose ``values`` are by popularity; None: it is not shown so."""
 
     def names(self, part: str) -> tuple[str, ...]:
         """In records, of the ``validation`` or ``test`` part."""
@@ -52,17 +51,17 @@ class RatingMetric:
 
 
 class AtK(Protocol):
-    """A value of the first k of each list."""
+    """Makes the empty state of a metric of the first k of each list."""
 
-    def __call__(self, recommended: IndexArray, targets: Cohort, *, k: int) -> float:
-        """Of lists, shape (n_users, ``LONGEST_LIST``), best first, and held-out items, a row a user."""
+    def __call__(self, *, k: int, n_groups: int) -> Tally[JudgedLists]:
+        """For as many groups of users as are told apart."""
 
 
 class AtKOfCounts(Protocol):
     """The same of a metric that asks how often each item was rated."""
 
-    def __call__(self, recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
-        """Of lists and held-out items as in ``AtK``, and training ratings per item, shape (n_items,)."""
+    def __call__(self, *, k: int, n_groups: int, counts: IntArray) -> Tally[JudgedLists]:
+        """As ``AtK``, and training ratings per item, int64, shape (n_items,). Private."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +77,11 @@ class ListMetric:
     at: tuple[int, ...]
     """Lengths of the lists that are judged, each up to ``LONGEST_LIST``; the first is told first."""
     of: AtK | None = None
-    """Its value at one length."""
+    """Its empty state at one length; ``of_hits`` makes it of a number of each user."""
     of_counts: AtKOfCounts | None = None
     """The same, in place of ``of``, where it asks how often each item was rated in training."""
-    sliced: Callable[[IndexArray, Cohort, IndexArray], FloatArray] | None = None
-    """The same by popularity, shape (n_buckets,), of lists, held-out items and the items' buckets."""
+    sliced: Callable[[int], Tally[JudgedLists]] | None = None
+    """The same for as many buckets of items, whose ``values`` are by popularity; None: it is not shown so."""
     sliced_label: str = ""
     """For people, where it is shown by popularity."""
     means: str = ""
@@ -97,19 +96,18 @@ class ListMetric:
         if (self.of is None) == (self.of_counts is None):
             raise InputError(f"metric {self.name}: give one function, either `of` or `of_counts`")
 
-    def value(self, recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
-        """Its value at one length, by whichever function it has.
+    def tally(self, *, k: int, n_groups: int, counts: IntArray) -> Tally[JudgedLists]:
+        """Its empty state at one length, by whichever function it has.
 
         Args:
-            recommended: item numbers, best first, -1 where a list ends early; int32, shape (n_users, length).
-            targets: held-out items of the same users. Private.
             k: how many of each list count.
+            n_groups: of users, told apart.
             counts: training ratings per item; int64, shape (n_items,). Private.
         """
         if self.of_counts is not None:
-            return self.of_counts(recommended, targets, k=k, counts=counts)
+            return self.of_counts(k=k, n_groups=n_groups, counts=counts)
         assert self.of is not None  # checked when the entry was made
-        return self.of(recommended, targets, k=k)
+        return self.of(k=k, n_groups=n_groups)
 
     def names(self, part: str) -> tuple[str, ...]:
         """In records; lists are of users that are held out, so that the part is not said."""

@@ -10,6 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.judging.metrics.buckets import popularity_buckets
 from fedboard.simulations.judging.metrics.membership import listed_in
 from fedboard.simulations.judging.metrics.metric import Better, ListMetric
+from fedboard.simulations.judging.metrics.tally import JudgedLists, Means, OfHits, of_hits
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
 """List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
@@ -36,8 +37,7 @@ def recall_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
 
     Reference: Liang et al. (2018), section 4.2 (arXiv:1802.05814); Krichene et al. (2023), appendix D.1.
     """
-    hits = hits_at_k(recommended, targets, k)
-    return _mean_recall(hits.sum(axis=1), targets.counts, k)
+    return mean_over_users(recalls, recommended, targets, k)
 
 
 def ndcg_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
@@ -49,11 +49,32 @@ def ndcg_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
     Returns:
         In [0, 1]. Not private: simulation only.
     """
-    hits = hits_at_k(recommended, targets, k)
+    return mean_over_users(discounted_gains, recommended, targets, k)
+
+
+def recalls(hits: BoolArray, held_out: IntArray) -> FloatArray:
+    """Recall of each user; as ``recall_at_k`` averages them."""
+    found: FloatArray = hits.sum(axis=1) / np.minimum(held_out, hits.shape[1])
+    return found
+
+
+def discounted_gains(hits: BoolArray, held_out: IntArray) -> FloatArray:
+    """DCG / ideal DCG of each user; as ``ndcg_at_k`` averages them."""
+    k = hits.shape[1]
     gains = 1.0 / np.log2(np.arange(2, k + 2))
-    ideal = np.concatenate([[0.0], np.cumsum(gains)])[np.minimum(targets.counts, k)]
-    asked = ideal > 0
-    return float(np.mean((hits[asked] @ gains) / ideal[asked]))
+    ideal = np.cumsum(gains)[np.minimum(held_out, k) - 1]
+    found: FloatArray = (hits @ gains) / ideal
+    return found
+
+
+def mean_over_users(of_user: OfHits, recommended: IndexArray, targets: Cohort, k: int) -> float:
+    """The mean over users with held-out items of a number of theirs.
+
+    Arguments and errors as in ``recall_at_k``.
+    """
+    asked = targets.counts > 0
+    hits = hits_at_k(recommended, targets, k)[asked]
+    return float(np.mean(of_user(hits, targets.counts[asked])))
 
 
 def sliced_recall(
@@ -89,16 +110,42 @@ def sliced_recall(
     n_buckets = int(bucket_of_item.max()) + 1
     if len(positions) != n_buckets:
         raise InputError(f"sliced recall needs one k per bucket: {n_buckets} buckets, {len(positions)} given")
-    longest = max(positions)
-    hits = hits_at_k(recommended, targets, longest)
-    hit_bucket = np.where(hits, bucket_of_item[recommended[:, :longest]], -1)
-    held_out = _targets_per_bucket(targets, bucket_of_item, n_buckets)
-    found = [np.count_nonzero(hit_bucket[:, :k] == bucket, axis=1) for bucket, k in enumerate(positions)]
-    recalls = [
-        _mean_recall(found[bucket], held_out[:, bucket], k) if held_out[:, bucket].any() else np.nan
-        for bucket, k in enumerate(positions)
-    ]
-    return np.array(recalls, dtype=np.float64)
+    hits_at_k(recommended, targets, max(positions))  # says what does not fit
+    tally = SlicedRecalls(positions)
+    nobody = np.zeros(targets.n_users, dtype=np.int32)
+    tally.add(JudgedLists.of(recommended, targets, groups=nobody, bucket_of_item=bucket_of_item))
+    return tally.values()
+
+
+class SlicedRecalls:
+    """Recall per popularity bucket, as ``sliced_recall`` says."""
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        """Nothing seen yet; ``positions`` has k of each bucket, tail to head."""
+        self._positions, self._means = tuple(positions), Means(len(positions))
+
+    def add(self, seen: JudgedLists) -> None:
+        """Take in a block of users; those without a held-out item in a bucket are not in its mean."""
+        n_buckets, longest = len(self._positions), max(self._positions)
+        bucket = np.where(seen.hits[:, :longest], seen.bucket_of_item[seen.lists[:, :longest]], -1)
+        wanted = _targets_per_bucket(seen.targets, seen.bucket_of_item, n_buckets)
+        for number, k in enumerate(self._positions):
+            asked = wanted[:, number] > 0
+            found = np.count_nonzero(bucket[asked, :k] == number, axis=1)
+            recall = found / np.minimum(wanted[asked, number], k)
+            self._means.add_values(recall, np.full(recall.size, number, dtype=np.int32))
+
+    def merge(self, other: "SlicedRecalls") -> None:
+        """Take in another's."""
+        self._means.merge(other._means)
+
+    def value(self) -> float:
+        """The mean over buckets and their users; not a recall, nobody shows it."""
+        return self._means.mean()
+
+    def values(self) -> FloatArray:
+        """By bucket, float64, shape (n_buckets,), tail to head."""
+        return self._means.means()
 
 
 def recall_of_head(
@@ -119,13 +166,22 @@ def recall_of_head(
     Returns:
         As ``sliced_recall``; fewer buckets where so few items are left.
     """
+    bucket_of_item, positions, n_buckets = head_buckets(counts, share=share)
+    return sliced_recall(recommended, targets, bucket_of_item, positions=positions)[:n_buckets]
+
+
+def head_buckets(counts: IntArray, *, share: float = HEAD_SHARE) -> tuple[IndexArray, tuple[int, ...], int]:
+    """The buckets of ``recall_of_head``: arguments as there.
+
+    Returns:
+        Bucket of each item, int32, shape (n_items,), all other items in one more; k of each; and how many count.
+    """
     head = np.argsort(counts, kind="stable")[-max(1, round(share * counts.size)) :]
     n_buckets = min(len(SLICE_POSITIONS), head.size)
-    outside = n_buckets
-    bucket_of_item = np.full(counts.size, outside, dtype=np.int32)
+    bucket_of_item = np.full(counts.size, n_buckets, dtype=np.int32)
     bucket_of_item[head] = popularity_buckets(counts[head], n_buckets=n_buckets)
     positions = (*SLICE_POSITIONS[-n_buckets:], max(SLICE_POSITIONS))[: int(bucket_of_item.max()) + 1]
-    return sliced_recall(recommended, targets, bucket_of_item, positions=positions)[:n_buckets]
+    return bucket_of_item, positions, n_buckets
 
 
 def _targets_per_bucket(targets: Cohort, bucket_of_item: IndexArray, n_buckets: int) -> IntArray:
@@ -133,11 +189,6 @@ def _targets_per_bucket(targets: Cohort, bucket_of_item: IndexArray, n_buckets: 
     cell = targets.user_of_entry().astype(np.int64) * n_buckets + bucket_of_item[_items(targets)]
     table = np.bincount(cell, minlength=targets.n_users * n_buckets)
     return table.reshape(targets.n_users, n_buckets)
-
-
-def _mean_recall(found: IntArray, held_out: IntArray, k: int) -> float:
-    asked = held_out > 0
-    return float(np.mean(found[asked] / np.minimum(held_out[asked], k)))
 
 
 def hits_at_k(recommended: IndexArray, targets: Cohort, k: int) -> BoolArray:
@@ -169,10 +220,9 @@ def _items(cohort: Cohort) -> IndexArray:
     return cohort.items[cohort.indptr[0] : cohort.indptr[-1]]
 
 
-def _sliced(recommended: IndexArray, targets: Cohort, bucket_of_item: IndexArray) -> FloatArray:
-    """Sliced recall; a tiny catalogue has fewer buckets, the lengths are those nearest to the head."""
-    positions = SLICE_POSITIONS[-(int(bucket_of_item.max()) + 1) :]
-    return sliced_recall(recommended, targets, bucket_of_item, positions=positions)
+def _sliced(n_buckets: int) -> SlicedRecalls:
+    """A tiny catalogue has fewer buckets; the lengths are those nearest to the head."""
+    return SlicedRecalls(SLICE_POSITIONS[-n_buckets:])
 
 
 METRICS = (
@@ -182,7 +232,7 @@ METRICS = (
         means="the share of a user's held-out items that are among the first k of her list",
         better=Better.HIGHER,
         at=(20, 50),
-        of=recall_at_k,
+        of=of_hits(recalls),
         sliced=_sliced,
         sliced_label=f"recall, k = {', '.join(map(str, SLICE_POSITIONS))}",
     ),
@@ -192,6 +242,6 @@ METRICS = (
         means="the same, and the higher on the list the more it counts; 1 if all held-out items come first",
         better=Better.HIGHER,
         at=(20, 100),
-        of=ndcg_at_k,
+        of=of_hits(discounted_gains),
     ),
 )

@@ -1,10 +1,14 @@
 """Rating prediction: root mean squared error and mean absolute error, overall and per popularity bucket."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.errors import InputError
 from fedboard.simulations.judging.metrics.metric import Better, RatingMetric
+from fedboard.simulations.judging.metrics.tally import JudgedRatings, Means
 
 
 def rmse(
@@ -68,12 +72,9 @@ def sliced_rmse(
     if items.shape != squared.shape:
         raise InputError("predictions, targets and items must pair up one to one")
     n_buckets = int(bucket_of_item.max()) + 1
-    bucket = bucket_of_item[items]
-    sums = np.bincount(bucket, weights=squared, minlength=n_buckets)
-    numbers = np.bincount(bucket, minlength=n_buckets)
-    means: FloatArray = np.full(n_buckets, np.nan)
-    np.divide(sums, numbers, out=means, where=numbers > 0)
-    return np.sqrt(means)
+    means = Means(n_buckets)
+    means.add_values(squared, bucket_of_item[items])
+    return np.sqrt(means.means())
 
 
 def _errors(
@@ -92,6 +93,47 @@ def _errors(
     return np.subtract(values, targets, dtype=np.float64)
 
 
+class ErrorMeans:
+    """Means of a function of the errors; by group of users, or by bucket of items."""
+
+    def __init__(
+        self,
+        n_groups: int,
+        *,
+        each: Callable[[FloatArray], FloatArray],
+        of_mean: Callable[[FloatArray], FloatArray] = np.positive,
+        by_item: bool = False,
+    ) -> None:
+        """Nothing seen yet.
+
+        Args:
+            n_groups: or buckets, where ``by_item``.
+            each: of errors, in stars; a function of a module.
+            of_mean: makes the metric of a mean; likewise.
+            by_item: whether ratings are told apart by their items.
+        """
+        self._means, self._each, self._of_mean, self._by_item = Means(n_groups), each, of_mean, by_item
+
+    def add(self, seen: JudgedRatings) -> None:
+        """Take in a block of users."""
+        values = self._each(seen.predicted - seen.actual)
+        self._means.add_values(values, seen.buckets if self._by_item else seen.groups)
+
+    def merge(self, other: "ErrorMeans") -> None:
+        """Take in another's."""
+        self._means.merge(other._means)
+
+    def value(self) -> float:
+        """Of all ratings."""
+        return float(self._of_mean(np.array(self._means.mean())))
+
+    def values(self) -> FloatArray:
+        """Of each group or bucket."""
+        return self._of_mean(self._means.means())
+
+
+_rmse = partial(ErrorMeans, each=np.square, of_mean=np.sqrt)
+
 METRICS = (
     RatingMetric(
         name="rmse",
@@ -99,8 +141,8 @@ METRICS = (
         unit="stars",
         means="how far predictions are from held-out ratings: root mean square, so that large errors weigh more",
         better=Better.LOWER,
-        of=rmse,
-        sliced=sliced_rmse,
+        of=_rmse,
+        sliced=partial(_rmse, by_item=True),
     ),
     RatingMetric(
         name="mae",
@@ -108,6 +150,6 @@ METRICS = (
         unit="stars",
         means="how far predictions are from held-out ratings, on average",
         better=Better.LOWER,
-        of=mae,
+        of=partial(ErrorMeans, each=np.abs),
     ),
 )

@@ -1,17 +1,75 @@
 """Results by users' activity: each group is judged as if it were alone."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 
-from fedboard.common.cohort import cohort_from_triples
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.simulations.datasets import Triples
-from fedboard.simulations.judging.activity import EDGES, lists_by_activity, ratings_by_activity
+from fedboard.simulations.datasets.splits import HeldOut
+from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.judging.activity import EDGES, Activity
+from fedboard.simulations.judging.evaluation import judge_lists, judge_ratings
 from fedboard.simulations.judging.metrics import coverage_at_k, novelty_at_k, recall_at_k, rmse
 from tests.simulations.judging.metrics.small_lists import targets_of
 
 N_USERS, N_ITEMS = 23, 40
 KNOWN = np.random.default_rng(1).permutation(N_USERS).astype(np.int64)
 """All different, so that the groups are those of an obvious sort."""
+
+
+def known_by(known: IntArray, *, n_items: int = 100) -> Cohort:
+    """Users with as many ratings, of whatever."""
+    items = [np.arange(number, dtype=np.int32) for number in known]
+    return Cohort(
+        indptr=np.concatenate([[0], np.cumsum(known)]).astype(np.int64),
+        items=np.concatenate([*items, np.zeros(0, dtype=np.int32)]),
+        ratings=np.ones(int(known.sum()), dtype=np.float32),
+        n_items=n_items,
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """Predicts and recommends what it is told, whoever asks."""
+
+    predicted: FloatArray | None = None
+    lists: IndexArray | None = None
+
+    def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
+        return self.predicted
+
+    def recommend(self, history: Cohort, *, k: int) -> IndexArray:
+        return self.lists
+
+
+def ratings_by_activity(
+    predicted: FloatArray, held_out: Triples, known: IntArray, *, part: str
+) -> Mapping[str, Any]:
+    with WorkerPool(1) as pool:
+        return judge_ratings(
+            Told(predicted=predicted),
+            known_by(known),
+            held_out,
+            prefix=part,
+            pool=pool,
+            counts=np.ones(100, dtype=np.int64),
+        ).by_activity
+
+
+def lists_by_activity(
+    lists: IndexArray, targets: Cohort, known: IntArray, *, counts: IntArray
+) -> Mapping[str, Any]:
+    history = known_by(known, n_items=targets.n_items)
+    users = np.arange(known.size, dtype=np.int32)
+    with WorkerPool(1) as pool:
+        held_out = HeldOut(users=users, history=history, target=targets)
+        return judge_lists(Told(lists=lists), held_out, pool=pool, counts=counts).by_activity
 
 
 def obvious_groups(users: list[int]) -> list[list[int]]:
@@ -87,3 +145,26 @@ def test_of_equal_users_the_groups_are_equally_large() -> None:
     found = ratings_by_activity(predicted, held_out, rows.counts, part="validation")
 
     assert found["validation_rmse"] == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+def test_users_are_in_the_same_groups_in_whatever_spans_and_blocks_they_come() -> None:
+    known = np.random.default_rng(4).integers(3, 9, 400)
+    cuts = [0, 1, 150, 151, 390, 400]
+    order = np.argsort(known, kind="stable")
+    expected = np.empty(400, dtype=np.int32)
+    for group, users in enumerate(np.array_split(order, 5)):
+        expected[users] = group
+
+    parts = [Activity() for _ in range(2)]
+    for number, (start, stop) in enumerate(pairwise(cuts)):
+        for block in np.array_split(known[start:stop], 3):
+            parts[number % 2].add(start, block)
+    whole = parts[1]
+    whole.merge(parts[0])
+    groups = whole.groups()
+
+    for start, stop in pairwise(cuts):
+        for users in np.array_split(np.arange(start, stop), 4):
+            np.testing.assert_array_equal(groups[start].of(known[users]), expected[users])
+    edges = [known[order[rank]] for rank in (0, 80, 160, 240, 320, 399)]
+    assert whole.edges().tolist() == edges

@@ -1,0 +1,154 @@
+"""Whom a model is judged on, a block at a time: in memory or streamed, the same to whoever judges. Private."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from fedboard.common.arrays import IndexArray
+from fedboard.common.cohort import Cohort
+from fedboard.simulations.datasets import Triples
+from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
+
+Split = RatingSplit | UserSplit
+
+
+class People(Protocol):
+    """A handle on users with what is held out of them: picklable, and small where they are read from elsewhere."""
+
+    @property
+    def n_users(self) -> int:
+        """Rows are 0..n_users - 1."""
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+
+    def block(self, start: int, stop: int) -> Split:
+        """The split of users start:stop alone, their rows counted from ``start``; the same whatever blocks are
+        asked for.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Consecutive users whom one job judges."""
+
+    people: People
+    start: int
+    stop: int
+    offset: int = 0
+    """Number of the first user in ``people``, where that holds these users alone."""
+    users_per_block: int
+    """How many are in memory at a time."""
+
+    def blocks(self) -> Iterator[Split]:
+        """Their splits, block by block."""
+        for start in range(self.start, self.stop, self.users_per_block):
+            stop = min(start + self.users_per_block, self.stop)
+            yield self.people.block(start - self.offset, stop - self.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class InMemoryPeople:
+    """Users of a split that is in memory; blocks are views."""
+
+    split: Split
+
+    @property
+    def n_users(self) -> int:
+        """As of ``People``."""
+        return self.split.train.n_users
+
+    @property
+    def n_items(self) -> int:
+        """As of ``People``."""
+        return self.split.train.n_items
+
+    def block(self, start: int, stop: int) -> Split:
+        """As of ``People``."""
+        split = self.split
+        if isinstance(split, UserSplit):
+            return UserSplit(
+                train=split.train.rows(start, stop),
+                validation=_some_users(split.validation, start, stop),
+                test=_some_users(split.test, start, stop),
+            )
+        return RatingSplit(
+            train=split.train.rows(start, stop),
+            train_and_validation=split.train_and_validation.rows(start, stop),
+            validation=_some_triples(split.validation, start, stop),
+            test=_some_triples(split.test, start, stop),
+        )
+
+    def spans(self, part: str, *, users_per_span: int) -> list[Span]:
+        """Cut so that each span has as many users to judge, and carries its own ratings alone, without those that
+        judging does not read.
+        """
+        cuts = self._cuts(part, users_per_span)
+        found = []
+        for start, stop in pairwise(cuts):
+            own = InMemoryPeople(split=_read(self.block(start, stop), part))
+            found.append(Span(people=own, start=start, stop=stop, offset=start, users_per_block=stop - start))
+        return found
+
+    def _cuts(self, part: str, users_per_span: int) -> list[int]:
+        held_out = held_out_of(self.split, part)[1]
+        if isinstance(held_out, HeldOut):
+            return [0, *held_out.users[users_per_span::users_per_span].tolist(), self.n_users]
+        return [*range(0, max(self.n_users, 1), users_per_span), self.n_users]
+
+
+def held_out_of(split: Split, part: str) -> tuple[Cohort, Triples | HeldOut]:
+    """What users' vectors are solved on, and what is to be found of them.
+
+    For validation they are solved on the training rows, for the test on training and validation rows.
+    """
+    if isinstance(split, UserSplit):
+        held_out = split.validation if part == "validation" else split.test
+        return held_out.history, held_out
+    if part == "validation":
+        return split.train, split.validation
+    return split.train_and_validation, split.test
+
+
+def judged_users(split: Split, part: str) -> IndexArray:
+    """Rows of ``held_out_of``'s history that have something held out, int32, ascending. Private."""
+    history, held_out = held_out_of(split, part)
+    if isinstance(held_out, HeldOut):
+        return np.arange(history.n_users, dtype=np.int32)
+    return np.unique(held_out.users)
+
+
+def _read(split: Split, part: str) -> Split:
+    """Without the rows that judging this part does not look at, so that they need not be sent."""
+    history, held_out = held_out_of(split, part)
+    if isinstance(split, UserSplit):
+        assert isinstance(held_out, HeldOut)  # of a split over users
+        return replace(split, train=_no_ratings(split.train), validation=held_out, test=held_out)
+    assert isinstance(held_out, Triples)  # of a split over ratings
+    return RatingSplit(train=history, train_and_validation=history, validation=held_out, test=held_out)
+
+
+def _no_ratings(rows: Cohort) -> Cohort:
+    return replace(rows, indptr=np.zeros_like(rows.indptr), items=rows.items[:0], ratings=rows.ratings[:0])
+
+
+def _some_users(held_out: HeldOut, start: int, stop: int) -> HeldOut:
+    first, last = (int(row) for row in np.searchsorted(held_out.users, [start, stop]))
+    return HeldOut(
+        users=held_out.users[first:last] - np.int32(start),
+        history=held_out.history.rows(first, last),
+        target=held_out.target.rows(first, last),
+    )
+
+
+def _some_triples(held_out: Triples, start: int, stop: int) -> Triples:
+    first, last = (int(row) for row in np.searchsorted(held_out.users, [start, stop]))
+    return Triples(
+        users=held_out.users[first:last] - np.int32(start),
+        items=held_out.items[first:last],
+        values=held_out.values[first:last],
+    )
