@@ -1,7 +1,7 @@
 """The learning problem of a simulation: ratings, split, catalogue, and what is public about them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
@@ -66,16 +66,50 @@ class Problem:
     @property
     def statement(self) -> str:
         """What a certificate says about the data: public facts only."""
-        low, high = self.rating_range
-        items = f"{self.catalogue.n_items} items ({self.catalogue_origin})"
-        told = f"{self.name}: {items}, ratings from {low:g} to {high:g}"
-        if self.item_features is None:
-            return told
-        known = self.item_features
-        return (
-            f"{told}; {len(known.names)} public item features ({known.source}, which describes "
-            f"{known.n_described} of the items), for algorithms that use them"
-        )
+        return statement_of(self)
+
+
+class Described(Protocol):
+    """What is publicly known about a problem, wherever its ratings are."""
+
+    @property
+    def name(self) -> str:
+        """Of the data."""
+        ...
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The items."""
+        ...
+
+    @property
+    def catalogue_origin(self) -> str:
+        """Where their list comes from."""
+        ...
+
+    @property
+    def rating_range(self) -> tuple[float, float]:
+        """Lowest and highest rating."""
+        ...
+
+    @property
+    def item_features(self) -> ItemFeatures | None:
+        """What is publicly known about the items."""
+        ...
+
+
+def statement_of(problem: Described) -> str:
+    """What a certificate says about the data: public facts only."""
+    low, high = problem.rating_range
+    items = f"{problem.catalogue.n_items} items ({problem.catalogue_origin})"
+    told = f"{problem.name}: {items}, ratings from {low:g} to {high:g}"
+    known = problem.item_features
+    if known is None:
+        return told
+    return (
+        f"{told}; {len(known.names)} public item features ({known.source}, which describes "
+        f"{known.n_described} of the items), for algorithms that use them"
+    )
 
 
 def load_problem(config: SimulationConfig) -> Problem:
@@ -100,16 +134,7 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
         InputError: the split does not fit the feedback.
     """
     explicit = config.feedback is Feedback.EXPLICIT
-    if explicit != (config.split_kind == "ratings"):
-        raise InputError(
-            "explicit feedback is judged on held-out ratings (split.kind 'ratings'), "
-            "implicit feedback on held-out users (split.kind 'users')"
-        )
-    if explicit and ratings.presence:
-        raise InputError(
-            f"{ratings.name} says who used what, not how they liked it: there are no ratings to predict. "
-            "Say --feedback implicit (feedback in a configuration)"
-        )
+    require_fitting_split(config, ratings.name, presence=ratings.presence)
     split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":
@@ -129,6 +154,30 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
         catalogue_listed=ratings.items_listed,
         item_features=features,
     )
+
+
+def require_fitting_split(config: SimulationConfig, name: str, *, presence: bool) -> None:
+    """See that data, feedback and split go together.
+
+    Args:
+        config: of the run.
+        name: of the data set.
+        presence: whether its rows say only who used what.
+
+    Raises:
+        InputError: they do not.
+    """
+    explicit = config.feedback is Feedback.EXPLICIT
+    if explicit != (config.split_kind == "ratings"):
+        raise InputError(
+            "explicit feedback is judged on held-out ratings (split.kind 'ratings'), "
+            "implicit feedback on held-out users (split.kind 'users')"
+        )
+    if explicit and presence:
+        raise InputError(
+            f"{name} says who used what, not how they liked it: there are no ratings to predict. "
+            "Say --feedback implicit (feedback in a configuration)"
+        )
 
 
 def _require_something_to_learn(split: RatingSplit | UserSplit, config: SimulationConfig) -> None:
@@ -234,7 +283,7 @@ def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
         seed=config.split.seed,
         validation=validation,
         test=config.split.test,
-        fold=_fold(config.split),
+        fold=fold_of(config.split),
     )
 
 
@@ -248,7 +297,7 @@ def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
         validation=config.split.held_out_users,
         test=config.split.held_out_users,
         positive_above=config.split.positive_above,
-        fold=_fold(config.split),
+        fold=fold_of(config.split),
     )
 
 
@@ -265,7 +314,12 @@ def _time_rule(config: SplitConfig) -> TimeRule | None:
     )
 
 
-def _fold(config: SplitConfig) -> Fold | None:
+def fold_of(config: SplitConfig) -> Fold | None:
+    """Which ratings or users are tested, where a configuration names folds.
+
+    Raises:
+        InputError: a fold, and not of how many.
+    """
     if config.folds is not None:
         return Fold(number=config.fold, of=config.folds)
     if config.fold != 0:

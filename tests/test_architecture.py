@@ -382,6 +382,7 @@ MAY_NAME_A_PROTOCOL = {
     ("server/fleet/strategy.py", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
+    ("simulations/streams", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
     ("simulations/judging/contract_runs.py", "trusted"): ROWS,

@@ -8,11 +8,10 @@ earlier ones showed, because to a user outside them these are post-processing.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from fedboard.common.arrays import BoolArray
 from fedboard.common.checks import require_whole
 from fedboard.common.per_user.participation import round_name, round_number
+from fedboard.common.per_user.present_rows import RowsByNumber
 from fedboard.common.privacy.releases.noise import NoiseSource
 
 
@@ -53,5 +52,10 @@ class DisjointCohorts:
 
     def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray | None:
         """The cohort whose turn it is: bool, shape (n_users,); public, no coin is thrown."""
+        present = self.rows(n_users, noise, name)
+        return None if present is None else present.rows(0, n_users)
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByNumber | None:
+        """The same, a range of rows at a time."""
         stated = self.event_field(name)
-        return None if stated is None else np.arange(n_users) % self.cohorts == stated["cohort"]
+        return None if stated is None else RowsByNumber(of=self.cohorts, number=stated["cohort"])

@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, BoolArray
+from fedboard.common.arrays import BoolArray
 from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.present_rows import PresentRows, RowsByWord, rows_of_ranks
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
 
 _PREPARATION = "preparation"
@@ -46,6 +47,10 @@ class Participation(Protocol):
         """Who takes part in round ``name``: bool, shape (n_users,), secret; None for everybody."""
         ...
 
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> PresentRows | None:
+        """The same, asked for a range of rows at a time and in memory that does not grow with users."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FullParticipation:
@@ -58,6 +63,10 @@ class FullParticipation:
         return
 
     def draw(self, n_users: int, noise: NoiseSource, name: str) -> None:
+        """Nothing to draw."""
+        return
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> None:
         """Nothing to draw."""
         return
 
@@ -96,8 +105,12 @@ class PoissonParticipation:
 
     def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray:
         """A word of 64 bits a user, against the threshold ``floor(2^64 q)``."""
-        threshold = np.uint64(math.floor(math.ldexp(self.probability, 64)))  # exact: q has 53 bits
-        return np.asarray(_words(noise, name, n_users) < threshold)
+        return self.rows(n_users, noise, name).rows(0, n_users)
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByWord:
+        """The same, a range of rows at a time."""
+        threshold = math.floor(math.ldexp(self.probability, 64))  # exact: q has 53 bits
+        return RowsByWord(stream=_stream(noise, name), end=(threshold, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +146,24 @@ class FixedSizeCohort:
         Raises:
             InputError: there are fewer users than that.
         """
+        self._require_enough(n_users)
+        present = np.zeros(n_users, dtype=np.bool_)
+        words = _stream(noise, name).bits(0, n_users)
+        present[np.argpartition(words, self.size - 1)[: self.size]] = True
+        return present
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByWord:
+        """The same, a range of rows at a time; the words are gone through twice for it.
+
+        Raises:
+            InputError: there are fewer users than that.
+        """
+        self._require_enough(n_users)
+        return rows_of_ranks(_stream(noise, name), n_users, 0, self.size)
+
+    def _require_enough(self, n_users: int) -> None:
         if self.size > n_users:
             raise InputError(f"a cohort of {self.size} users cannot be drawn: there are fewer users")
-        present = np.zeros(n_users, dtype=np.bool_)
-        present[np.argpartition(_words(noise, name, n_users), self.size - 1)[: self.size]] = True
-        return present
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +197,24 @@ class ShuffledCohorts:
 
     def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray:
         """The cohort whose turn it is."""
-        shuffle, turn = divmod(round_number(name), self.cohorts)
-        if shuffle not in self._shuffles:
-            self._shuffles[shuffle] = noise.stream(f"shuffle {shuffle} of all users")
-        order = np.argsort(self._shuffles[shuffle].bits(0, n_users), kind="stable")
-        first, last = (n_users * number // self.cohorts for number in (turn, turn + 1))
+        stream, first, last = self._turn(n_users, noise, name)
+        order = np.argsort(stream.bits(0, n_users), kind="stable")
         present = np.zeros(n_users, dtype=np.bool_)
         present[order[first:last]] = True
         return present
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByWord:
+        """The same, a range of rows at a time; the words are gone through twice for either end."""
+        stream, first, last = self._turn(n_users, noise, name)
+        return rows_of_ranks(stream, n_users, first, last)
+
+    def _turn(self, n_users: int, noise: NoiseSource, name: str) -> tuple[NoiseStream, int, int]:
+        """Whose words are sorted, and which ranks among them take part."""
+        shuffle, turn = divmod(round_number(name), self.cohorts)
+        if shuffle not in self._shuffles:
+            self._shuffles[shuffle] = noise.stream(f"shuffle {shuffle} of all users")
+        first, last = (n_users * number // self.cohorts for number in (turn, turn + 1))
+        return self._shuffles[shuffle], first, last
 
 
 def participation_with(
@@ -228,10 +264,22 @@ class Attendance:
         Raises:
             PrivacyError: it was drawn before; a second draw would be another round.
         """
+        self._draw_once()
+        return self.participation.draw(n_users, self.noise, self.name)
+
+    def rows(self, n_users: int) -> PresentRows | None:
+        """The same, for whoever asks for a range of rows at a time; None for everybody.
+
+        Raises:
+            PrivacyError: as of ``draw``.
+        """
+        self._draw_once()
+        return self.participation.rows(n_users, self.noise, self.name)
+
+    def _draw_once(self) -> None:
         if self._drawn:
             raise PrivacyError(f"who takes part in round {self.name!r} was drawn before; it is drawn once")
         self._drawn = True
-        return self.participation.draw(n_users, self.noise, self.name)
 
     def require_drawn(self) -> None:
         """Refuse a round whose runtime has asked everybody although the releases state otherwise.
@@ -275,13 +323,13 @@ def stated_by_release(
     }
 
 
-def _words(noise: NoiseSource, name: str, n_users: int) -> BitArray:
-    """A random word a user; a function of the round's stream and her row number alone.
+def _stream(noise: NoiseSource, name: str) -> NoiseStream:
+    """A random word a user: a function of the round's stream and her row number alone.
 
     Rows shift where somebody is removed, and words do not shift with them. That is no harm: the words are secret,
     independent and of one distribution, so that everybody else's coins are distributed as before.
     """
-    return noise.stream(f"who takes part in {name}").bits(0, n_users)
+    return noise.stream(f"who takes part in {name}")
 
 
 def round_number(name: str) -> int:

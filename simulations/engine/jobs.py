@@ -16,10 +16,9 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.shared.packed import packed_rank
-from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
+from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.sums.item_index import ItemIndex
 from fedboard.common.protocols.trusted.protocol import (
     FactoredMessage,
@@ -30,6 +29,7 @@ from fedboard.common.protocols.trusted.protocol import (
 from fedboard.common.task import ClientTask, ItemBlockSolver
 from fedboard.server.runtime import noised_block
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
+from fedboard.simulations.streams.giving import given_by
 
 Shapes = dict[str, tuple[tuple[int, ...], str]]
 
@@ -155,17 +155,14 @@ class ClientWork:
 
     def message(self, start: int, stop: int) -> TrustedMessage:
         """The checked message of rows ``start:stop``; the rows of users who do not take part are empty."""
-        cohort = self.population.cohort().rows(start, stop)
-        present = self.present_rows(start, stop)
-        if present is not None:
-            cohort = cohort.where(np.repeat(present, cohort.counts))
-        contribution = self.task.contribute(cohort, _board(self.board_path), self.requests)
-        if present is not None:  # totals and the like, which an empty row may have too
-            contribution = kept_rows(contribution, present)
-        if self.scales is not None:
-            scales = self.scales.array[start:stop]
-            contribution = scale_contribution(contribution, self.requests, scales)
-            require_personal_bounds(contribution, self.requests, scales)
+        contribution = given_by(
+            self.task,
+            self.population.cohort().rows(start, stop),
+            _board(self.board_path),
+            self.requests,
+            present=self.present_rows(start, stop),
+            scales=None if self.scales is None else self.scales.array[start:stop],
+        )
         return self.protocol.encode(contribution, self.requests)
 
     def present_rows(self, start: int, stop: int) -> BoolArray | None:

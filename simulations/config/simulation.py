@@ -22,7 +22,7 @@ from fedboard.server.run_spec import (
     Section,
     require_rows,
 )
-from fedboard.simulations.run_config import RunConfig
+from fedboard.simulations.config.run import RunConfig
 
 
 class DataConfig(Section, frozen=True, kw_only=True):
@@ -349,18 +349,3 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         under = merged.get(key)
         merged[key] = overlay(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
     return merged
-
-
-__all__ = [
-    "DataConfig",
-    "PersonalLevel",
-    "PrivacyConfig",
-    "RunConfig",
-    "SimulationConfig",
-    "SplitConfig",
-    "TunedConfig",
-    "overlay",
-    "parse_config",
-    "read_config",
-    "with_kernels",
-]

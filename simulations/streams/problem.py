@@ -1,0 +1,85 @@
+"""The learning problem of a simulation over a stream: what ``Problem`` is where ratings do not fit into memory."""
+
+from dataclasses import dataclass
+
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Catalogue
+from fedboard.server.catalogue.features import ItemFeatures
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.problem import statement_of
+from fedboard.simulations.streams.splitting import Splitting, splitting_of
+from fedboard.simulations.streams.stream import UserStream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamedProblem:
+    """A stream of users and how each is split. The stream is private, catalogue, range and splitting are public."""
+
+    stream: UserStream
+    splitting: Splitting
+    catalogue: Catalogue
+    catalogue_origin: str
+    """Where the list of items comes from, for the certificate."""
+    item_features: ItemFeatures | None = None
+    """What is publicly known about the items, in the order of the catalogue."""
+
+    @property
+    def name(self) -> str:
+        """Of the data."""
+        return self.stream.name
+
+    @property
+    def rating_range(self) -> tuple[float, float]:
+        """Public."""
+        return self.stream.rating_range
+
+    @property
+    def catalogue_listed(self) -> bool:
+        """Whether the list of items stands apart from the ratings; secret noise needs it."""
+        return self.stream.items_listed
+
+    @property
+    def n_users(self) -> int:
+        """Rows of the stream, with those of users who are held out or have no ratings."""
+        return self.stream.n_users
+
+    @property
+    def feature_values(self) -> FloatArray | None:
+        """Public features of the items, float64, shape (n_items, n_features), for the task."""
+        return None if self.item_features is None else self.item_features.values
+
+    @property
+    def statement(self) -> str:
+        """What a certificate says about the data: public facts only, in the words of ``Problem``."""
+        return statement_of(self)
+
+
+def streamed_problem(
+    stream: UserStream,
+    config: SimulationConfig,
+    *,
+    catalogue_origin: str,
+    features: ItemFeatures | None = None,
+) -> StreamedProblem:
+    """A stream with the split of a configuration.
+
+    Args:
+        stream: private.
+        config: of the run.
+        catalogue_origin: as for ``Problem``.
+        features: public, of the items in the stream's order.
+
+    Raises:
+        InputError: the split does not fit the feedback or the stream.
+    """
+    return StreamedProblem(
+        stream=stream,
+        splitting=splitting_of(config, stream),
+        catalogue=Catalogue(
+            item_ids=tuple(str(i) for i in stream.item_ids),
+            titles=stream.titles,
+            features=None if features is None else features.table,
+        ),
+        catalogue_origin=catalogue_origin,
+        item_features=features,
+    )

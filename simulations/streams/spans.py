@@ -1,0 +1,325 @@
+"""The exact sums of a span of users, gone through in blocks: what every engine that streams runs, and merges."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import process_time
+
+import numpy as np
+
+from fedboard.common.arrays import BitArray, IntArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Request, SumSource
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.present_rows import PresentRows
+from fedboard.common.protocols.sums.exact import FactoredSums
+from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_within_bounds
+from fedboard.common.protocols.trusted.protocol import factored_bytes
+from fedboard.common.task import ClientTask
+from fedboard.server.runtime import item_blocks
+from fedboard.simulations.datasets.id_keys import Kind, id_keys
+from fedboard.simulations.streams.giving import ScalesOf, given_by
+from fedboard.simulations.streams.splitting import Splitting
+from fedboard.simulations.streams.stream import UserStream, block_bounds
+
+BLOCK_RATINGS = 1 << 20
+"""Of a block, unless somebody says otherwise."""
+MOST_BYTES = 2 << 30
+"""Of one set of dense sums, unless somebody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SpanWork:
+    """What all spans of a round share; picklable. Public, but for the stream and for who takes part."""
+
+    task: ClientTask
+    stream: UserStream
+    splitting: Splitting
+    requests: tuple[Request, ...]
+    backend: str
+    """Which kernels compute."""
+    block_ratings: int = BLOCK_RATINGS
+    """At most so many ratings are read at once, or one user's."""
+    present: PresentRows | None = None
+    """Who takes part; None for everybody. Secret."""
+    scales_of: ScalesOf | None = None
+    """Personal levels; None where the run's guarantee is everybody's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRead:
+    """Which users a sum is over, and a trace of what was read of them."""
+
+    stop: int
+    """One past the last; the first is the key that this stands under."""
+    digest: bytes
+    """Of every rating of theirs, whatever blocks it was read in. Private."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SpanSums:
+    """Exact sums over one or several spans of users. Secret: they leave only through a booked release.
+
+    It holds nothing whose size grows with users, but for a few bytes a span.
+    """
+
+    sums: Mapping[str, IntArray]
+    """By release name, int64, shape (rows, width)."""
+    spans: Mapping[int, SpanRead]
+    """By first row; no two share a user."""
+    n_ratings: int
+    """Training ratings that were gone through."""
+    sizes: Mapping[int, int]
+    """Bytes that a user who takes part would send -> how many such users."""
+    seconds: float
+    """CPU time."""
+
+    @property
+    def n_users(self) -> int:
+        """Users of all spans."""
+        return sum(read.stop - first for first, read in self.spans.items())
+
+    def merged(self, other: "SpanSums") -> "SpanSums":
+        """The sums over the users of both, in new arrays; whole numbers, so the order does not matter.
+
+        Raises:
+            PrivacyError: a user is in both, who would count twice.
+            InputError: they are sums of different requests.
+        """
+        return merged_spans([self, other])
+
+
+def merged_spans(parts: Iterable[SpanSums]) -> SpanSums:
+    """The sums over all users of these parts; the first one's arrays are copied, the others are added to them.
+
+    Raises:
+        PrivacyError: a user is in two of them, who would count twice.
+        InputError: there is none, or they are sums of different requests.
+    """
+    merging = Merging()
+    for part in parts:
+        merging.add(part)
+    return merging.sums()
+
+
+@dataclass(slots=True)
+class Merging:
+    """Adds spans up as they come, in place."""
+
+    _sums: dict[str, IntArray] | None = None
+    _spans: dict[int, SpanRead] = field(default_factory=dict)
+    _sizes: dict[int, int] = field(default_factory=dict)
+    _n_ratings: int = 0
+    _seconds: float = 0.0
+
+    @property
+    def spans(self) -> Mapping[int, SpanRead]:
+        """What is in the sums already."""
+        return self._spans
+
+    def add(self, part: SpanSums) -> None:
+        """Add one.
+
+        Raises:
+            PrivacyError: one of its users is in already; nothing was added.
+            InputError: it has sums of other requests; nothing was added.
+        """
+        joined = {**self._spans, **part.spans}
+        require_apart(joined)
+        if len(joined) != len(self._spans) + len(part.spans):
+            raise _counted_twice()
+        if self._sums is None:
+            self._sums = {name: sums.copy() for name, sums in part.sums.items()}
+        else:
+            _require_same_shapes(self._sums, part.sums)
+            for name, sums in part.sums.items():
+                self._sums[name] += sums
+        self._spans = joined
+        for size, users in part.sizes.items():
+            self._sizes[size] = self._sizes.get(size, 0) + users
+        self._n_ratings += part.n_ratings
+        self._seconds += part.seconds
+
+    def sums(self) -> SpanSums:
+        """All so far; the arrays are those that more is added to.
+
+        Raises:
+            InputError: nothing was added yet.
+        """
+        if self._sums is None:
+            raise InputError("sums of no span at all cannot be merged; give at least one")
+        return SpanSums(
+            sums=self._sums,
+            spans=dict(self._spans),
+            n_ratings=self._n_ratings,
+            sizes=dict(self._sizes),
+            seconds=self._seconds,
+        )
+
+
+def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSums:
+    """The exact sums over users ``start:stop``, each of whose rows was checked against every bound.
+
+    Guarantee: the same numbers whatever the blocks are, and whoever computes them.
+    Memory: of a block (about 150 bytes a rating, for ``block_ratings`` of them or one user's), of the sums (8 bytes
+    a number), and 8 bytes a user of the span.
+
+    Args:
+        work: of the round.
+        board: public.
+        start: first user.
+        stop: one past the last.
+
+    Raises:
+        InputError: there are no such users, or their ratings cannot be read.
+        PrivacyError: a row breaks its declared bound.
+    """
+    if not 0 <= start < stop <= work.stream.n_users:
+        raise InputError(f"users {start} to {stop} are no span of a stream of {work.stream.n_users} users")
+    began, trace, n_ratings = process_time(), _Trace(), 0
+    sums, sizes = zero_sums(work.requests), dict[int, int]()
+    for block in _blocks(work.stream, start, stop, work.block_ratings):
+        trace.update(block)
+        n_ratings += _add_block(work, board, block, into=sums, sizes=sizes)
+    read = SpanRead(stop=stop, digest=trace.digest())
+    return SpanSums(
+        sums=sums, spans={start: read}, n_ratings=n_ratings, sizes=sizes, seconds=process_time() - began
+    )
+
+
+def zero_sums(requests: Iterable[Request]) -> dict[str, IntArray]:
+    """Sums over nobody, int64, shape (rows, width) each."""
+    return {r.name: np.zeros((r.release.rows, r.release.width), dtype=np.int64) for r in requests}
+
+
+def require_room(requests: Iterable[Request], n_items: int, most_bytes: int = MOST_BYTES) -> None:
+    """Refuse requests whose sums a worker cannot hold: each holds all of them, whatever its users rated.
+
+    Args:
+        requests: of one round, also as planned before the catalogue was known. Public.
+        n_items: of the catalogue. Public.
+        most_bytes: > 0. Public.
+
+    Raises:
+        InputError: they take more; says what to do.
+    """
+    needed = sum(_bytes_of(request, n_items) for request in requests)
+    if needed > most_bytes:
+        raise InputError(
+            f"the sums of one round take {needed / 2**30:.3g} GiB in each worker, and streaming allows "
+            f"{most_bytes / 2**30:.3g}: choose a smaller rank, an algorithm without a matrix per item (residual), "
+            "fewer items, or run without streaming, where matrices are formed item by item"
+        )
+
+
+def _bytes_of(request: Request, n_items: int) -> int:
+    release = request.release
+    if request.source is SumSource.ITEM_PAIRS:  # formed from a matrix of all pairs
+        return 8 * n_items * n_items
+    return 8 * release.width * (n_items if request.source.per_item else release.rows)
+
+
+def require_apart(spans: Mapping[int, SpanRead]) -> None:
+    """Refuse spans that share a user.
+
+    Raises:
+        PrivacyError: two do.
+    """
+    bounds = sorted((first, read.stop) for first, read in spans.items())
+    if any(first >= stop for first, stop in bounds) or any(a[1] > b[0] for a, b in pairwise(bounds)):
+        raise _counted_twice()
+
+
+def require_everybody(sums: SpanSums, n_users: int) -> None:
+    """Refuse sums that are not over each of all users once.
+
+    Raises:
+        PrivacyError: somebody is missing, or counted twice.
+    """
+    require_apart(sums.spans)
+    ends = {first: read.stop for first, read in sums.spans.items()}
+    if sums.n_users != n_users or (n_users and (min(ends) != 0 or max(ends.values()) != n_users)):
+        raise PrivacyError("the sums are not over all users; nothing was released")
+
+
+def _blocks(stream: UserStream, start: int, stop: int, most_ratings: int) -> Iterator[Cohort]:
+    counts = stream.counts(start, stop)
+    for first, last in block_bounds(counts, most_ratings):
+        block = stream.read(start + first, start + last)
+        expected = counts[first:last]
+        if not (block.first_row == start + first and np.array_equal(block.counts, expected)):
+            raise InputError(
+                f"{stream.name}: its users do not have as many ratings as it says of them; make it anew"
+            )
+        yield block
+
+
+def _add_block(
+    work: SpanWork, board: Board, block: Cohort, *, into: dict[str, IntArray], sizes: dict[int, int]
+) -> int:
+    """Add what a block of users gives; how many training ratings they have."""
+    cohort = work.splitting.train(block, _item_keys(work.stream))
+    first, last = cohort.first_row, cohort.first_row + cohort.n_users
+    present = None if work.present is None else work.present.rows(first, last)
+    scales = None if work.scales_of is None else work.scales_of(cohort.keys)
+    given = given_by(work.task, cohort, board, work.requests, present=present, scales=scales)
+    if not bool(np.all(rows_within_bounds(given, work.requests))):
+        raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
+    sent = factored_bytes(given)
+    _count(sent if present is None else sent[present], sizes)
+    add_sums(FactoredSums.of(asked_rows(given, work.requests), backend=work.backend), work.requests, into)
+    return cohort.n_ratings
+
+
+def _count(numbers: IntArray, into: dict[int, int]) -> None:
+    for number, times in zip(*np.unique(numbers, return_counts=True), strict=True):
+        into[int(number)] = into.get(int(number), 0) + int(times)
+
+
+def add_sums(sums: FactoredSums, requests: Iterable[Request], into: Mapping[str, IntArray]) -> None:
+    """Add sums to others in place, formed in blocks of items, so that no second set of them exists."""
+    asked = tuple(requests)
+    for rows in sorted({request.release.rows for request in asked}):
+        together = [request for request in asked if request.release.rows == rows]
+        for start, stop in item_blocks(together):
+            for name, values in sums.block(together, start, stop).items():
+                into[name][start:stop] += values
+
+
+class _Trace:
+    """A digest of all that is read, the same for any blocks."""
+
+    def __init__(self) -> None:
+        self._parts = {
+            name: hashlib.blake2b(digest_size=16) for name in ("counts", "items", "ratings", "keys")
+        }
+
+    def update(self, block: Cohort) -> None:
+        arrays = {"counts": block.counts, "items": block.items, "ratings": block.ratings, "keys": block.keys}
+        for name, array in arrays.items():
+            self._parts[name].update(np.ascontiguousarray(array).data)
+
+    def digest(self) -> bytes:
+        return hashlib.blake2b(b"".join(p.digest() for p in self._parts.values()), digest_size=16).digest()
+
+
+_KEYS_OF: dict[str, BitArray] = {}
+"""Of the last stream's items: a worker goes through many blocks of one stream."""
+
+
+def _item_keys(stream: UserStream) -> BitArray:
+    if stream.identity not in _KEYS_OF:
+        _KEYS_OF.clear()
+        _KEYS_OF[stream.identity] = id_keys(stream.item_ids.tolist(), Kind.ITEM)
+    return _KEYS_OF[stream.identity]
+
+
+def _require_same_shapes(sums: Mapping[str, IntArray], more: Mapping[str, IntArray]) -> None:
+    if {n: a.shape for n, a in sums.items()} != {n: a.shape for n, a in more.items()}:
+        raise InputError("sums of different requests cannot be merged")
+
+
+def _counted_twice() -> PrivacyError:
+    return PrivacyError("spans of users that share a user were to be merged: she would count twice")

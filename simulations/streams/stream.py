@@ -1,0 +1,114 @@
+"""What ratings that do not fit into memory look like: rows of users that are read a block at a time."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import IntArray
+from fedboard.common.checks import require_whole
+from fedboard.common.cohort import Cohort
+
+
+class UserStream(Protocol):
+    """Ratings of any number of users. A handle: small and picklable, so that each worker opens for itself what it
+    reads; it holds no ratings, unless they are in memory anyway.
+
+    Guarantee: ``read`` gives the same bits for a user whatever block she is read in and by whom, for as long as
+    ``identity`` is the same.
+    """
+
+    @property
+    def name(self) -> str:
+        """Short name for reports and for the statement of the data."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Hex digest of what decides about every rating, such as a manifest with the digests of its files, or a
+        generator's settings and seed. Partial sums are only ever continued over the same one. Private where it
+        is of ratings.
+        """
+        ...
+
+    @property
+    def n_users(self) -> int:
+        """Rows are ``0..n_users - 1``; a row is one user, whole."""
+        ...
+
+    @property
+    def rating_range(self) -> tuple[float, float]:
+        """Lowest and highest rating, both inclusive. Public."""
+        ...
+
+    @property
+    def presence(self) -> bool:
+        """Whether an entry says only that somebody used an item, as ``Ratings.presence``. Public."""
+        ...
+
+    @property
+    def items_listed(self) -> bool:
+        """Whether the list of items stands apart from the ratings, as ``Ratings.items_listed``. Public."""
+        ...
+
+    @property
+    def item_ids(self) -> NDArray[np.str_]:
+        """Shape (n_items,). Public."""
+        ...
+
+    @property
+    def titles(self) -> tuple[str, ...] | None:
+        """One per item, where there are any. Public."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue. Public."""
+        ...
+
+    def counts(self, start: int, stop: int) -> IntArray:
+        """How many ratings each of users ``start:stop`` has, int64, shape (stop - start,), as ``read`` gives them.
+
+        Memory: of these numbers; blocks are cut by them. Private.
+        """
+        ...
+
+    def read(self, start: int, stop: int) -> Cohort:
+        """All ratings of users ``start:stop``: items ascending and unique within a row, values within
+        ``rating_range``, ``user_keys`` as of ``fedboard.simulations.datasets.id_keys``, ``first_row = start``.
+
+        Memory: of the block. Private.
+
+        Raises:
+            InputError: what is there cannot be read, or is no longer what ``identity`` says.
+        """
+        ...
+
+
+ROOM_OF_A_USER = 4
+"""What a user takes beside her ratings, her vector and her key, in ratings."""
+
+
+def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int]]:
+    """Cut users into blocks of at most so many ratings, where each user counts as ``ROOM_OF_A_USER`` ratings more;
+    one who alone has more is a block of her own.
+
+    Args:
+        counts: ratings of each user, int64, shape (n_users,). Private.
+        most_ratings: >= 1. Public.
+
+    Yields:
+        Bounds (first, one past the last), one block after the other; none is empty.
+
+    Raises:
+        InputError: fewer than one rating asked for.
+    """
+    require_whole("ratings in a block", most_ratings)
+    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts + ROOM_OF_A_USER)])
+    start = 0
+    while start < counts.size:
+        within = int(np.searchsorted(ends, ends[start] + most_ratings, side="right")) - 1
+        stop = max(within, start + 1)
+        yield start, stop
+        start = stop

@@ -1,0 +1,229 @@
+"""The sums of spans are those of the engine that holds everything, for any blocks and any spans."""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.participation import (
+    Attendance,
+    FixedSizeCohort,
+    FullParticipation,
+    Participation,
+    PoissonParticipation,
+    ShuffledCohorts,
+)
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.task import Task
+from fedboard.server.round import run_round
+from fedboard.server.run_ledger import plan_of
+from fedboard.server.runtime import Gathered
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.problem import problem_of
+from fedboard.simulations.runs.calibrated import build_task
+from fedboard.simulations.streams import InMemoryStream, SpanSums, SpanWork, sums_of_span
+from fedboard.simulations.streams.spans import (
+    SpanRead,
+    merged_spans,
+    require_everybody,
+    require_room,
+)
+from fedboard.simulations.streams.splitting import splitting_of
+
+pytestmark = pytest.mark.slow
+
+N_USERS = 230
+RUNS = {
+    "residual": {"algorithm": "residual"},
+    "adadpals": {"algorithm": "adadpals", "settings": {"rank": 3, "rounds": 1}},
+    "residual, implicit": {"algorithm": "residual", "feedback": "implicit"},
+    "topk": {"algorithm": "topk", "feedback": "implicit"},
+    "bias": {"algorithm": "bias-private"},
+    "popularity": {"algorithm": "popularity-private", "feedback": "implicit"},
+}
+
+
+class Witnessed:
+    """The engine, which keeps what it was asked and what it found."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.open = engine, engine.open
+        self.rounds: list[tuple[Board, tuple[Request, ...], dict[str, np.ndarray]]] = []
+
+    def gather(self, board: Board, requests: tuple[Request, ...], attendance: Attendance) -> Gathered:
+        gathered = self.engine.gather(board, requests, attendance)
+        self.rounds.append((board, requests, whole_sums(gathered.sums, requests)))
+        return gathered
+
+
+def rounds_of(task: Task, ratings: Ratings, run: dict[str, object], path: Path) -> Witnessed:
+    problem, budget = (
+        problem_of(ratings, parse_config(run)),
+        Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE),
+    )
+    board = task.first_board(problem.catalogue)
+    with (
+        Ledger.create(path / "ledger", budget, plan=plan_of(task, FullParticipation())) as ledger,
+        WorkerPool(1) as pool,
+        Engine(task, problem.train, protocol=Trusted(), pool=pool) as engine,
+    ):
+        witnessed = Witnessed(engine)
+        while task.requests(board):
+            board = run_round(task, board, runtime=witnessed, ledger=ledger, noise=SeededNoise(1)).board
+    return witnessed
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_any_blocks_and_spans_have_the_sums_of_the_engine(
+    name: str, ratings: Ratings, tmp_path: Path
+) -> None:
+    config, stream = parse_config(RUNS[name]), InMemoryStream(ratings)
+    task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
+
+    rounds = rounds_of(task, ratings, RUNS[name], tmp_path).rounds
+
+    assert len(rounds) == len(task.plan())
+    for board, requests, expected in rounds:
+        for cuts, block in (((0, 230), 10**9), ((0, 1, 22, 23, 24, 230), 40), ((0, 229, 230), 700)):
+            work = SpanWork(
+                task=task,
+                stream=stream,
+                splitting=splitting_of(config, stream),
+                requests=requests,
+                backend="numpy",
+                block_ratings=block,
+            )
+            parts = [sums_of_span(pickle.loads(pickle.dumps(work)), board, *span) for span in pairwise(cuts)]
+            found = merged_spans(reversed(parts))
+            require_everybody(found, N_USERS)
+            assert set(found.sums) == set(expected)
+            for release in expected:
+                assert_array_equal(found.sums[release], expected[release])
+
+
+@pytest.mark.parametrize("kind", [PoissonParticipation, FixedSizeCohort, ShuffledCohorts])
+def test_who_takes_part_is_who_takes_part_in_memory(kind: Callable[[float], Participation]) -> None:
+    number = {PoissonParticipation: 0.4, FixedSizeCohort: 50}.get(kind, 3)
+    for seed in range(5):
+        drawn = kind(number).draw(999, SeededNoise(seed), "round-4")
+        rows = kind(number).rows(999, SeededNoise(seed), "round-4")
+        for cuts in ((0, 999), (0, 1, 500, 998, 999)):
+            found = [pickle.loads(pickle.dumps(rows)).rows(*span) for span in pairwise(cuts)]
+            assert_array_equal(np.concatenate(found), drawn)
+
+
+def work_of(ratings: Ratings, **settings: object) -> tuple[SpanWork, Board]:
+    config, stream = parse_config({"algorithm": "bias-private"}), InMemoryStream(ratings)
+    task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
+    board = task.first_board(problem_of(ratings, config).catalogue)
+    work = SpanWork(
+        task=task,
+        stream=stream,
+        splitting=splitting_of(config, stream),
+        requests=task.requests(board),
+        backend="numpy",
+        **settings,
+    )
+    return work, board
+
+
+def test_spans_that_share_a_user_are_never_merged(ratings: Ratings) -> None:
+    work, board = work_of(ratings)
+    first, within, behind, same = (
+        sums_of_span(work, board, *span) for span in ((0, 100), (99, 150), (100, 230), (0, 50))
+    )
+
+    for overlapping in ([first, within], [first, first], [first, same], [behind, first, within]):
+        with pytest.raises(PrivacyError, match="she would count twice"):
+            merged_spans(overlapping)
+    require_everybody(merged_spans([behind, first]), N_USERS)
+    for missing in ([first], [behind], [same, behind]):
+        with pytest.raises(PrivacyError, match="not over all users"):
+            require_everybody(merged_spans(missing), N_USERS)
+
+
+def test_merging_does_not_alter_what_is_merged(ratings: Ratings) -> None:
+    work, board = work_of(ratings)
+    first, second = (sums_of_span(work, board, *span) for span in ((0, 100), (100, 230)))
+    before = {name: sums.copy() for name, sums in first.sums.items()}
+
+    both = first.merged(second)
+
+    for name, sums in before.items():
+        assert_array_equal(first.sums[name], sums)
+        assert_array_equal(both.sums[name], sums + second.sums[name])
+    assert both.n_users == N_USERS
+    assert both.n_ratings == first.n_ratings + second.n_ratings
+
+
+def test_the_trace_of_a_span_does_not_depend_on_its_blocks_and_does_on_every_rating(ratings: Ratings) -> None:
+    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
+    values = ratings.values.copy()
+    values[-1] = 1 if values[-1] != 1 else 2
+    other = Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+
+    def trace(of: Ratings, **settings: object) -> dict[int, SpanRead]:
+        work, board = work_of(of, **settings)
+        return dict(sums_of_span(work, board, 3, 230).spans)
+
+    assert trace(ratings) == trace(ratings, block_ratings=1) == trace(ratings, block_ratings=100)
+    assert trace(ratings) != trace(other)
+
+
+def test_a_span_beyond_the_stream_is_refused(ratings: Ratings) -> None:
+    work, board = work_of(ratings)
+    for span in ((0, 231), (-1, 5), (5, 5), (7, 3)):
+        with pytest.raises(InputError, match="no span of a stream of 230 users"):
+            sums_of_span(work, board, *span)
+
+
+def test_a_stream_that_miscounts_its_ratings_is_refused(ratings: Ratings) -> None:
+    class Miscounting(InMemoryStream):
+        def counts(self, start: int, stop: int) -> np.ndarray:
+            return super().counts(start, stop) + (np.arange(start, stop) == 7)
+
+    work, board = work_of(ratings)
+    with pytest.raises(InputError, match="as many ratings as it says"):
+        sums_of_span(replace(work, stream=Miscounting(ratings)), board, 0, 230)
+
+
+def test_sums_that_do_not_fit_are_refused_with_what_to_do(ratings: Ratings) -> None:
+    config = parse_config({"algorithm": "adadpals", "settings": {"rank": 3}})
+    task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
+    requests = task.plan()[-1]
+
+    require_room(requests, 60, 8 * 60 * (6 + 3))
+    with pytest.raises(InputError, match="choose a smaller rank"):
+        require_room(requests, 60, 8 * 60 * (6 + 3) - 1)
+
+
+def test_sums_of_other_requests_are_not_merged(ratings: Ratings) -> None:
+    work, board = work_of(ratings)
+    part = sums_of_span(work, board, 0, 100)
+    name = next(iter(part.sums))
+    other = SpanSums(
+        sums={**part.sums, name: part.sums[name][:, :0]},
+        spans={100: SpanRead(stop=230, digest=b"")},
+        n_ratings=0,
+        sizes={},
+        seconds=0.0,
+    )
+
+    with pytest.raises(InputError, match="different requests"):
+        merged_spans([part, other])
+    with pytest.raises(InputError, match="no span at all"):
+        merged_spans([])
