@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,20 +15,38 @@ from fedboard.common.task import ClientTask
 from fedboard.simulations.config import PrivacyConfig
 
 
-def personal_scales(
-    privacy: PrivacyConfig, task: ClientTask, *, user_keys: BitArray, seed: int
-) -> FloatArray | None:
-    """Each user's scale, where some of them ask for a smaller epsilon than the run's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalesByKey:
+    """Personal levels of any users, by their keys; picklable. Public."""
+
+    levels: tuple[float, ...]
+    """Scale of each level, and at last of those that have none of their own."""
+    shares: tuple[float, ...]
+    """Of all users, added up."""
+    seed: int
+
+    def __call__(self, user_keys: BitArray) -> FloatArray:
+        """Each user's scale, float64, shape (n_users,), see ``fedboard.common.per_user.personal``.
+
+        Args:
+            user_keys: uint64, shape (n_users,), see ``Cohort.keys``. Private.
+        """
+        secret = hashlib.sha256(f"fedboard personal levels\0{self.seed}".encode()).digest()
+        coin = mix64(mix64(user_keys ^ np.uint64(int.from_bytes(secret[:8], "little"))))
+        place = coin.astype(np.float64) / 2.0**64
+        return np.array(self.levels)[np.searchsorted(self.shares, place, side="right")]
+
+
+def scales_by_key(privacy: PrivacyConfig, task: ClientTask, *, seed: int) -> ScalesByKey | None:
+    """What ``personal_scales`` goes by.
 
     Args:
         privacy: levels, their shares, delta. Public.
         task: calibrated; each level holds for its whole plan.
-        user_keys: uint64, shape (n_users,), see ``Cohort.keys``. Private.
         seed: with her key it decides which level a user has, whoever else is there. Public.
 
     Returns:
-        float64, shape (n_users,), see ``fedboard.common.per_user.personal``; None where everybody has the run's
-        epsilon.
+        None where everybody has the run's epsilon.
 
     Raises:
         PrivacyError: a level is so small that nothing could be given.
@@ -37,10 +56,29 @@ def personal_scales(
     releases = [request.release for requests in task.plan() for request in requests]
     of_level = [plan_scale(releases, level.epsilon, privacy.delta) for level in privacy.personal]
     shares = np.cumsum([level.share for level in privacy.personal])
-    secret = hashlib.sha256(f"fedboard personal levels\0{seed}".encode()).digest()
-    coin = mix64(mix64(user_keys ^ np.uint64(int.from_bytes(secret[:8], "little"))))
-    place = coin.astype(np.float64) / 2.0**64
-    return np.array([*of_level, 1.0])[np.searchsorted(shares, place, side="right")]
+    return ScalesByKey(levels=(*of_level, 1.0), shares=tuple(shares.tolist()), seed=seed)
+
+
+def personal_scales(
+    privacy: PrivacyConfig, task: ClientTask, *, user_keys: BitArray, seed: int
+) -> FloatArray | None:
+    """Each user's scale, where some of them ask for a smaller epsilon than the run's.
+
+    Args:
+        privacy: as of ``scales_by_key``. Public.
+        task: as there.
+        user_keys: uint64, shape (n_users,), see ``Cohort.keys``. Private.
+        seed: as there. Public.
+
+    Returns:
+        float64, shape (n_users,), see ``fedboard.common.per_user.personal``; None where everybody has the run's
+        epsilon.
+
+    Raises:
+        PrivacyError: a level is so small that nothing could be given.
+    """
+    scales = scales_by_key(privacy, task, seed=seed)
+    return None if scales is None else scales(user_keys)
 
 
 def assumptions_of(privacy: PrivacyConfig, participation: Participation) -> Sequence[str]:
