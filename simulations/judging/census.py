@@ -10,7 +10,7 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.simulations.judging.activity import Activity, ActivityGroup
 from fedboard.simulations.judging.metrics.buckets import N_BUCKETS, bucket_edges, popularity_buckets
 from fedboard.simulations.judging.metrics.ranking import head_buckets
-from fedboard.simulations.judging.people import Span, held_out_of, judged_users
+from fedboard.simulations.judging.split_blocks import Span, held_out_of, judged_users
 
 
 @dataclass(slots=True, repr=False)
@@ -30,7 +30,7 @@ class Census:
             span: private.
             part: ``validation`` or ``test``.
         """
-        census = cls(np.zeros(span.people.n_items, dtype=np.int64))
+        census = cls(np.zeros(span.source.n_items, dtype=np.int64))
         for split in span.blocks():
             train = split.train
             census.item_counts += np.bincount(train.items, minlength=train.n_items)

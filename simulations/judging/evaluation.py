@@ -20,7 +20,7 @@ from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.judging import metrics
 from fedboard.simulations.judging.activity import listed
 from fedboard.simulations.judging.census import Census, ItemBuckets
-from fedboard.simulations.judging.people import InMemoryPeople, Span
+from fedboard.simulations.judging.split_blocks import InMemoryBlocks, Span
 from fedboard.simulations.judging.tallies import Judgement, Tallies, tallies_of_span
 from fedboard.simulations.problem import Problem
 
@@ -126,7 +126,7 @@ def _judge_in_memory(
     predictor: Predictor, split: RatingSplit | UserSplit, *, part: str, pool: WorkerPool, counts: IntArray
 ) -> Judgement:
     users_per_span = max(_USERS_PER_JOB, counts.size // _ITEMS_PER_USER)
-    spans = InMemoryPeople(split=split).spans(part, users_per_span=users_per_span)
+    spans = InMemoryBlocks(split=split).spans(part, users_per_span=users_per_span)
     census = Census.of_spans(spans, part, item_counts=counts)
     return judge_spans(predictor, spans, census, part=part, pool=pool)
 

@@ -17,7 +17,7 @@ from fedboard.simulations.judging.metrics.metric import LONGEST_LIST
 from fedboard.simulations.judging.metrics.ranking import SlicedRecalls
 from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
 from fedboard.simulations.judging.metrics.tally import JudgedLists, JudgedRatings, Tally
-from fedboard.simulations.judging.people import Span, held_out_of, judged_users
+from fedboard.simulations.judging.split_blocks import Span, held_out_of, judged_users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

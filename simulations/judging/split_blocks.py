@@ -15,7 +15,7 @@ from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
 Split = RatingSplit | UserSplit
 
 
-class People(Protocol):
+class SplitBlocks(Protocol):
     """A handle on users with what is held out of them: picklable, and small where they are read from elsewhere."""
 
     @property
@@ -26,9 +26,9 @@ class People(Protocol):
     def n_items(self) -> int:
         """Size of the catalogue."""
 
-    def block(self, start: int, stop: int) -> Split:
-        """The split of users start:stop alone, their rows counted from ``start``; the same whatever blocks are
-        asked for.
+    def blocks(self, start: int, stop: int) -> Iterator[Split]:
+        """The splits of users start:stop, as many at a time as memory allows, in the order of their rows; rows of
+        each split are counted from its first.
         """
 
 
@@ -36,39 +36,54 @@ class People(Protocol):
 class Span:
     """Consecutive users whom one job judges."""
 
-    people: People
+    source: SplitBlocks
     start: int
     stop: int
     offset: int = 0
-    """Number of the first user in ``people``, where that holds these users alone."""
-    users_per_block: int
-    """How many are in memory at a time."""
+    """Number of the source's first user, where it holds these users alone."""
 
     def blocks(self) -> Iterator[Split]:
-        """Their splits, block by block."""
-        for start in range(self.start, self.stop, self.users_per_block):
-            stop = min(start + self.users_per_block, self.stop)
-            yield self.people.block(start - self.offset, stop - self.offset)
+        """Their splits."""
+        return self.source.blocks(self.start - self.offset, self.stop - self.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class InMemoryPeople:
+class InMemoryBlocks:
     """Users of a split that is in memory; blocks are views."""
 
     split: Split
 
     @property
     def n_users(self) -> int:
-        """As of ``People``."""
+        """As of ``SplitBlocks``."""
         return self.split.train.n_users
 
     @property
     def n_items(self) -> int:
-        """As of ``People``."""
+        """As of ``SplitBlocks``."""
         return self.split.train.n_items
 
-    def block(self, start: int, stop: int) -> Split:
-        """As of ``People``."""
+    def blocks(self, start: int, stop: int) -> Iterator[Split]:
+        """All of them at once."""
+        yield self._rows(start, stop)
+
+    def spans(self, part: str, *, users_per_span: int) -> list[Span]:
+        """Cut so that each span has as many users to judge, and carries its own ratings alone, without those that
+        judging does not read.
+        """
+        found = []
+        for start, stop in pairwise(self._cuts(part, users_per_span)):
+            own = InMemoryBlocks(split=_read(self._rows(start, stop), part))
+            found.append(Span(source=own, start=start, stop=stop, offset=start))
+        return found
+
+    def _cuts(self, part: str, users_per_span: int) -> list[int]:
+        held_out = held_out_of(self.split, part)[1]
+        if isinstance(held_out, HeldOut):
+            return [0, *held_out.users[users_per_span::users_per_span].tolist(), self.n_users]
+        return [*range(0, max(self.n_users, 1), users_per_span), self.n_users]
+
+    def _rows(self, start: int, stop: int) -> Split:
         split = self.split
         if isinstance(split, UserSplit):
             return UserSplit(
@@ -82,23 +97,6 @@ class InMemoryPeople:
             validation=_some_triples(split.validation, start, stop),
             test=_some_triples(split.test, start, stop),
         )
-
-    def spans(self, part: str, *, users_per_span: int) -> list[Span]:
-        """Cut so that each span has as many users to judge, and carries its own ratings alone, without those that
-        judging does not read.
-        """
-        cuts = self._cuts(part, users_per_span)
-        found = []
-        for start, stop in pairwise(cuts):
-            own = InMemoryPeople(split=_read(self.block(start, stop), part))
-            found.append(Span(people=own, start=start, stop=stop, offset=start, users_per_block=stop - start))
-        return found
-
-    def _cuts(self, part: str, users_per_span: int) -> list[int]:
-        held_out = held_out_of(self.split, part)[1]
-        if isinstance(held_out, HeldOut):
-            return [0, *held_out.users[users_per_span::users_per_span].tolist(), self.n_users]
-        return [*range(0, max(self.n_users, 1), users_per_span), self.n_users]
 
 
 def held_out_of(split: Split, part: str) -> tuple[Cohort, Triples | HeldOut]:
