@@ -180,7 +180,7 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
         raise InputError(f"users {start} to {stop} are no span of a stream of {work.stream.n_users} users")
     began, trace, n_ratings = process_time(), _Trace(), 0
     sums, sizes = zero_sums(work.requests), dict[int, int]()
-    for block in _blocks(work.stream, start, stop, work.block_ratings):
+    for block in blocks_of(work.stream, start, stop, work.block_ratings):
         trace.update(block)
         n_ratings += _add_block(work, board, block, into=sums, sizes=sizes)
     read = SpanRead(stop=stop, digest=trace.digest())
@@ -244,7 +244,12 @@ def require_everybody(sums: SpanSums, n_users: int) -> None:
         raise PrivacyError("the sums are not over all users; nothing was released")
 
 
-def _blocks(stream: UserStream, start: int, stop: int, most_ratings: int) -> Iterator[Cohort]:
+def blocks_of(stream: UserStream, start: int, stop: int, most_ratings: int) -> Iterator[Cohort]:
+    """All ratings of users ``start:stop``, a block of at most so many at a time, or one user's. Private.
+
+    Raises:
+        InputError: they cannot be read, or the stream contradicts itself.
+    """
     counts = stream.counts(start, stop)
     for first, last in block_bounds(counts, most_ratings):
         block = stream.read(start + first, start + last)
@@ -260,7 +265,7 @@ def _add_block(
     work: SpanWork, board: Board, block: Cohort, *, into: dict[str, IntArray], sizes: dict[int, int]
 ) -> int:
     """Add what a block of users gives; how many training ratings they have."""
-    cohort = work.splitting.train(block, _item_keys(work.stream))
+    cohort = work.splitting.train(block, item_keys_of(work.stream))
     first, last = cohort.first_row, cohort.first_row + cohort.n_users
     present = None if work.present is None else work.present.rows(first, last)
     scales = None if work.scales_of is None else work.scales_of(cohort.keys)
@@ -309,7 +314,8 @@ _KEYS_OF: dict[str, BitArray] = {}
 """Of the last stream's items: a worker goes through many blocks of one stream."""
 
 
-def _item_keys(stream: UserStream) -> BitArray:
+def item_keys_of(stream: UserStream) -> BitArray:
+    """Keys of the catalogue, uint64, shape (n_items,), see ``id_keys``; made once per process. Public."""
     if stream.identity not in _KEYS_OF:
         _KEYS_OF.clear()
         _KEYS_OF[stream.identity] = id_keys(stream.item_ids.tolist(), Kind.ITEM)
