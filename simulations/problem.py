@@ -206,7 +206,7 @@ def _item_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
 
 def _brought_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
     """Those of the file of titles that MovieLens brings, unless the configuration says otherwise."""
-    if config.features is not None or config.source == "synthetic" or config.columns is not None:
+    if config.features is not None or config.made_up or config.columns is not None:
         return None
     try:
         beside = features_beside(find_data(config.source), config.format)
@@ -218,7 +218,7 @@ def _brought_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | No
 def _origin(config: DataConfig, *, listed: bool) -> str:
     if not listed:
         return "read off the ratings: which items are listed is not covered by the guarantee"
-    if config.source != "synthetic" and config.catalogue == "listed":
+    if not config.made_up and config.catalogue == "listed":
         return "all that the titles file lists"
     return "declared public"
 
@@ -246,7 +246,7 @@ def require_data(config: DataConfig, *, times: bool = False) -> None:
     Raises:
         InputError: they are not there, or not as the configuration says.
     """
-    if config.source != "synthetic":
+    if not config.made_up:
         look_at(find_data(config.source), times=times, **_options_of(config))
 
 
@@ -256,7 +256,7 @@ def says_presence_alone(config: DataConfig) -> bool:
     Raises:
         InputError: as of ``require_data``.
     """
-    if config.source == "synthetic":
+    if config.made_up:
         return False
     return look_at(find_data(config.source), **_options_of(config)).found.reader.presence
 

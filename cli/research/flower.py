@@ -36,11 +36,11 @@ def new(
     A ServerApp with fedboard's strategy, a ClientApp that answers it, and the one file to put data into. Noise is
     seeded at first, as of all simulations: set noise = "secure" for boards that leave the house.
     """
-    from fedboard.simulations.datasets import find_data
+    from fedboard.simulations.datasets import find_data, is_made_up
     from fedboard.simulations.flower.own_app import NewApp
 
     found = find_data(data)
-    stated = found if found == "synthetic" else str(Path(found).resolve())
+    stated = found if is_made_up(found) else str(Path(found).resolve())
     app = NewApp(
         name=name or folder.resolve().name,
         data=stated,

@@ -13,6 +13,7 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.datasets.columns import RawColumns
 from fedboard.simulations.datasets.formats.reader import Asked
+from fedboard.simulations.datasets.named import SYNTHETIC
 from fedboard.simulations.datasets.numbering import (
     first_repeated_row,
     is_sorted,
@@ -22,9 +23,9 @@ from fedboard.simulations.datasets.numbering import (
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.readers import DataSource, find_source
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
+from fedboard.simulations.datasets.synthetic.people import is_people, open_people, ratings_of_people
 from fedboard.simulations.datasets.synthetic.ratings import SyntheticConfig, synthetic_ratings
 
-SYNTHETIC = "synthetic"
 NO_TIMES = "made-up ratings have no times, so they cannot be split by them: name data that say when"
 
 
@@ -76,6 +77,10 @@ def load_ratings(
         if times:
             raise InputError(NO_TIMES)
         return synthetic_ratings(synthetic if synthetic is not None else SyntheticConfig())
+    if is_people(str(source)):
+        if times:
+            raise InputError(NO_TIMES)
+        return ratings_of_people(open_people(str(source)))
     looked = look_at(
         source,
         format=format,

@@ -4,9 +4,17 @@ import os
 from pathlib import Path
 
 from fedboard.common.checks import did_you_mean
+from fedboard.simulations.datasets.synthetic.people.config import is_people
 
+SYNTHETIC = "synthetic"
+"""The name of the built-in set."""
 DATA_FOLDER = "FEDBOARD_DATA"
 """Environment variable: the folder in which a name that is no path is looked up."""
+
+
+def is_made_up(name: str) -> bool:
+    """Whether there is no file of these ratings: the built-in set, or people as they are asked for."""
+    return name == SYNTHETIC or is_people(name)
 
 
 def find_data(name: str) -> str:
@@ -15,7 +23,7 @@ def find_data(name: str) -> str:
     A name that is found nowhere is returned as it is, for the reader to complain about.
     """
     folder = os.environ.get(DATA_FOLDER)
-    if not folder or name == "synthetic" or Path(name).exists():
+    if not folder or is_made_up(name) or Path(name).exists():
         return name
     candidates = (Path(folder) / name, Path(folder) / f"{name}.npz")
     return next((str(place) for place in candidates if place.exists()), name)

@@ -192,7 +192,7 @@ def provenance(record: TuneRecord, best: Trial, shipped: Trial) -> TunedConfig:
 
 
 def _require_public(config: SimulationConfig, public: str | None) -> None:
-    if config.data.source == SYNTHETIC:
+    if config.data.made_up:
         return
     if public is None or not public.strip():
         raise PrivacyError(
@@ -205,7 +205,7 @@ def _require_public(config: SimulationConfig, public: str | None) -> None:
 def _described(config: SimulationConfig) -> str:
     """The data in public words: the name of a file, or the size of what is made up."""
     if config.data.source != SYNTHETIC:
-        return Path(config.data.source).name
+        return config.data.source if config.data.made_up else Path(config.data.source).name
     made = checked_options(config.data.synthetic, SyntheticConfig, "data.synthetic")
     return f"{SYNTHETIC} ratings of {made.n_users} users and {made.n_items} items, seed {made.seed}"
 

@@ -1,0 +1,239 @@
+"""Made-up people: each is a function of the seed and her number, in whatever block and whoever else is there."""
+
+import hashlib
+import itertools
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError, SettingError
+from fedboard.common.kernels.backends import has_compiler
+from fedboard.simulations.config import DataConfig
+from fedboard.simulations.datasets import Kind, find_data, id_keys, is_made_up, load_ratings
+from fedboard.simulations.datasets.splits import split_ratings
+from fedboard.simulations.datasets.synthetic.people import (
+    PeopleConfig,
+    PeopleStream,
+    open_people,
+    people_config,
+    ratings_of_people,
+    reference,
+)
+from fedboard.simulations.datasets.synthetic.people.tables import of_config
+from fedboard.simulations.problem import load_data
+
+USERS = 300
+SMALL = PeopleStream(config=PeopleConfig(users=USERS, items=400, mean=12))
+WHOLE = SMALL.read(0, USERS)
+
+
+def same(one: Cohort, other: Cohort) -> bool:
+    keys = one.user_keys is not None and other.user_keys is not None
+    pairs = [(one.indptr, other.indptr), (one.items, other.items), (one.ratings, other.ratings)]
+    return (
+        keys
+        and all(np.array_equal(a, b) for a, b in pairs)
+        and np.array_equal(one.keys, other.keys)
+        and one.first_row == other.first_row
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(cuts=some.lists(some.integers(0, USERS), max_size=6))
+def test_people_are_the_same_over_any_cut(cuts: list[int]) -> None:
+    edges = sorted({0, USERS, *cuts})
+
+    for start, stop in itertools.pairwise(edges):
+        assert same(SMALL.read(start, stop), WHOLE.rows(start, stop))
+
+
+@settings(max_examples=10, deadline=None)
+@given(start=some.integers(0, 10**9), more=some.integers(0, 10**3))
+def test_nobody_changes_when_there_are_more_people(start: int, more: int) -> None:
+    few = PeopleStream(config=replace(SMALL.config, users=start + 3))
+    many = PeopleStream(config=replace(SMALL.config, users=start + 3 + more))
+
+    assert same(few.read(start, start + 3), many.read(start, start + 3))
+
+
+def test_whoever_is_taken_out_moves_nobody_to_another_part() -> None:
+    """The split is part of the mechanism: without her everybody else's training ratings are what they were."""
+    ratings = ratings_of_people(SMALL)
+    gone, kept = 17, ratings.users != 17
+    without = replace(
+        ratings, users=ratings.users[kept], items=ratings.items[kept], values=ratings.values[kept]
+    )
+
+    before, after = (split_ratings(one, seed=0).train for one in (ratings, without))
+
+    for row in (0, 16, 18, USERS - 1):
+        assert np.array_equal(before.rows(row, row + 1).items, after.rows(row, row + 1).items)
+    assert before.rows(gone, gone + 1).n_ratings > 0
+
+
+@pytest.mark.skipif(not has_compiler(), reason="numba is not installed")
+@pytest.mark.parametrize(
+    "config",
+    [
+        PeopleConfig(users=10**12, items=700, mean=20),
+        PeopleConfig(users=10**12, items=5000, mean=4, minimum=1, seed=2**63 - 1),
+        PeopleConfig(users=10**12, items=20, mean=5, seed=3),  # half the catalogue: some take the next best
+    ],
+)
+def test_compiled_people_are_those_of_the_reference(config: PeopleConfig) -> None:
+    stream, start = PeopleStream(config=config), 10**11
+    found = stream.read(start, start + 60)
+    tables = of_config(config, stream.shape)
+    items, ratings = np.empty_like(found.items), np.empty_like(found.ratings)
+
+    reference.fill_rows(tables, start, found.indptr, items, ratings)
+
+    assert np.array_equal(found.counts, reference.counts_of(tables, start, start + 60))
+    assert np.array_equal(found.items, items)
+    assert np.array_equal(found.ratings, ratings)
+
+
+def test_some_take_the_next_best_where_what_they_come_across_is_used_up() -> None:
+    """Nobody rates fewer than she is meant to, though items that hardly anybody comes across are half of a list."""
+    stream = PeopleStream(config=PeopleConfig(users=2000, items=20, mean=5))
+
+    people = stream.read(0, 2000)
+
+    assert people.counts.max() == 10
+    assert np.array_equal(people.counts, stream.counts(0, 2000))
+
+
+def test_items_ascend_and_stars_are_whole() -> None:
+    inside = np.diff(WHOLE.user_of_entry()) == 0
+
+    assert (np.diff(WHOLE.items)[inside] > 0).all()
+    assert set(np.unique(WHOLE.ratings).tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert WHOLE.items.min() >= 0
+    assert WHOLE.items.max() < 400
+
+
+def test_people_of_published_figures_stay_who_they_are() -> None:
+    """A changed digest is other people: figures and tables that name a source would no longer be of it."""
+    people = PeopleStream(config=PeopleConfig(users=500, items=1000, mean=20)).read(0, 500)
+    parts = (people.indptr.astype("<i8"), people.items.astype("<i4"), people.ratings.astype("<f4"))
+
+    digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+    assert digest[:16] == "b6741d64259e1082"
+
+
+def test_other_seeds_are_other_people_and_other_items() -> None:
+    other = PeopleStream(config=replace(SMALL.config, seed=1)).read(0, USERS)
+    popular = [np.bincount(one.items, minlength=400).argsort()[-20:] for one in (WHOLE, other)]
+
+    assert not np.array_equal(WHOLE.counts, other.counts)
+    assert len(set(popular[0].tolist()) & set(popular[1].tolist())) < 10
+
+
+def test_people_are_like_those_they_were_fitted_to() -> None:
+    """Bands around ml-1m's statistics: mean 165.5, 43 % on the top tenth, 57 % of the ratings 4 or 5 stars."""
+    stream = PeopleStream(config=PeopleConfig(users=2000))
+    people = stream.read(0, 2000)
+    counts, popular = people.counts, np.sort(np.bincount(people.items, minlength=3449))[::-1]
+    stars = np.bincount(people.ratings.astype(np.int64), minlength=6)[1:] / people.n_ratings
+
+    assert counts.mean() == pytest.approx(165.5, rel=0.1)
+    assert counts.min() == 20
+    assert np.median(counts) == pytest.approx(96, rel=0.1)
+    assert popular[:345].sum() / popular.sum() == pytest.approx(0.425, abs=0.03)
+    assert popular[0] / 2000 == pytest.approx(0.57, abs=0.08)
+    assert stars == pytest.approx([0.056, 0.107, 0.261, 0.349, 0.226], abs=0.04)
+
+
+@pytest.mark.parametrize(("mean", "minimum"), [(3.0, 1), (15.0, 2), (40.0, 5), (15.0, 10)])
+def test_the_mean_is_what_was_asked_for(mean: float, minimum: int) -> None:
+    stream = PeopleStream(config=PeopleConfig(users=10**6, items=20_000, mean=mean, minimum=minimum))
+
+    counts = stream.counts(500_000, 540_000)
+
+    assert counts.mean() == pytest.approx(mean, rel=0.03)
+    assert counts.min() == minimum
+
+
+def test_the_handle_holds_no_ratings() -> None:
+    stream = open_people("synthetic:users=1e12,items=400,mean=12")
+    stream.read(0, 5)
+
+    again = pickle.loads(pickle.dumps(stream))
+
+    assert len(pickle.dumps(stream)) < 4000
+    assert same(again.read(7, 20), SMALL.read(7, 20))
+
+
+def test_rows_that_are_not_there_are_refused() -> None:
+    with pytest.raises(InputError, match="rows 299:301 were asked for, there are 0:300"):
+        SMALL.read(299, 301)
+
+
+def test_a_source_says_who_they_are() -> None:
+    config = people_config("synthetic:users=1e8,items=20000, mean=15")
+
+    assert config == PeopleConfig(users=10**8, items=20_000, mean=15.0)
+    assert people_config(config.text) == config
+    assert people_config("synthetic:seed=9007199254740993").seed == 2**53 + 1
+    assert is_made_up("synthetic:users=5")
+    assert find_data("synthetic:users=5") == "synthetic:users=5"
+
+
+def test_in_memory_they_are_the_same_people() -> None:
+    source = "synthetic:users=300,items=400,mean=12"
+
+    for ratings in (load_data(DataConfig(source=source)), load_ratings(source)):
+        cohort = ratings.cohort()
+        assert np.array_equal(cohort.items, WHOLE.items)
+        assert np.array_equal(cohort.ratings, WHOLE.ratings)
+        assert np.array_equal(cohort.keys, WHOLE.keys)
+        assert ratings.items_listed
+        assert ratings.name == "synthetic:users=300,items=400,mean=12,seed=0"
+
+
+def test_keys_are_those_of_the_ids() -> None:
+    assert np.array_equal(WHOLE.keys, id_keys(range(1, USERS + 1), Kind.USER))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("synthetic:", "'' must be KEY=NUMBER, such as synthetic:users=1e6"),
+        ("synthetic:1e8", "'1e8' must be KEY=NUMBER"),
+        (
+            "synthetic:user=5",
+            "unknown key 'user'; known are users, items, mean, minimum, seed; did you mean 'users'",
+        ),
+        ("synthetic:users=many", "users must be a whole number, got 'many'"),
+        ("synthetic:users=1.5", "users must be a whole number, got '1.5'"),
+        ("synthetic:users=nan", "users must be a whole number, got 'nan'"),
+        ("synthetic:users=0", r"users must be a whole number from 1 to 1e\+12, got 0"),
+        ("synthetic:users=5,users=6", "users is given twice"),
+        ("synthetic:items=10", r"items must be a whole number from 20 to 1e\+07, got 10"),
+        ("synthetic:items=40,mean=20", r"mean must be from 1 to a quarter of the items \(10\), got 20"),
+        ("synthetic:mean=inf", "mean must be a number, got 'inf'"),
+        ("synthetic:mean=5,minimum=6", r"minimum must be a whole number from 1 to the mean \(5\), got 6"),
+        ("synthetic:seed=-1", "seed must be a whole number from 0"),
+    ],
+)
+def test_a_bad_source_is_one_sentence(source: str, said: str) -> None:
+    with pytest.raises(SettingError, match=said) as error:
+        DataConfig(source=source)
+
+    assert "\n" not in str(error.value)
+
+
+def test_settings_of_the_built_in_set_are_not_those_of_people() -> None:
+    with pytest.raises(SettingError, match="say it in the source"):
+        DataConfig(source="synthetic:users=5", synthetic={"n_users": 7})
+
+
+def test_more_than_memory_holds_is_refused_before_it_is_made() -> None:
+    with pytest.raises(InputError, match="do not go into memory at once"):
+        load_data(DataConfig(source="synthetic:users=1e9,mean=20"))
