@@ -2,5 +2,6 @@
 
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.engine.runtime import Engine
+from fedboard.simulations.engine.streamed import StreamedEngine, StreamLayout
 
-__all__ = ["Engine", "WorkerPool"]
+__all__ = ["Engine", "StreamLayout", "StreamedEngine", "WorkerPool"]

@@ -140,6 +140,37 @@ class SharedSums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SomeRows:
+    """Some rows of exact sums, by release name, so that a worker gets those it works on and no others. Secret."""
+
+    first: int
+    """Number of the first row."""
+    sums: Mapping[str, IntArray]
+    rejected_rows: int
+    noise_shares: int
+    noise_ratio: float
+    residue_bits: Mapping[str, int]
+
+    def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
+        """Rows ``start:stop`` of these requests' exact sums."""
+        return {r.name: self.sums[r.name][start - self.first : stop - self.first] for r in requests}
+
+
+def rows_of(sums: ExactSums, requests: Sequence[Request], start: int, stop: int) -> ExactSums:
+    """What a worker needs for rows ``start:stop``: handles where all of it is shared, else these rows alone."""
+    if isinstance(sums, SharedSums):
+        return sums
+    return SomeRows(
+        first=start,
+        sums=sums.block(requests, start, stop),
+        rejected_rows=sums.rejected_rows,
+        noise_shares=sums.noise_shares,
+        noise_ratio=sums.noise_ratio,
+        residue_bits=sums.residue_bits,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientWork:
     """What every client of a round needs to know: all of it public, but for its own rows."""
 
@@ -158,7 +189,7 @@ class ClientWork:
         contribution = given_by(
             self.task,
             self.population.cohort().rows(start, stop),
-            _board(self.board_path),
+            loaded_board(self.board_path),
             self.requests,
             present=self.present_rows(start, stop),
             scales=None if self.scales is None else self.scales.array[start:stop],
@@ -182,7 +213,8 @@ class RowsDone:
 
 
 @lru_cache(maxsize=2)
-def _board(path: str) -> Board:
+def loaded_board(path: str) -> Board:
+    """A board of this run, read once in each process."""
     return Board.load(Path(path))
 
 

@@ -3,7 +3,7 @@
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -79,23 +79,40 @@ class WorkerPool:
         Raises:
             WorkerDiedError: a worker process ended before its job was done.
         """
+        results: list[Any] = [None] * len(jobs)
+        for done, (number, answer) in enumerate(self.answers(jobs), start=1):
+            results[number] = answer
+            if on_done is not None:
+                on_done(done)
+        return results
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
+        """Run all jobs and give each one's result as it comes, with its number, so that none has to be kept.
+
+        Whoever stops asking before the end leaves workers at work: the pool is then closed.
+
+        Args:
+            jobs: as for ``run``.
+
+        Raises:
+            WorkerDiedError: a worker process ended before its job was done.
+        """
         if self._closed:
             raise WorkerDiedError("the worker pool is closed; start the run again with --resume")
         if not self._workers:
-            return _run_here(jobs, on_done)
-        results: list[Any] = [None] * len(jobs)
+            yield from ((number, job()) for number, job in enumerate(jobs))
+            return
         pending = iter(range(len(jobs)))
         busy = sum(self._hand_out(worker, jobs, pending) for worker in self._workers)
-        done = 0
-        while busy:
-            for worker in self._ready():
-                number, answer = self._receive(worker)
-                results[number] = answer
-                done += 1
-                if on_done is not None:
-                    on_done(done)
-                busy += self._hand_out(worker, jobs, pending) - 1
-        return results
+        try:
+            while busy:
+                for worker in self._ready():
+                    received = self._receive(worker)
+                    busy += self._hand_out(worker, jobs, pending) - 1
+                    yield received
+        finally:
+            if busy:  # somebody's answer would be taken for that of a later job
+                self.close()
 
     def _hand_out(self, worker: _Worker, jobs: Sequence[Job], pending: Any) -> int:
         worker.job = next(pending, None)
@@ -149,15 +166,6 @@ class WorkerPool:
         for worker in self._workers:
             worker.process.join(timeout=5)
         self._workers = []
-
-
-def _run_here(jobs: Sequence[Job], on_done: Callable[[int], None] | None) -> list[Any]:
-    results = []
-    for done, job in enumerate(jobs, start=1):
-        results.append(job())
-        if on_done is not None:
-            on_done(done)
-    return results
 
 
 def _start(number: int, prepare: Job | None, compiled: bool) -> _Worker:

@@ -190,7 +190,7 @@ class Engine:
     ) -> ReleasedSums:
         """Noised sums; per-item work is spread over the workers."""
         here = NoisedSums(sums=sums, requests=requests, booked=booked)
-        return _SpreadSums(here, self._run, 4 * self._pool.n_workers)
+        return SpreadSums(here, self._run, 4 * self._pool.n_workers)
 
     def _publish(self, board: Board) -> Path:
         path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
@@ -223,7 +223,7 @@ class Engine:
         return self._pool.run(work, on_done)
 
 
-class _SpreadSums:
+class SpreadSums:
     """Noised sums whose per-item work is spread over the workers."""
 
     def __init__(self, here: NoisedSums, run: Callable[..., list[Any]], n_blocks: int) -> None:
@@ -244,6 +244,7 @@ class _SpreadSums:
         work = []
         for start, stop in item_blocks(requests, at_least=self._n_blocks):
             parts = {r.name: self._here.booked[r.name].part(start, stop) for r in requests}
-            work.append(partial(jobs.solved_block, self._here.sums, requests, parts, solver, start, stop))
+            sums = jobs.rows_of(self._here.sums, requests, start, stop)
+            work.append(partial(jobs.solved_block, sums, requests, parts, solver, start, stop))
         blocks = self._run("items", work)
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)

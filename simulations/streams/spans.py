@@ -2,8 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
@@ -21,6 +20,14 @@ from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.streams.giving import ScalesOf, given_by
+from fedboard.simulations.streams.merging import (
+    Merging,
+    SpanRead,
+    SpanSums,
+    merged_spans,
+    require_apart,
+    require_everybody,
+)
 from fedboard.simulations.streams.splitting import Splitting
 from fedboard.simulations.streams.stream import UserStream, block_bounds
 
@@ -46,117 +53,6 @@ class SpanWork:
     """Who takes part; None for everybody. Secret."""
     scales_of: ScalesOf | None = None
     """Personal levels; None where the run's guarantee is everybody's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanRead:
-    """Which users a sum is over, and a trace of what was read of them."""
-
-    stop: int
-    """One past the last; the first is the key that this stands under."""
-    digest: bytes
-    """Of every rating of theirs, whatever blocks it was read in. Private."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SpanSums:
-    """Exact sums over one or several spans of users. Secret: they leave only through a booked release.
-
-    It holds nothing whose size grows with users, but for a few bytes a span.
-    """
-
-    sums: Mapping[str, IntArray]
-    """By release name, int64, shape (rows, width)."""
-    spans: Mapping[int, SpanRead]
-    """By first row; no two share a user."""
-    n_ratings: int
-    """Training ratings that were gone through."""
-    sizes: Mapping[int, int]
-    """Bytes that a user who takes part would send -> how many such users."""
-    seconds: float
-    """CPU time."""
-
-    @property
-    def n_users(self) -> int:
-        """Users of all spans."""
-        return sum(read.stop - first for first, read in self.spans.items())
-
-    def merged(self, other: "SpanSums") -> "SpanSums":
-        """The sums over the users of both, in new arrays; whole numbers, so the order does not matter.
-
-        Raises:
-            PrivacyError: a user is in both, who would count twice.
-            InputError: they are sums of different requests.
-        """
-        return merged_spans([self, other])
-
-
-def merged_spans(parts: Iterable[SpanSums]) -> SpanSums:
-    """The sums over all users of these parts; the first one's arrays are copied, the others are added to them.
-
-    Raises:
-        PrivacyError: a user is in two of them, who would count twice.
-        InputError: there is none, or they are sums of different requests.
-    """
-    merging = Merging()
-    for part in parts:
-        merging.add(part)
-    return merging.sums()
-
-
-@dataclass(slots=True)
-class Merging:
-    """Adds spans up as they come, in place."""
-
-    _sums: dict[str, IntArray] | None = None
-    _spans: dict[int, SpanRead] = field(default_factory=dict)
-    _sizes: dict[int, int] = field(default_factory=dict)
-    _n_ratings: int = 0
-    _seconds: float = 0.0
-
-    @property
-    def spans(self) -> Mapping[int, SpanRead]:
-        """What is in the sums already."""
-        return self._spans
-
-    def add(self, part: SpanSums) -> None:
-        """Add one.
-
-        Raises:
-            PrivacyError: one of its users is in already; nothing was added.
-            InputError: it has sums of other requests; nothing was added.
-        """
-        joined = {**self._spans, **part.spans}
-        require_apart(joined)
-        if len(joined) != len(self._spans) + len(part.spans):
-            raise _counted_twice()
-        if self._sums is None:
-            self._sums = {name: sums.copy() for name, sums in part.sums.items()}
-        else:
-            _require_same_shapes(self._sums, part.sums)
-            for name, sums in part.sums.items():
-                self._sums[name] += sums
-        self._spans = joined
-        for size, users in part.sizes.items():
-            self._sizes[size] = self._sizes.get(size, 0) + users
-        self._n_ratings += part.n_ratings
-        self._seconds += part.seconds
-
-    def sums(self) -> SpanSums:
-        """All so far; the arrays are those that more is added to.
-
-        Raises:
-            InputError: nothing was added yet.
-        """
-        if self._sums is None:
-            raise InputError("sums of no span at all cannot be merged; give at least one")
-        return SpanSums(
-            sums=self._sums,
-            spans=dict(self._spans),
-            n_ratings=self._n_ratings,
-            sizes=dict(self._sizes),
-            seconds=self._seconds,
-        )
 
 
 def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSums:
@@ -219,29 +115,6 @@ def _bytes_of(request: Request, n_items: int) -> int:
     if request.source is SumSource.ITEM_PAIRS:  # formed from a matrix of all pairs
         return 8 * n_items * n_items
     return 8 * release.width * (n_items if request.source.per_item else release.rows)
-
-
-def require_apart(spans: Mapping[int, SpanRead]) -> None:
-    """Refuse spans that share a user.
-
-    Raises:
-        PrivacyError: two do.
-    """
-    bounds = sorted((first, read.stop) for first, read in spans.items())
-    if any(first >= stop for first, stop in bounds) or any(a[1] > b[0] for a, b in pairwise(bounds)):
-        raise _counted_twice()
-
-
-def require_everybody(sums: SpanSums, n_users: int) -> None:
-    """Refuse sums that are not over each of all users once.
-
-    Raises:
-        PrivacyError: somebody is missing, or counted twice.
-    """
-    require_apart(sums.spans)
-    ends = {first: read.stop for first, read in sums.spans.items()}
-    if sums.n_users != n_users or (n_users and (min(ends) != 0 or max(ends.values()) != n_users)):
-        raise PrivacyError("the sums are not over all users; nothing was released")
 
 
 def blocks_of(stream: UserStream, start: int, stop: int, most_ratings: int) -> Iterator[Cohort]:
@@ -322,10 +195,16 @@ def item_keys_of(stream: UserStream) -> BitArray:
     return _KEYS_OF[stream.identity]
 
 
-def _require_same_shapes(sums: Mapping[str, IntArray], more: Mapping[str, IntArray]) -> None:
-    if {n: a.shape for n, a in sums.items()} != {n: a.shape for n, a in more.items()}:
-        raise InputError("sums of different requests cannot be merged")
-
-
-def _counted_twice() -> PrivacyError:
-    return PrivacyError("spans of users that share a user were to be merged: she would count twice")
+__all__ = [
+    "Merging",
+    "SpanRead",
+    "SpanSums",
+    "SpanWork",
+    "add_sums",
+    "merged_spans",
+    "require_apart",
+    "require_everybody",
+    "require_room",
+    "sums_of_span",
+    "zero_sums",
+]
