@@ -1,0 +1,368 @@
+"""The streamed engine: the boards of the one that holds everything, and rounds that go on where they were killed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.participation import (
+    Attendance,
+    FullParticipation,
+    Participation,
+    PoissonParticipation,
+    round_name,
+)
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.server.round import run_round
+from fedboard.server.run_ledger import plan_of
+from fedboard.server.runtime import Traffic
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool
+from fedboard.simulations.engine.streamed import spans_left
+from fedboard.simulations.problem import problem_of
+from fedboard.simulations.runs.calibrated import build_task
+from fedboard.simulations.runs.participants import personal_scales, scales_by_key
+from fedboard.simulations.streams import InMemoryStream
+from fedboard.simulations.streams.merging import SpanRead
+from fedboard.simulations.streams.partial_sums import PartialSums
+from fedboard.simulations.streams.splitting import splitting_of
+from tests.simulations.streams.conftest import some_ratings
+
+BIAS = {"algorithm": "bias-private"}
+SMALL = StreamLayout(block_ratings=40, span_users=33)
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    return some_ratings()
+
+
+def engine_of(ratings: Ratings, pool: WorkerPool, run: dict[str, Any], **more: Any) -> StreamedEngine:
+    config, stream = parse_config(run), more.pop("stream", None) or InMemoryStream(ratings)
+    task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
+    return StreamedEngine(
+        task,
+        stream,
+        splitting_of(config, stream),
+        pool=pool,
+        backend="numpy",
+        scales_of=scales_by_key(config.privacy, task, seed=config.seed),
+        **more,
+    )
+
+
+def in_memory(ratings: Ratings, pool: WorkerPool, run: dict[str, Any]) -> Engine:
+    config, problem = parse_config(run), problem_of(ratings, parse_config(run))
+    task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
+    scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
+    return Engine(task, problem.train, protocol=Trusted(), pool=pool, scales=scales)
+
+
+def boards_of(
+    engine: Engine | StreamedEngine,
+    ratings: Ratings,
+    path: Path,
+    *,
+    participation: Participation | None = None,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+) -> list[Board]:
+    """All boards of a run, with what each round cost its clients."""
+    task, taking_part = engine._task, participation or FullParticipation()
+    budget = Budget(epsilon=5.0, delta=1e-5, adjacency=adjacency)
+    board, found = task.first_board(problem_of(ratings, parse_config({})).catalogue), []
+    with Ledger.create(path, budget, plan=plan_of(task, taking_part)) as ledger, engine:
+        while task.requests(board):
+            noise = SeededNoise(1)
+            result = run_round(
+                task, board, runtime=engine, ledger=ledger, noise=noise, participation=taking_part
+            )
+            board = result.board
+            found.append((board.digest, result.traffic and result.traffic.to_dict()))
+    return found
+
+
+PERSONAL = {**BIAS, "privacy": {"personal": [{"epsilon": 1.0, "share": 0.5}]}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [BIAS, PERSONAL], ids=["everybody's level", "personal levels"])
+def test_boards_and_traffic_are_those_of_the_engine_for_any_blocks_and_workers(
+    ratings: Ratings, tmp_path: Path, run: dict[str, Any]
+) -> None:
+    with WorkerPool(1) as one, WorkerPool(2) as two:
+        expected = boards_of(in_memory(ratings, one, run), ratings, tmp_path / "memory")
+        for number, (pool, layout) in enumerate(
+            [(one, SMALL), (one, StreamLayout()), (two, StreamLayout(block_ratings=1, span_users=100))]
+        ):
+            engine = engine_of(ratings, pool, run, layout=layout)
+            assert boards_of(engine, ratings, tmp_path / str(number)) == expected
+
+
+@pytest.mark.slow
+def test_who_takes_part_is_the_same_in_a_stream(ratings: Ratings, tmp_path: Path) -> None:
+    participation = PoissonParticipation(0.3)
+    with WorkerPool(1) as pool:
+        expected = boards_of(
+            in_memory(ratings, pool, BIAS), ratings, tmp_path / "memory", participation=participation
+        )
+        engine = engine_of(ratings, pool, BIAS, layout=SMALL)
+        found = boards_of(engine, ratings, tmp_path / "streamed", participation=participation)
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(("n_users", "n_items"), [(1, 60), (1, 1), (230, 1), (3, 2)])
+def test_the_smallest_populations_and_catalogues_have_boards(
+    n_users: int, n_items: int, tmp_path: Path
+) -> None:
+    tiny = some_ratings(n_users=n_users, n_items=n_items)
+    config = parse_config({**BIAS, "privacy": {"noise": "seeded"}})
+    stream = InMemoryStream(tiny)
+    with WorkerPool(1) as pool:
+        engine = engine_of(tiny, pool, BIAS, layout=StreamLayout(block_ratings=1, span_users=2))
+        task = engine._task
+        catalogue = streamed_catalogue(tiny)
+        board = task.first_board(catalogue)
+        gathered = engine.gather(board, task.requests(board))
+        train = splitting_of(config, stream).train(stream.read(0, n_users), keys_of(stream))
+        with Engine(task, train, protocol=Trusted(), pool=pool) as held:
+            expected = held.gather(board, task.requests(board))
+        found, wanted = (whole_sums(g.sums, task.requests(board)) for g in (gathered, expected))
+        for name in wanted:
+            assert_array_equal(found[name], wanted[name])
+        engine.close()
+
+
+def streamed_catalogue(ratings: Ratings) -> Any:
+    from fedboard.common.board import Catalogue
+
+    return Catalogue(item_ids=tuple(ratings.item_ids.tolist()))
+
+
+def keys_of(stream: InMemoryStream) -> np.ndarray:
+    from fedboard.simulations.datasets import Kind, id_keys
+
+    return id_keys(stream.item_ids.tolist(), Kind.ITEM)
+
+
+class KilledError(Exception):
+    """Raised where a process would have been killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A stream that says which users were read, and may fail at one of them."""
+
+    stream: InMemoryStream
+    read_: list[tuple[int, int]]
+    fails_at: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "stream"), name)
+
+    def read(self, start: int, stop: int) -> Any:
+        if self.fails_at is not None and start <= self.fails_at < stop:
+            raise KilledError
+        self.read_.append((start, stop))
+        return self.stream.read(start, stop)
+
+
+SEEDED, EVERYBODY = SeededNoise(7), FullParticipation()
+KEPT = StreamLayout(block_ratings=10**6, span_users=23, checkpoint_users=46)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One round of a streamed engine, asked once."""
+
+    ratings: Ratings
+    path: Path
+    noise: NoiseSource = SEEDED
+    layout: StreamLayout = KEPT
+    participation: Participation = EVERYBODY
+    run: Any = None
+
+    def asked(self, *, fails_at: int | None = None) -> tuple[dict[str, np.ndarray], list[tuple[int, int]]]:
+        """Its sums, and what was read for them."""
+        read: list[tuple[int, int]] = []
+        with WorkerPool(1) as pool:
+            engine = engine_of(
+                self.ratings,
+                pool,
+                self.run or BIAS,
+                layout=self.layout,
+                partial_sums=PartialSums(self.path),
+                stream=Watched(InMemoryStream(self.ratings), read, fails_at),
+            )
+            with engine:
+                board = engine._task.first_board(streamed_catalogue(self.ratings))
+                attendance = Attendance(
+                    participation=self.participation, name=round_name(0), noise=self.noise
+                )
+                requests = attendance.mark(engine._task.requests(board))
+                return whole_sums(engine.gather(board, requests, attendance).sums, requests), read
+
+
+@pytest.fixture
+def a_round(ratings: Ratings, tmp_path: Path) -> Round:
+    return Round(ratings=ratings, path=tmp_path / "partial")
+
+
+def interrupted(a_round: Round, at: int = 150) -> None:
+    with pytest.raises(KilledError):
+        a_round.asked(fails_at=at)
+
+
+def same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+    return set(found) == set(expected) and all(np.array_equal(found[n], expected[n]) for n in expected)
+
+
+def test_a_round_goes_on_where_it_was_interrupted_and_counts_nobody_twice(
+    a_round: Round, tmp_path: Path
+) -> None:
+    expected, _ = replace(a_round, path=tmp_path / "another").asked()
+    interrupted(a_round)
+    kept_mode = a_round.path.stat().st_mode & 0o777
+
+    found, read = a_round.asked()
+
+    assert same(found, expected)
+    assert min(start for start, _ in read) == 138  # six spans were kept
+    assert kept_mode == 0o600
+    assert b"SECRET" in a_round.path.read_bytes()[:100]
+
+
+def test_a_round_goes_on_with_other_spans_blocks_and_workers(a_round: Round, tmp_path: Path) -> None:
+    expected, _ = replace(a_round, path=tmp_path / "another").asked()
+    interrupted(a_round)
+
+    found, read = replace(a_round, layout=StreamLayout(block_ratings=7, span_users=100)).asked()
+
+    assert same(found, expected)
+    assert min(start for start, _ in read) == 138
+
+
+def test_secret_noise_keeps_nothing(a_round: Round) -> None:
+    interrupted(replace(a_round, noise=SecureNoise()))
+
+    assert list(a_round.path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "longer", "empty", "sum", "title"])
+def test_damaged_partial_sums_are_refused_with_what_to_do(a_round: Round, damage: str) -> None:
+    interrupted(a_round)
+    content = bytearray(a_round.path.read_bytes())
+    match damage:
+        case "cut":
+            del content[-100:]
+        case "bit":
+            content[len(content) // 2] ^= 1
+        case "longer":
+            content += b"more"
+        case "empty":
+            content.clear()
+        case "sum":
+            content[-40] ^= 1
+        case "title":
+            content[3] ^= 1
+    a_round.path.write_bytes(content)
+
+    with pytest.raises(InputError, match=r"cut short or altered.*delete the file to begin the round anew"):
+        a_round.asked()
+
+    a_round.path.unlink()
+    a_round.asked()
+
+
+def other_values(ratings: Ratings) -> Ratings:
+    values = ratings.values.copy()
+    values[-1] = 1 if values[-1] != 1 else 2
+    return replace_values(ratings, values)
+
+
+def replace_values(ratings: Ratings, values: np.ndarray) -> Ratings:
+    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
+    return Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+
+
+CHANGES: dict[str, tuple[Callable[[Round], Round], str]] = {
+    "ratings": (lambda r: replace(r, ratings=other_values(r.ratings)), "ratings"),
+    "split": (lambda r: replace(r, run={**BIAS, "split": {"seed": 5}}), "split"),
+    "noise": (lambda r: replace(r, noise=SeededNoise(8)), "seed"),
+    "who takes part": (lambda r: replace(r, participation=PoissonParticipation(0.5)), "questions"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_summed_for_something_else_is_never_added(a_round: Round, change: str) -> None:
+    changed, word = CHANGES[change]
+    interrupted(a_round)
+
+    with pytest.raises(InputError, match=f"begun with another {word}"):
+        changed(a_round).asked()
+
+
+def test_partial_sums_of_another_board_are_deleted(a_round: Round) -> None:
+    interrupted(a_round)
+    other = replace(a_round, run={**BIAS, "privacy": {"epsilon": 1.0}})
+
+    _, read = other.asked()
+
+    assert min(start for start, _ in read) == 0
+
+
+def test_ratings_that_change_between_rounds_are_refused(ratings: Ratings) -> None:
+    values = ratings.values.copy()
+    changing = replace_values(ratings, values)
+    with WorkerPool(1) as pool, engine_of(changing, pool, BIAS, layout=SMALL) as engine:
+        board = engine._task.first_board(streamed_catalogue(ratings))
+        engine.gather(board, engine._task.requests(board))
+        values[-1] = 1 if values[-1] != 1 else 2
+
+        with pytest.raises(InputError, match="ratings have changed since an earlier round"):
+            engine.gather(board, engine._task.requests(board))
+
+
+def test_requests_that_claim_a_sampling_that_was_not_done_are_refused(ratings: Ratings) -> None:
+    with WorkerPool(1) as pool, engine_of(ratings, pool, BIAS) as engine:
+        board = engine._task.first_board(streamed_catalogue(ratings))
+        attendance = Attendance(
+            participation=PoissonParticipation(0.5), name=round_name(0), noise=SeededNoise(0)
+        )
+        with pytest.raises(PrivacyError, match="nobody was drawn"):
+            engine.gather(board, attendance.mark(engine._task.requests(board)))
+
+
+def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(ratings: Ratings) -> None:
+    with WorkerPool(1) as pool, pytest.raises(InputError, match="streaming allows"):
+        engine_of(ratings, pool, {"algorithm": "adadpals"}, layout=StreamLayout(most_bytes=10_000))
+
+
+def test_spans_that_are_left_are_all_others() -> None:
+    done = {10: SpanRead(stop=25, digest=b""), 25: SpanRead(stop=30, digest=b"")}
+
+    left = spans_left(done, 47, 20)
+
+    assert left == [(0, 10), (30, 40), (40, 47)]
+    assert spans_left({}, 5, 20) == [(0, 5)]
+    assert spans_left({0: SpanRead(stop=5, digest=b"")}, 5, 2) == []
+
+
+def test_traffic_of_counted_sizes_is_that_of_all_sizes() -> None:
+    rng = np.random.default_rng(3)
+    for n_users in (1, 2, 3, 20, 999):
+        sizes = rng.integers(0, 50, n_users) * 8 + 4
+        counted = dict(zip(*(part.tolist() for part in np.unique(sizes, return_counts=True)), strict=True))
+        assert Traffic.of_counted(counted, 5) == Traffic.of(sizes, 5)
+    assert Traffic.of_counted({}, 5) is None
