@@ -1,4 +1,4 @@
-"""The streamed engine: the boards of the one that holds everything, and rounds that go on where they were killed."""
+"""The streamed engine: boards of the one that holds everything, and rounds that go on where they were killed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
