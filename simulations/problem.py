@@ -135,6 +135,10 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
     """
     explicit = config.feedback is Feedback.EXPLICIT
     require_fitting_split(config, ratings.name, presence=ratings.presence)
+    if config.run.judged_users is not None:
+        raise InputError(
+            "run.judged_users is of streamed runs; ratings that are in memory are judged on everybody: leave it out"
+        )
     split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":

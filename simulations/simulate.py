@@ -255,7 +255,7 @@ class _Session:
             )
         rounds = sum(float(done["seconds"]) for done in self.run.lines() if done["event"] == "round")
         line["seconds_total"] = max(seconds, rounds)  # a run that was resumed took longer than its last part
-        drawn = histograms(self.task, self.board, self.problem)
+        drawn = histograms(self.task, self.board, self.problem, pool=self.pool)
         if drawn is not None:
             self.run.write_json(self.run.distributions, drawn)
         self.run.append(line)

@@ -38,7 +38,7 @@ Examples:
 
 def _algorithms() -> str:
     from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS
-    from fedboard.simulations.runs.without_privacy import every_reference
+    from fedboard.simulations.judging.references.known import every_reference
 
     on_examples = f"; on examples, features with a label: {', '.join(EXAMPLE_ALGORITHMS)}"
     return private_algorithms(f"; without privacy: {', '.join(every_reference())}{on_examples}")

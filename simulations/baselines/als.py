@@ -64,9 +64,9 @@ class AlsModel:
         return _solve_side(
             history.indptr,
             history.items,
-            (history.ratings - np.float32(self.mean)) / np.float32(config.unit),
+            labels_of(self, history),
             self.item_coordinates,
-            ridge=_ridge(
+            ridge=ridge_of(
                 history.counts, history.n_items, config.user_ridge, config.user_ridge_exponent, config
             ),
             config=config,
@@ -116,11 +116,11 @@ def fit_als(
         InputError: no ratings.
     """
     index = index_by_item(train.indptr, train.items, train.n_items)
-    model = _first_model(train, config)
-    labels = ((train.ratings - np.float32(model.mean)) / np.float32(config.unit))[index.entries]
+    model = first_model(mean_rating(train), train.n_items, config)
+    labels = labels_of(model, train)[index.entries]
     n_active = int(np.count_nonzero(train.counts))
     counts = np.diff(index.indptr)
-    ridge = _ridge(counts, n_active, config.item_ridge, config.item_ridge_exponent, config)
+    ridge = ridge_of(counts, n_active, config.item_ridge, config.item_ridge_exponent, config)
     for sweep in range(1, config.sweeps + 1):
         local = model.fit_local(train, threads=config.threads)
         solved = _solve_side(
@@ -132,20 +132,25 @@ def fit_als(
     return model
 
 
-def _first_model(train: Cohort, config: AlsConfig) -> AlsModel:
-    """Random item vectors, biases zero."""
-    mean = mean_rating(train)
+def first_model(mean: float, n_items: int, config: AlsConfig) -> AlsModel:
+    """Random item vectors, biases zero; ``mean`` of all ratings, stars."""
     rng = np.random.default_rng(config.seed)
-    first = rng.standard_normal((train.n_items, config.rank), dtype=np.float32)
+    first = rng.standard_normal((n_items, config.rank), dtype=np.float32)
     first *= np.float32(_FIRST_NORM / np.sqrt(config.rank))
     if config.biases:
-        first = np.hstack([np.zeros((train.n_items, 1), np.float32), first])
+        first = np.hstack([np.zeros((n_items, 1), np.float32), first])
     explicit = config.feedback is Feedback.EXPLICIT
     return AlsModel(config=config, mean=mean if explicit else 0.0, item_coordinates=first)
 
 
-def _ridge(
-    counts: IntArray, n_others: int, strength: float, exponent: float, config: AlsConfig
+def labels_of(model: AlsModel, rows: Cohort) -> Float32Array:
+    """What is fitted: ratings less their mean, in the fit's unit; float32, shape (n_ratings,). Private."""
+    labels: Float32Array = (rows.ratings - np.float32(model.mean)) / np.float32(model.config.unit)
+    return labels
+
+
+def ridge_of(
+    counts: IntArray | FloatArray, n_others: int, strength: float, exponent: float, config: AlsConfig
 ) -> Float32Array:
     """Per row strength (count + alpha0 n_others)^exponent, float32; the bracket is at least 1."""
     seen = np.maximum(counts + config.unobserved_weight * n_others, 1.0)

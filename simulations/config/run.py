@@ -10,7 +10,7 @@ from fedboard.common.protocols.registry import USUAL, names_where, says
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.run_spec import Section
 
-_MOST = {"workers": MOST_WORKERS, "nodes": 10_000, "clients": 100_000_000}
+_MOST = {"workers": MOST_WORKERS, "nodes": 10_000, "clients": 100_000_000, "judged_users": 1 << 40}
 """Processes, nodes of a Flower runtime, and clients of a protocol, that one machine is asked for."""
 
 
@@ -42,6 +42,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
     """Metrics after each round, not only at the end."""
     baselines: bool = True
     """Fit the non-private baselines for comparison."""
+    judged_users: int | None = None
+    """Of a streamed run: on about how many users it is judged, drawn by coins of their ids; by default on all."""
 
     def __post_init__(self) -> None:
         """Check what goes together.

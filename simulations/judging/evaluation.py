@@ -16,7 +16,6 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine.in_order import JobRunner, in_order
-from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.judging import metrics
 from fedboard.simulations.judging.activity import listed
 from fedboard.simulations.judging.census import Census, ItemBuckets
@@ -60,7 +59,7 @@ def judge_ratings(
     held_out: Triples,
     *,
     prefix: str,
-    pool: WorkerPool,
+    pool: JobRunner,
     counts: IntArray,
 ) -> Judgement:
     """Rating metrics over all held-out ratings, and by popularity bucket where they can.
@@ -77,7 +76,7 @@ def judge_ratings(
     return _judge_in_memory(predictor, split, part=prefix, pool=pool, counts=counts)
 
 
-def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: WorkerPool, counts: IntArray) -> Judgement:
+def judge_lists(predictor: Predictor, held_out: HeldOut, *, pool: JobRunner, counts: IntArray) -> Judgement:
     """List metrics of top-k lists for held-out users; arguments as of ``judge_ratings``."""
     n_users = int(held_out.users.max(initial=-1)) + 1
     nothing = Cohort(
@@ -106,13 +105,13 @@ def item_counts(train: Cohort) -> IntArray:
 
 
 def judge_board(
-    task: Task, board: Board, problem: Problem, *, part: str, pool: WorkerPool, backend: str
+    task: Task, board: Board, problem: Problem, *, part: str, pool: JobRunner, backend: str
 ) -> Judgement:
     """Judge a board on the ``validation`` or ``test`` part. Not private: simulation only."""
     return judge(BoardPredictor(task=task, board=board, backend=backend), problem, part=part, pool=pool)
 
 
-def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool) -> Judgement:
+def judge(predictor: Predictor, problem: Problem, *, part: str, pool: JobRunner) -> Judgement:
     """Judge any model: ratings by error, held-out users by their lists.
 
     Users' vectors are solved on the training rows for validation, on training and validation rows for test.
@@ -123,7 +122,7 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: WorkerPool
 
 
 def _judge_in_memory(
-    predictor: Predictor, split: RatingSplit | UserSplit, *, part: str, pool: WorkerPool, counts: IntArray
+    predictor: Predictor, split: RatingSplit | UserSplit, *, part: str, pool: JobRunner, counts: IntArray
 ) -> Judgement:
     users_per_span = max(_USERS_PER_JOB, counts.size // _ITEMS_PER_USER)
     spans = InMemoryBlocks(split=split).spans(part, users_per_span=users_per_span)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.board import Board
+from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.from_cohort import CohortTask
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.simulations.baselines import AlsModel, Predictor
@@ -13,12 +14,16 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.distributions import distributions
-from fedboard.simulations.judging.evaluation import item_counts, judge, judge_board, neighbour_overlap
+from fedboard.simulations.judging.evaluation import BoardPredictor, item_counts, neighbour_overlap
 from fedboard.simulations.judging.examples import examples_without_privacy, judge_examples
+from fedboard.simulations.judging.references.known import ALS, NO_PRIVACY, reference_names
+from fedboard.simulations.judging.references.streamed import StreamedReferences
+from fedboard.simulations.judging.streamed import counted, first_train_rows, judge_any
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import AnyProblem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import ALS, NO_PRIVACY, fit_reference, reference_names
+from fedboard.simulations.runs.without_privacy import fit_reference
+from fedboard.simulations.streams.problem import StreamedProblem
 
 _FACTORS = "item_factors"
 _USUAL_RANK = 2
@@ -28,19 +33,26 @@ OnProgress = Callable[[str, int, int], None]
 
 
 def judged(
-    task: AnyTask, board: Board, problem: AnyProblem, *, part: str, pool: WorkerPool, backend: str
+    task: AnyTask,
+    board: Board,
+    problem: AnyProblem | StreamedProblem,
+    *,
+    part: str,
+    pool: WorkerPool,
+    backend: str,
 ) -> dict[str, Any]:
     """What a run keeps of a board's judgement: ``metrics`` and, of ratings, more."""
     if isinstance(task, CohortTask):
         assert isinstance(problem, ExampleProblem)  # both were made of the algorithm's name
         return {"metrics": judge_examples(task, board, problem, part=part)}
-    assert isinstance(problem, Problem)
-    return judge_board(task, board, problem, part=part, pool=pool, backend=backend).record()
+    assert not isinstance(problem, ExampleProblem)
+    predictor = BoardPredictor(task=task, board=board, backend=backend)
+    return judge_any(predictor, problem, part=part, pool=pool).record()
 
 
 def compared(
     config: SimulationConfig,
-    problem: AnyProblem,
+    problem: AnyProblem | StreamedProblem,
     board: Board,
     *,
     run: RunDirectory,
@@ -49,7 +61,7 @@ def compared(
     on_progress: OnProgress,
 ) -> dict[str, Any]:
     """The same of models without privacy, as a run keeps it."""
-    if isinstance(problem, Problem):
+    if not isinstance(problem, ExampleProblem):
         return compare_with_baselines(
             config, problem, board, run=run, pool=pool, backend=backend, on_progress=on_progress
         )
@@ -58,14 +70,22 @@ def compared(
     return {"baselines": examples_without_privacy(problem, rank, on_progress=on_progress)}
 
 
-def histograms(task: AnyTask, board: Board, problem: AnyProblem) -> dict[str, Any] | None:
+def histograms(
+    task: AnyTask, board: Board, problem: AnyProblem | StreamedProblem, *, pool: WorkerPool
+) -> dict[str, Any] | None:
     """For the report; None where there is none, since examples have no items."""
-    return None if isinstance(task, CohortTask) else distributions(task, board, problem.train)
+    if isinstance(task, CohortTask):
+        return None
+    assert not isinstance(problem, ExampleProblem)
+    if isinstance(problem, StreamedProblem):
+        counts = counted(problem, "test", pool).item_counts
+        return distributions(task, board, first_train_rows(problem), item_counts=counts)
+    return distributions(task, board, [problem.train], item_counts=item_counts(problem.train))
 
 
 def compare_with_baselines(
     config: SimulationConfig,
-    problem: Problem,
+    problem: Problem | StreamedProblem,
     board: Board,
     *,
     run: RunDirectory,
@@ -88,28 +108,51 @@ def compare_with_baselines(
 
     Returns:
         ``baselines`` {name: {metric: value}}, ``baselines_sliced`` {name: {metric: [per bucket]}} and
-        ``neighbours`` {"overlap@10": [per bucket]}, empty where the board has no item vectors. Not private:
-        simulation only.
+        ``neighbours`` {"overlap@10": [per bucket]}, empty where the board has no item vectors; with streamed people
+        also ``baselines_absent`` {name: why}, if any. Not private: simulation only.
     """
     report = on_progress or _ignore
     names = reference_names(config.feedback)
     entries = run.read_json(run.baselines) if run.baselines.exists() else {}
+    fit = _fitting(config, problem, board, pool=pool, backend=backend)
     for done, name in enumerate(names):
         report("baselines", done, len(names))
         if name not in entries:
-            model = fit_reference(
-                name,
-                problem,
-                feedback=config.feedback,
-                backend=backend,
-                settings=_rank_of(board) if name == ALS else None,
-                seed=config.seed,
-                threads=pool.n_workers,
-            )
-            entries[name] = _entry(model, problem, board, pool)
+            try:
+                model = fit(name)
+            except InputError as error:
+                if not isinstance(problem, StreamedProblem):
+                    raise
+                entries[name] = {"absent": str(error)}
+            else:
+                entries[name] = _entry(model, problem, board, pool)
             run.write_json(run.baselines, entries)
     report("baselines", len(names), len(names))
     return _record({name: entries[name] for name in names})
+
+
+def _fitting(
+    config: SimulationConfig,
+    problem: Problem | StreamedProblem,
+    board: Board,
+    *,
+    pool: WorkerPool,
+    backend: str,
+) -> Callable[[str], Predictor]:
+    """Fits a model by its name."""
+    settings = {ALS: _rank_of(board)}
+    if isinstance(problem, StreamedProblem):
+        streamed = StreamedReferences(problem, config.feedback, pool=pool)
+        return lambda name: streamed.fit(name, backend=backend, settings=settings.get(name), seed=config.seed)
+    return lambda name: fit_reference(
+        name,
+        problem,
+        feedback=config.feedback,
+        backend=backend,
+        settings=settings.get(name),
+        seed=config.seed,
+        threads=pool.n_workers,
+    )
 
 
 def _rank_of(board: Board) -> dict[str, int]:
@@ -117,23 +160,32 @@ def _rank_of(board: Board) -> dict[str, int]:
     return {"rank": int(board.arrays[_FACTORS].shape[1])} if _FACTORS in board.arrays else {}
 
 
-def _entry(model: Predictor, problem: Problem, board: Board, pool: WorkerPool) -> dict[str, Any]:
-    judged = judge(model, problem, part="test", pool=pool)
-    entry = {"label": NO_PRIVACY, **judged.record()}
+def _entry(
+    model: Predictor, problem: Problem | StreamedProblem, board: Board, pool: WorkerPool
+) -> dict[str, Any]:
+    entry = {"label": NO_PRIVACY, **judge_any(model, problem, part="test", pool=pool).record()}
     if isinstance(model, AlsModel) and _FACTORS in board.arrays:
         factors = np.asarray(board.arrays[_FACTORS], dtype=np.float64)
         reference = model.item_factors.astype(np.float64)
-        entry["overlap_of_run"] = neighbour_overlap(factors, reference, item_counts(problem.train))
+        counts = (
+            counted(problem, "test", pool).item_counts
+            if isinstance(problem, StreamedProblem)
+            else item_counts(problem.train)
+        )
+        entry["overlap_of_run"] = neighbour_overlap(factors, reference, counts)
     return entry
 
 
 def _record(entries: Mapping[str, Any]) -> dict[str, Any]:
     overlap = entries[ALS].get("overlap_of_run")
-    return {
-        "baselines": {name: entry["metrics"] for name, entry in entries.items()},
-        "baselines_sliced": {name: entry["sliced"] for name, entry in entries.items()},
+    fitted = {name: entry for name, entry in entries.items() if "absent" not in entry}
+    absent = {name: entry["absent"] for name, entry in entries.items() if "absent" in entry}
+    record = {
+        "baselines": {name: entry["metrics"] for name, entry in fitted.items()},
+        "baselines_sliced": {name: entry["sliced"] for name, entry in fitted.items()},
         "neighbours": {} if overlap is None else {"overlap@10": overlap},
     }
+    return {**record, "baselines_absent": absent} if absent else record
 
 
 def _ignore(phase: str, done: int, total: int) -> None:

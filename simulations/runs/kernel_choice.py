@@ -9,12 +9,15 @@ from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.streams.problem import StreamedProblem
 
 _USUAL_RANK = 8
 _RATINGS_PER_ITEM = 2000
 
 
-def backend_of(config: SimulationConfig, problem: Problem, *, usual_rank: int | None = None) -> str:
+def backend_of(
+    config: SimulationConfig, problem: Problem | StreamedProblem, *, usual_rank: int | None = None
+) -> str:
     """The kernels that the configuration names, or the likely quickest for this rank and catalogue.
 
     The number of ratings would tell better, but it is private, and kernels differ in the last bit of a user's

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
@@ -19,51 +17,22 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.engine.own_code import is_own
-from fedboard.simulations.judging import ceilings
-from fedboard.simulations.judging.evaluation import judge
+from fedboard.simulations.judging.references import ceilings
+from fedboard.simulations.judging.references.known import (
+    ALS,
+    NO_PRIVACY,
+    als_config,
+    ceiling_names,
+    every_reference,
+    require_reference,
+)
+from fedboard.simulations.judging.references.streamed import StreamedReferences
+from fedboard.simulations.judging.streamed import judge_any
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of
-
-NO_PRIVACY = "no privacy"
-"""The label of everything that is made here."""
-ALS = "als"
-_BY_FEEDBACK: Mapping[Feedback, tuple[str, ...]] = {
-    Feedback.EXPLICIT: ("item-mean", "user-item-bias", "local-only", ALS),
-    Feedback.IMPLICIT: ("popularity", ALS),
-}
-_TUNED_WIDTH = 4.0
-"""Of the range of the ratings that explicit ALS was tuned on."""
-_TUNED_UNOBSERVED = 10.9
-"""Weight of all unobserved items of a user over that of those she has, where implicit ALS was tuned: 0.3 x 3 449
-items over 95."""
-_LEAST_UNOBSERVED = 1e-4
-_ALS_SETTINGS = (
-    "item_ridge",
-    "item_ridge_exponent",
-    "rank",
-    "rounds",
-    "unobserved_weight",
-    "user_ridge",
-    "user_ridge_exponent",
-)
-
-
-def reference_names(feedback: Feedback) -> tuple[str, ...]:
-    """Names of the models without privacy that fit this feedback, simplest first."""
-    return _BY_FEEDBACK[feedback]
-
-
-def ceiling_names(feedback: Feedback) -> tuple[str, ...]:
-    """Names of those that are fitted at the best of a small grid, chosen on validation data: slow, and honest."""
-    return ceilings.BY_FEEDBACK[feedback]
-
-
-def every_reference() -> tuple[str, ...]:
-    """Names of the models without privacy, whatever the feedback."""
-    names = [name for feedback in Feedback for name in (*_BY_FEEDBACK[feedback], *ceiling_names(feedback))]
-    return tuple(dict.fromkeys(names))
+from fedboard.simulations.streams.problem import StreamedProblem
 
 
 def require_runnable(config: SimulationConfig) -> None:
@@ -126,16 +95,7 @@ def fit_reference(
     Raises:
         InputError: the model does not fit the feedback, or an unknown setting.
     """
-    known_names = (*reference_names(feedback), *ceiling_names(feedback))
-    if name not in known_names:
-        raise InputError(
-            f"{name!r} is not for {feedback} feedback; models without privacy there are {', '.join(known_names)}"
-        )
-    chosen = dict(settings or {})
-    unknown = sorted(set(chosen) - set(_ALS_SETTINGS if name == ALS else ()))
-    if unknown:
-        known = f"known are {', '.join(_ALS_SETTINGS)}" if name == ALS else "it has none"
-        raise InputError(f"settings: unknown key {unknown[0]!r} for {name}; {known}")
+    chosen = require_reference(name, feedback, settings)
     if name == ALS:
         config = _als_config(chosen, problem, feedback)
         return baselines.fit_als(problem.train, replace(config, seed=seed, backend=backend, threads=threads))
@@ -151,7 +111,11 @@ def fit_reference(
 
 
 def run_reference(
-    config: SimulationConfig, out: Path, *, resume: bool = False, problem: Problem | None = None
+    config: SimulationConfig,
+    out: Path,
+    *,
+    resume: bool = False,
+    problem: Problem | StreamedProblem | None = None,
 ) -> dict[str, Any]:
     """Fit and judge one model without privacy: metrics only, no board, no ledger, no certificate.
 
@@ -175,17 +139,9 @@ def run_reference(
     else:
         run.require_free()
     problem = problem or load_problem(config)
-    model = fit_reference(
-        config.algorithm,
-        problem,
-        feedback=config.feedback,
-        backend=backend_of(config, problem, usual_rank=_als_config({}, problem, config.feedback).rank),
-        settings=config.settings,
-        seed=config.seed,
-        threads=config.run.workers,
-    )
     with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
-        judged = judge(model, problem, part="test", pool=pool)
+        model = _fitted(config, problem, pool)
+        judged = judge_any(model, problem, part="test", pool=pool)
     line = {
         "event": "final",
         "label": NO_PRIVACY,
@@ -198,29 +154,31 @@ def run_reference(
     return line
 
 
+def _fitted(config: SimulationConfig, problem: Problem | StreamedProblem, pool: WorkerPool) -> Predictor:
+    usual = baselines.default_als(config.feedback, rating_range=problem.rating_range)
+    backend = backend_of(config, problem, usual_rank=usual.rank)
+    if isinstance(problem, StreamedProblem):
+        references = StreamedReferences(problem, config.feedback, pool=pool)
+        return references.fit(config.algorithm, backend=backend, settings=config.settings, seed=config.seed)
+    return fit_reference(
+        config.algorithm,
+        problem,
+        feedback=config.feedback,
+        backend=backend,
+        settings=config.settings,
+        seed=config.seed,
+        threads=config.run.workers,
+    )
+
+
 def _als_config(settings: Mapping[str, Any], problem: Problem, feedback: Feedback) -> baselines.AlsConfig:
-    explicit = feedback is Feedback.EXPLICIT
-    tuned = baselines.default_als(feedback, rating_range=problem.rating_range if explicit else None)
-    tuned = _scaled(tuned, problem)
-    renamed = {"sweeps" if name == "rounds" else name: value for name, value in settings.items()}
-    try:
-        return msgspec.convert({**msgspec.to_builtins(tuned), **renamed}, baselines.AlsConfig)
-    except msgspec.ValidationError as error:
-        raise InputError(f"settings of als: {error}") from error
-
-
-def _scaled(tuned: baselines.AlsConfig, problem: Problem) -> baselines.AlsConfig:
-    """Tuned settings on other data: ratings in the unit they were tuned in, unobserved items in the catalogue's.
-
-    A user's unobserved items together keep their weight relative to those that she has: otherwise the same number
-    crushes models of large catalogues where people have few items.
-    """
-    if tuned.feedback is Feedback.EXPLICIT:
-        low, high = problem.rating_range
-        return replace(tuned, unit=(high - low) / _TUNED_WIDTH)
     users = max(int((problem.train.counts > 0).sum()), 1)
-    weight = _TUNED_UNOBSERVED * problem.train.n_ratings / users / problem.train.n_items
-    return replace(tuned, unobserved_weight=min(max(weight, _LEAST_UNOBSERVED), 1.0))
+    return als_config(
+        settings,
+        feedback,
+        rating_range=problem.rating_range,
+        size=(users, problem.train.n_items, problem.train.n_ratings),
+    )
 
 
 def _fit_simple(name: str, problem: Problem) -> Predictor:

@@ -22,6 +22,8 @@ class StreamedProblem:
     """Where the list of items comes from, for the certificate."""
     item_features: ItemFeatures | None = None
     """What is publicly known about the items, in the order of the catalogue."""
+    judged_users: int | None = None
+    """On how many users it is judged; None: on all."""
 
     @property
     def name(self) -> str:
@@ -82,4 +84,5 @@ def streamed_problem(
         ),
         catalogue_origin=catalogue_origin,
         item_features=features,
+        judged_users=config.run.judged_users,
     )

@@ -15,9 +15,10 @@ from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.coins import Fold
 from fedboard.simulations.engine.own_code import is_own
+from fedboard.simulations.judging.references.known import ALS, ceiling_names, reference_names
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
-from fedboard.simulations.runs.without_privacy import ALS, ceiling_names, is_reference, reference_names
+from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
 

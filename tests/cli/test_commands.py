@@ -14,8 +14,8 @@ from fedboard.common.board import Board
 from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.judging.references.known import reference_names
 from fedboard.simulations.runs.folders import fresh
-from fedboard.simulations.runs.without_privacy import reference_names
 
 Command = Callable[..., Result]
 

@@ -17,8 +17,8 @@ from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.judging.references.known import every_reference
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.without_privacy import every_reference
 
 
 @pytest.mark.slow

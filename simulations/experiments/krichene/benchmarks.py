@@ -24,9 +24,9 @@ from fedboard.simulations.experiments.krichene.exponents import as_text
 from fedboard.simulations.experiments.shared.experiment import Setting
 from fedboard.simulations.experiments.shared.ratings import data_of
 from fedboard.simulations.judging.metrics.registry import main_metric
+from fedboard.simulations.judging.references.known import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import ALS
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
 
 METRICS = {feedback: main_metric(feedback, "test") for feedback in Feedback}

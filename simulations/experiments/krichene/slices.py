@@ -21,8 +21,9 @@ from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 from fedboard.simulations.experiments.shared.ratings import data_of, fitting
 from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap
 from fedboard.simulations.judging.metrics import N_BUCKETS
+from fedboard.simulations.judging.references.known import ALS
 from fedboard.simulations.runs.kernel_choice import backend_of
-from fedboard.simulations.runs.without_privacy import ALS, fit_reference
+from fedboard.simulations.runs.without_privacy import fit_reference
 
 COMPARED: tuple[Method, ...] = (
     *(with_exponent(STATISTICS[0], exponent) for exponent in (1.0, 1 / 2, 1 / 3, 1 / 4)),

@@ -7,10 +7,11 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel, BiasConfig, fit_bias
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.ceilings import search
 from fedboard.simulations.judging.evaluation import judge
+from fedboard.simulations.judging.references.ceilings import search
+from fedboard.simulations.judging.references.known import ceiling_names
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.runs.without_privacy import ceiling_names, fit_reference
+from fedboard.simulations.runs.without_privacy import fit_reference
 
 SMALL = {"synthetic": {"n_users": 400, "n_items": 60, "mean_ratings_per_user": 15.0}}
 

@@ -149,7 +149,7 @@ def test_lists_in_memory_are_judged_as_the_definitions_say(ratings: Ratings) -> 
 @pytest.mark.parametrize("feedback", FEEDBACK)
 def test_a_sample_is_judged_as_if_there_were_nobody_else(ratings: Ratings, feedback: Feedback) -> None:
     _, model = model_of(ratings, feedback)
-    whole = stream_of(ratings, feedback)
+    whole = replace(stream_of(ratings, feedback), judged_users=300)
     chosen = drawn(ratings.user_keys(), 300 / ratings.n_users)
     rows = chosen[ratings.users]
     alone = replace(
@@ -157,7 +157,7 @@ def test_a_sample_is_judged_as_if_there_were_nobody_else(ratings: Ratings, feedb
     )
 
     with WorkerPool(1) as pool:
-        found = judge_stream(model, whole, part="test", pool=pool, judged_users=300)
+        found = judge_stream(model, whole, part="test", pool=pool)
         expected = judge(model, problem_of(alone, config_of(feedback)), part="test", pool=pool)
 
     require_close(found.metrics, expected.metrics)
@@ -174,11 +174,12 @@ def test_of_exchangeable_rows_the_first_are_judged_and_no_other_is_read(ratings:
             assert stop <= 300
             return super().read(start, stop)
 
-    problem = replace(stream_of(ratings, Feedback.EXPLICIT), stream=Exchangeable(ratings))
+    problem = stream_of(ratings, Feedback.EXPLICIT)
+    problem = replace(problem, stream=Exchangeable(ratings), judged_users=300)
     _, model = model_of(ratings, Feedback.EXPLICIT)
 
     with WorkerPool(1) as pool:
-        found = judge_stream(model, problem, part="test", pool=pool, judged_users=300)
+        found = judge_stream(model, problem, part="test", pool=pool)
 
     assert found.record()["sample"] == {"users": 300, "of": ratings.n_users}
 

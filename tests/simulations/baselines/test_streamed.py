@@ -1,0 +1,138 @@
+"""Models without privacy of a stream: those of the fit in memory, whatever the blocks and whoever computes."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.simulations import baselines
+from fedboard.simulations.baselines import als_sums, streamed
+from fedboard.simulations.baselines.als_config import default_als
+from fedboard.simulations.baselines.streamed import StreamedTrain, count_stream
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.problem import Problem, problem_of
+from fedboard.simulations.streams.in_memory import InMemoryStream
+from fedboard.simulations.streams.problem import streamed_problem
+from fedboard.simulations.streams.split_blocks import StreamBlocks
+from tests.simulations.streams.conftest import some_ratings
+
+RANGE = (1.0, 5.0)
+SPANS = list(pairwise([0, 90, 200, 201, 400]))
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    return some_ratings(n_users=400, n_items=50, seed=5)
+
+
+def problem_in_memory(ratings: Ratings, feedback: Feedback) -> Problem:
+    return problem_of(ratings, SimulationConfig(feedback=feedback))
+
+
+def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int = 900) -> StreamedTrain:
+    config = SimulationConfig(feedback=feedback)
+    problem = streamed_problem(InMemoryStream(ratings), config, catalogue_origin="made up")
+    source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block)
+    return StreamedTrain(source=source, spans=SPANS, pool=pool)
+
+
+@pytest.mark.parametrize("block", [1, 900, 1 << 20])
+def test_item_means_biases_and_popularity_are_those_of_the_fit_in_memory(
+    ratings: Ratings, block: int
+) -> None:
+    train = problem_in_memory(ratings, Feedback.EXPLICIT).train
+    config = baselines.BiasConfig(rating_range=RANGE, sweeps=3)
+    with WorkerPool(1) as pool:
+        rows = train_of(ratings, Feedback.EXPLICIT, pool, block)
+        counts = count_stream(rows)
+
+        means = streamed.streamed_item_mean(counts, rating_range=RANGE).item_means
+        biases = streamed.streamed_bias(rows, counts, config).item_biases
+        popular = streamed.streamed_popularity(counts).item_counts
+
+    expected = baselines.fit_item_mean(train, rating_range=RANGE).item_means
+    np.testing.assert_allclose(means, expected, rtol=1e-13)
+    np.testing.assert_allclose(biases, baselines.fit_bias(train, config).item_biases, rtol=1e-11)
+    np.testing.assert_array_equal(popular, baselines.fit_popularity(train).item_counts)
+    assert counts.n_active == np.count_nonzero(train.counts)
+
+
+@pytest.mark.parametrize("feedback", [Feedback.EXPLICIT, Feedback.IMPLICIT])
+def test_als_is_that_of_the_fit_in_memory_to_its_rounding(ratings: Ratings, feedback: Feedback) -> None:
+    train = problem_in_memory(ratings, feedback).train
+    config = replace(default_als(feedback, rating_range=RANGE, rank=4), sweeps=5)
+    with WorkerPool(1) as pool:
+        rows = train_of(ratings, feedback, pool)
+        found = streamed.streamed_als(rows, count_stream(rows), config)
+
+    expected = baselines.fit_als(train, config)
+    assert found.mean == pytest.approx(expected.mean, rel=1e-12)
+    np.testing.assert_allclose(found.item_coordinates, expected.item_coordinates, rtol=1e-4, atol=1e-5)
+
+
+def test_workers_do_not_change_a_bit(ratings: Ratings) -> None:
+    config = replace(default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=4), sweeps=2)
+    found = []
+    for workers in (1, 2):
+        with WorkerPool(workers, compiled=False) as pool:
+            rows = train_of(ratings, Feedback.EXPLICIT, pool)
+            found.append(streamed.streamed_als(rows, count_stream(rows), config).item_coordinates)
+
+    np.testing.assert_array_equal(*found)
+
+
+def test_of_very_many_users_the_first_sweeps_look_at_some_and_the_last_at_all(
+    ratings: Ratings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes as near to the data as sweeps on everybody do."""
+    train = problem_in_memory(ratings, Feedback.EXPLICIT).train
+    config = replace(default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=2), sweeps=8)
+    read: list[int] = []
+
+    class Watched(StreamBlocks):
+        def train(self, start, stop):
+            read.append(start)
+            return super().train(start, stop)
+
+    monkeypatch.setattr(streamed, "MOST_USERS_AT_FIRST", 150)
+    with WorkerPool(1) as pool:
+        rows = train_of(ratings, Feedback.EXPLICIT, pool)
+        blocks = Watched(stream=rows.source.stream, splitting=rows.source.splitting)
+        rows = replace(rows, source=blocks)
+        found = streamed.streamed_als(rows, count_stream(rows), config)
+
+    starts = [start for start, _ in SPANS]
+    assert read == [*starts, *[0, 90] * (1 + 4), *starts * 4]  # counted, counted, four sweeps, four sweeps
+    users, items = train.user_of_entry(), train.items
+    errors = [
+        float(np.mean((model.predict(train, users, items) - train.ratings) ** 2))
+        for model in (found, baselines.fit_als(train, config))
+    ]
+    assert errors[0] < 1.02 * errors[1]
+
+
+def test_als_says_what_does_not_fit(ratings: Ratings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(als_sums, "MOST_BYTES", 1000)
+    with WorkerPool(1) as pool:
+        rows = train_of(ratings, Feedback.EXPLICIT, pool)
+
+        with pytest.raises(
+            InputError, match=r"keeps a matrix per item, .* for 50 items at width 5.*smaller rank"
+        ):
+            streamed.streamed_als(
+                rows, count_stream(rows), default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=4)
+            )
+
+
+def test_without_ratings_there_is_no_mean(ratings: Ratings) -> None:
+    nobody = replace(ratings, users=ratings.users[:0], items=ratings.items[:0], values=ratings.values[:0])
+    with WorkerPool(1) as pool:
+        counts = count_stream(train_of(nobody, Feedback.EXPLICIT, pool))
+
+    with pytest.raises(InputError, match="at least one training rating"):
+        streamed.streamed_item_mean(counts, rating_range=RANGE)
