@@ -1,7 +1,11 @@
 """The learning problem of a simulation: ratings, split, catalogue, and what is public about them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
@@ -119,7 +123,7 @@ def load_problem(config: SimulationConfig) -> Problem:
         InputError: the data cannot be read, or the split does not fit the feedback.
     """
     ratings = load_data(config.data, times=config.split.by_time)
-    return problem_of(ratings, config, brought=_brought_features(config.data, ratings))
+    return problem_of(ratings, config, brought=_brought_features(config.data, ratings.item_ids))
 
 
 def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatures | None = None) -> Problem:
@@ -143,7 +147,7 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":
         _require_something_to_learn(split, config)
-    features = _item_features(config.data, ratings) or brought
+    features = _item_features(config.data, ratings.item_ids, ratings.titles) or brought
     return Problem(
         name=ratings.name,
         catalogue=Catalogue(
@@ -154,7 +158,7 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
         rating_range=ratings.rating_range,
         train=split.train,
         split=split,
-        catalogue_origin=_origin(config.data, listed=ratings.items_listed),
+        catalogue_origin=origin_of(config.data, listed=ratings.items_listed),
         catalogue_listed=ratings.items_listed,
         item_features=features,
     )
@@ -200,26 +204,45 @@ def _require_something_to_learn(split: RatingSplit | UserSplit, config: Simulati
         )
 
 
-def _item_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
+def features_of(
+    config: DataConfig, item_ids: NDArray[np.str_], titles: Sequence[str] | None
+) -> ItemFeatures | None:
+    """What is publicly known about these items: what the configuration names, or what the data set brings.
+
+    Raises:
+        InputError: what it names cannot be read.
+    """
+    return _item_features(config, item_ids, titles) or _brought_features(config, item_ids)
+
+
+def _item_features(
+    config: DataConfig, item_ids: NDArray[np.str_], titles: Sequence[str] | None
+) -> ItemFeatures | None:
     if config.features in (None, NONE):
         return None
     if config.features == TITLES:
-        return features_of_titles(ratings.titles)
-    return load_item_features(find_data(config.features), ratings.item_ids.tolist())
+        return features_of_titles(titles)
+    return load_item_features(find_data(config.features), item_ids.tolist())
 
 
-def _brought_features(config: DataConfig, ratings: Ratings) -> ItemFeatures | None:
+def _brought_features(config: DataConfig, item_ids: NDArray[np.str_]) -> ItemFeatures | None:
     """Those of the file of titles that MovieLens brings, unless the configuration says otherwise."""
     if config.features is not None or config.made_up or config.columns is not None:
         return None
     try:
         beside = features_beside(find_data(config.source), config.format)
-        return None if beside is None else features_of_file(beside, ratings.item_ids.tolist())
+        return None if beside is None else features_of_file(beside, item_ids.tolist())
     except InputError:  # titles alone, say: nobody asked for features, so their lack is no fault
         return None
 
 
-def _origin(config: DataConfig, *, listed: bool) -> str:
+def origin_of(config: DataConfig, *, listed: bool) -> str:
+    """Where the list of items comes from, for the certificate.
+
+    Args:
+        config: public.
+        listed: whether the list stands apart from the ratings.
+    """
     if not listed:
         return "read off the ratings: which items are listed is not covered by the guarantee"
     if not config.made_up and config.catalogue == "listed":

@@ -15,8 +15,8 @@ from fedboard.common.files import write_atomically
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
+from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import loading_of
 from fedboard.simulations.runs.calibrated import AnyProblem, build_any, kernels_of, load_any
 from fedboard.simulations.runs.comparison import compared, histograms, judged
@@ -24,8 +24,9 @@ from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import compile_kernels
 from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
-from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
+from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, StreamedTrainer, Trainer
 from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.streams.problem import StreamedProblem
 
 
 class Silent:
@@ -97,7 +98,7 @@ def simulate(
     problem = problem or load_any(config)
     if resume:
         config = with_kernels(config, run.stored_kernels())
-    report = report and isinstance(problem, Problem)  # its figures are of items
+    report = report and not isinstance(problem, ExampleProblem)  # its figures are of items
     backend = kernels_of(config, problem)
     listener = listener or Silent()
     task = build_any(config, problem, backend=backend)
@@ -181,7 +182,8 @@ class _Session:
             part=part,
         )
         if self.config.run.runtime == "engine":
-            return EngineTrainer(simulated, pool=self.pool, stack=stack)
+            trains = StreamedTrainer if isinstance(self.problem, StreamedProblem) else EngineTrainer
+            return trains(simulated, pool=self.pool, stack=stack)
         from fedboard.simulations.flower.training import FleetTrainer
 
         return FleetTrainer(simulated, self.config.run.runtime, stack)

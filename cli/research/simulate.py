@@ -85,6 +85,15 @@ def _algorithms() -> str:
     type=click.Choice(["real", "cancelled"]),
     help="cancelled leaves out what cancels in the sums: the same board, without messages.  [default: real]",
 )
+@click.option(
+    "--streamed/--no-streamed",
+    default=None,
+    help="Go through ratings in blocks and never hold them all: the same board.  [default: where the data are "
+    "sharded, or people made up one by one]",
+)
+@click.option(
+    "--block-ratings", type=int, metavar="N", help="Ratings that a worker holds then.  [default: 1048576]"
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
 @click.option("--name", help="Short for --out runs/NAME.")
 @click.option("--resume", is_flag=True, help="Go on with the run that is there.")

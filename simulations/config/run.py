@@ -10,8 +10,16 @@ from fedboard.common.protocols.registry import USUAL, names_where, says
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.run_spec import Section
 
-_MOST = {"workers": MOST_WORKERS, "nodes": 10_000, "clients": 100_000_000, "judged_users": 1 << 40}
-"""Processes, nodes of a Flower runtime, and clients of a protocol, that one machine is asked for."""
+_MOST = {
+    "workers": MOST_WORKERS,
+    "nodes": 10_000,
+    "clients": 100_000_000,
+    "block_ratings": 1 << 30,
+    "checkpoint_users": 1 << 40,
+    "judged_users": 1 << 40,
+}
+"""Processes, nodes of a Flower runtime, clients of a protocol, ratings of a block, users between checkpoints and
+users to judge by, that one machine is asked for."""
 
 
 class RunConfig(Section, frozen=True, kw_only=True):
@@ -38,6 +46,14 @@ class RunConfig(Section, frozen=True, kw_only=True):
     noise."""
     masks: Literal["real", "cancelled"] = "real"
     """``cancelled``: leave out what cancels in the sum and send no messages; the same board, for many clients."""
+    streamed: bool | None = None
+    """Whether ratings are gone through in blocks and never held together; by default where the data are made for
+    it: a sharded data set, or people who are made up one by one. The same board."""
+    block_ratings: int = 1 << 20
+    """Of a streamed run: at most so many ratings, or one user's, are read at once in each worker."""
+    checkpoint_users: int = 1 << 22
+    """Of a streamed run with seeded noise: after so many users the sums so far are kept in the run's directory, so
+    that a killed run goes on within the round. They are a secret."""
     evaluate_rounds: bool = True
     """Metrics after each round, not only at the end."""
     baselines: bool = True
@@ -57,6 +73,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
                 raise SettingError(f"run.{name} must be a whole number in [1, {most}], got {value}")
         if not 0 <= self.dropout < 1:
             raise SettingError(f"run.dropout must be in [0, 1), got {self.dropout}")
+        self._check_streamed()
         simulated = {
             "dropout": self.dropout > 0,
             "masks 'cancelled'": self.masks == "cancelled",
@@ -67,3 +84,14 @@ class RunConfig(Section, frozen=True, kw_only=True):
                 raise SettingError(f"{name} needs run.runtime 'engine', got {self.runtime!r}")
             if asked and says(self.protocol, shows_rows):
                 raise SettingError(f"{name} needs a run.protocol other than '{names_where(shows_rows)}'")
+
+    def _check_streamed(self) -> None:
+        if not self.streamed:
+            return
+        if self.runtime != "engine":
+            raise SettingError(f"run.streamed needs run.runtime 'engine', got {self.runtime!r}")
+        if not says(self.protocol, shows_rows):
+            raise SettingError(
+                f"run.streamed needs run.protocol '{names_where(shows_rows)}', got {self.protocol!r}: the sums "
+                "of the others are taken over all clients at once, which streaming never holds"
+            )

@@ -31,7 +31,7 @@ class FleetFiles:
             simulated: what is trained.
             folder: exists; it holds all ratings, so it is for this run only.
         """
-        config, problem, task = simulated.config, simulated.problem, simulated.task
+        config, problem, task = simulated.config, simulated.held, simulated.task
         self.n_nodes, self.cohorts, self.kernels = _n_nodes(simulated), folder / "cohorts", simulated.backend
         self.workers, self.job_path, self.simulated = config.run.workers, folder / "job.json", simulated
         scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
@@ -95,7 +95,7 @@ def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) ->
         ),
         dataset=simulated.problem.statement,
         assumptions=tuple(simulated.assumptions),
-        users=simulated.problem.train.n_users,
+        users=simulated.held.train.n_users,
         backend=simulated.backend,
         features=None if features is None else str(features),
     )

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.calibrating import (
@@ -17,9 +18,11 @@ from fedboard.simulations.datasets.examples import ExampleProblem, load_examples
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.streams.opening import is_streamed, open_problem
+from fedboard.simulations.streams.problem import StreamedProblem
 
-AnyProblem: TypeAlias = Problem | ExampleProblem
-"""Of either kind."""
+AnyProblem: TypeAlias = Problem | StreamedProblem | ExampleProblem
+"""Of any kind: of ratings that are held or that are streamed, or of examples."""
 
 
 def build_task(
@@ -66,7 +69,11 @@ def load_any(config: SimulationConfig) -> AnyProblem:
         InputError: the data cannot be read as they are, or the split leaves nothing.
     """
     if not learns_from_examples(config.algorithm):
-        return load_problem(config)
+        return open_problem(config) if is_streamed(config) else load_problem(config)
+    if config.run.streamed:
+        raise InputError(
+            f"{config.algorithm} learns from examples, which are not streamed: leave out run.streamed"
+        )
     name, table = load_examples(config.data.source, config.data.synthetic)
     split = config.split
     return split_examples(table, name, seed=split.seed, validation=split.validation, test=split.test)
@@ -74,7 +81,7 @@ def load_any(config: SimulationConfig) -> AnyProblem:
 
 def kernels_of(config: SimulationConfig, problem: AnyProblem) -> str:
     """Which kernels a run takes; of examples there is one version."""
-    return backend_of(config, problem) if isinstance(problem, Problem) else "numpy"
+    return "numpy" if isinstance(problem, ExampleProblem) else backend_of(config, problem)
 
 
 def build_any(config: SimulationConfig, problem: AnyProblem, *, backend: str) -> AnyTask:
@@ -83,7 +90,7 @@ def build_any(config: SimulationConfig, problem: AnyProblem, *, backend: str) ->
     Raises:
         InputError: an unknown setting, or a value out of its range.
     """
-    if isinstance(problem, Problem):
+    if not isinstance(problem, ExampleProblem):
         return build_task(
             config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
         ).task

@@ -34,6 +34,7 @@ class RunDirectory:
         self.baselines = path / "baselines.json"
         self.beside = path / "beside.json"
         self.distributions = path / "distributions.json"
+        self.partial_sums = path / "partial-sums.secret"
 
     def require_free(self) -> None:
         """Refuse a directory that is in use.

@@ -33,6 +33,8 @@ KEYS = {
     "clients": "run.clients",
     "dropout": "run.dropout",
     "masks": "run.masks",
+    "streamed": "run.streamed",
+    "block_ratings": "run.block_ratings",
     "kernels": "run.kernels",
     "baselines": "run.baselines",
 }

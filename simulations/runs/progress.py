@@ -1,8 +1,10 @@
 """How a run is getting on: live bars on a terminal, one plain line per round anywhere else. All on stderr."""
 
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +13,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from fedboard.simulations.config import SimulationConfig
-    from fedboard.simulations.datasets.examples import ExampleProblem
-    from fedboard.simulations.problem import Problem
+    from fedboard.simulations.runs.calibrated import AnyProblem
     from fedboard.simulations.runs.trainer import Listener
 
 _PHASES = {
+    "users": "users: read, solve and contribute",
     "clients": "clients: solve and contribute",
     "sums": "clients: truncate and sum",
     "items": "items: sum, noise and solve",
@@ -24,30 +26,41 @@ _PHASES = {
     "beside": "others at the same epsilon",
 }
 
+_SECONDS_BETWEEN_LINES = 30.0
+_USERS = "users"
+
 
 class PlainListener:
-    """One line per round."""
+    """One line per round, and one every half a minute of a round that takes long."""
 
     def __init__(self, budget: float) -> None:
         """``budget`` is the epsilon of the run."""
         self._budget = budget
         self._rounds: Sequence[str] = ()
+        self._pace = Pace()
+        self._told = 0.0
 
-    def planned(self, problem: "Problem | ExampleProblem", rounds: Sequence[str]) -> None:
+    def planned(self, problem: "AnyProblem", rounds: Sequence[str]) -> None:
         """Say what is about to run."""
         from fedboard.simulations.runs.round_names import rounds_told
 
         self._rounds = rounds
-        train = problem.train
-        columns, entries = ("items", "ratings") if train.features is None else ("features", "examples")
-        sizes = f"{train.n_users:,} users, {train.n_items:,} {columns}, {train.n_ratings:,} {entries}"
-        told = f"{problem.name}: {sizes}"
+        told = f"{problem.name}: {sizes_of(problem)}"
         click.echo(f"{told}; {rounds_told(rounds)} within epsilon {self._budget:g}", err=True)
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """Say what takes long before the first round; rounds are enough where nobody watches."""
         if phase == "compiling" and done == 0:
             click.echo(f"{compiling_told(total)}; later runs find what is compiled", err=True)
+        if phase == _USERS:
+            self._users(done, total)
+
+    def _users(self, done: int, total: int) -> None:
+        told, now = self._pace.told(done, total), time.monotonic()
+        since = max(self._told, self._pace.began)
+        if 0 < done < total and now - since >= _SECONDS_BETWEEN_LINES:
+            self._told = now
+            click.echo(told, err=True)
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One line."""
@@ -67,8 +80,9 @@ class LiveListener:
         self._phase = bars.add_task("", total=None, told="", visible=False)
         self._name = ""
         self._names: Sequence[str] = ()
+        self._pace = Pace()
 
-    def planned(self, problem: "Problem | ExampleProblem", rounds: Sequence[str]) -> None:
+    def planned(self, problem: "AnyProblem", rounds: Sequence[str]) -> None:
         """Start counting rounds."""
         self._names = rounds
         self._bars.update(self._rounds, description=problem.name, total=len(rounds), told="epsilon 0 spent")
@@ -79,7 +93,8 @@ class LiveListener:
             self._name = phase
             shown = compiling_told(total) if phase == "compiling" else _PHASES.get(phase, phase)
             self._bars.reset(self._phase, description=shown, visible=True)
-        self._bars.update(self._phase, completed=done, total=total)
+        told = self._pace.told(done, total) if phase == _USERS else ""
+        self._bars.update(self._phase, completed=done, total=total, told=told)
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One round further."""
@@ -87,6 +102,39 @@ class LiveListener:
 
         told = f"{place_of(line['stage'], self._names)}: {told_of(line, self._budget)}"
         self._bars.update(self._rounds, advance=1, told=told)
+
+
+class Pace:
+    """How fast the users of a round are gone through; those whom an earlier process went through do not count."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.began = time.monotonic()
+        """The round, in this process."""
+        self._first, self._last = 0, -1
+
+    def told(self, done: int, total: int) -> str:
+        """``3,200,000 of 10,000,000 users, 410,000 per second, 0:00:17 left``."""
+        if done < self._last or done == 0 or self._last < 0:  # another round, or the first word of this one
+            self._first, self.began = done, time.monotonic()
+        self._last = done
+        seconds, gone = time.monotonic() - self.began, done - self._first
+        told = f"{done:,} of {total:,} users"
+        if seconds <= 0 or gone <= 0:
+            return told
+        left = timedelta(seconds=round((total - done) * seconds / gone))
+        return f"{told}, {gone / seconds:,.0f} per second, {left} left"
+
+
+def sizes_of(problem: "AnyProblem") -> str:
+    """How much there is to learn from; of a stream as much as is known before it is read."""
+    from fedboard.simulations.streams.problem import StreamedProblem
+
+    if isinstance(problem, StreamedProblem):
+        return f"{problem.n_users:,} users, {problem.catalogue.n_items:,} items, streamed"
+    train = problem.train
+    columns, entries = ("items", "ratings") if train.features is None else ("features", "examples")
+    return f"{train.n_users:,} users, {train.n_items:,} {columns}, {train.n_ratings:,} {entries}"
 
 
 def compiling_told(seconds: int) -> str:

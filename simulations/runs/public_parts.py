@@ -8,13 +8,14 @@ from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, is_training_part
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.streams.problem import StreamedProblem
 
 _ADVICE = (
     "split with fedboard.simulations.datasets.splits, or take privacy.noise 'seeded', which claims nothing"
 )
 
 
-def require_own_parts(problem: Problem | ExampleProblem) -> None:
+def require_own_parts(problem: Problem | StreamedProblem | ExampleProblem) -> None:
     """Refuse a problem in which one user's presence may move what others give.
 
     The split has to say by which coins it was made, and every training rating has to be where its coin says; or by
@@ -37,6 +38,8 @@ def require_own_parts(problem: Problem | ExampleProblem) -> None:
             "secure noise needs a list of items that stands apart from the ratings, and this one was read off "
             "them: name a file of items (data.titles) with data.catalogue 'listed'"
         )
+    if isinstance(problem, StreamedProblem):  # each block is split by its users' own coins when it is read
+        return
     rule, train = problem.split.rule, problem.train
     if rule is None or train.user_keys is None:
         raise PrivacyError(f"secure noise needs a split in which each user has coins of her own: {_ADVICE}")

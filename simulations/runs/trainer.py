@@ -6,20 +6,26 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fedboard.common.board import Board
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import plan_of
+from fedboard.server.runtime import Runtime
 from fedboard.server.training import FinishedRound, Training
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import Part, open_ledger
-from fedboard.simulations.runs.participants import assumptions_of, personal_scales
+from fedboard.simulations.runs.participants import assumptions_of, personal_scales, scales_by_key
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
+from fedboard.simulations.streams.partial_sums import PartialSums
+from fedboard.simulations.streams.problem import StreamedProblem
 
 OnRound = Callable[[FinishedRound], None]
 
@@ -27,7 +33,7 @@ OnRound = Callable[[FinishedRound], None]
 class Listener(Protocol):
     """Who wants to know how a simulation is getting on."""
 
-    def planned(self, problem: Problem | ExampleProblem, rounds: Sequence[str]) -> None:
+    def planned(self, problem: Problem | StreamedProblem | ExampleProblem, rounds: Sequence[str]) -> None:
         """Data is loaded, the run is affordable; ``rounds`` are their names, see ``round_names``."""
 
     def progress(self, phase: str, done: int, total: int) -> None:
@@ -59,7 +65,7 @@ class Simulated:
 
     config: SimulationConfig
     run: RunDirectory
-    problem: Problem | ExampleProblem
+    problem: Problem | StreamedProblem | ExampleProblem
     task: AnyTask
     backend: str
     listener: Listener
@@ -76,6 +82,21 @@ class Simulated:
             require_own_parts(self.problem)
 
     @property
+    def held(self) -> Problem | ExampleProblem:
+        """The problem, where clients run who hold their rows.
+
+        Raises:
+            InputError: nobody holds the ratings of a stream.
+        """
+        if isinstance(self.problem, StreamedProblem):
+            where = f"run.runtime {self.config.run.runtime!r} with run.protocol {self.config.run.protocol!r}"
+            raise InputError(
+                f"{self.problem.name} is read in blocks, and {where} needs ratings that are held: take "
+                "--no-streamed where they fit into memory"
+            )
+        return self.problem
+
+    @property
     def assumptions(self) -> list[str]:
         """What the guarantee takes for granted beyond every run's."""
         tuned = self.config.tuned
@@ -86,7 +107,23 @@ class Simulated:
         return [*found, *assumptions_of_protocol(self.config.run)]
 
 
-class EngineTrainer:
+class _RoundTrainer:
+    """Rounds in this process, over whatever runtime asks the clients."""
+
+    _first: Board
+    _training: Training
+
+    def start(self) -> Board:
+        """The last published board."""
+        return self._training.start(self._first)
+
+    def run(self, board: Board, on_round: OnRound) -> None:
+        """Run what follows."""
+        for finished in self._training.rounds(board):
+            on_round(finished)
+
+
+class EngineTrainer(_RoundTrainer):
     """The multi-process engine."""
 
     def __init__(self, simulated: Simulated, *, pool: WorkerPool, stack: ExitStack) -> None:
@@ -96,16 +133,11 @@ class EngineTrainer:
             BudgetExceededError: the plan does not fit the budget.
             PrivacyError: the ledger does not belong to this run.
         """
-        config, task, problem = simulated.config, simulated.task, simulated.problem
-        participation = config.privacy.participation.chosen
+        config, task, problem = simulated.config, simulated.task, simulated.held
         recipe = recipe_of(config.run, backend=simulated.backend, n_users=problem.train.n_users)
         protocol = recipe.make()
         rows = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
-        part, plan = simulated.part, plan_of(task, participation)
-        if part is None:
-            ledger = open_ledger(simulated.run, config, plan, stack)
-        else:
-            ledger = part.open(simulated.run, plan, config.promise, stack)
+        ledger = _ledger_of(simulated, stack)
         scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
         engine = stack.enter_context(
             Engine(
@@ -117,36 +149,89 @@ class EngineTrainer:
                 scales=scales,
             )
         )
-        noise = config.promise.noise_source
-        self._first = task.first_board(problem.catalogue)
-        self._training = Training(
-            task=task,
-            store=BoardStore(simulated.run.boards),
-            ledger=ledger,
-            runtime=engine
+        runtime = (
+            engine
             if rows is protocol
             else protocol_runtime(
                 engine,
                 recipe,
                 config,
-                noise=noise,
+                noise=config.promise.noise_source,
                 n_users=problem.train.n_users,
                 pool=pool,
                 on_progress=simulated.listener.progress,
-            ),
-            noise=protocol.noise(noise),
-            trust=protocol.trust,
-            dataset=problem.statement,
-            assumptions=simulated.assumptions,
-            participation=participation,
-            part="" if part is None else part.prefix,
+            )
         )
+        self._first = task.first_board(problem.catalogue)
+        self._training = _training_of(simulated, ledger, runtime, protocol)
 
-    def start(self) -> Board:
-        """The last published board."""
-        return self._training.start(self._first)
+
+class StreamedTrainer(_RoundTrainer):
+    """The multi-process engine over a stream, which goes on within a round that was interrupted."""
+
+    def __init__(self, simulated: Simulated, *, pool: WorkerPool, stack: ExitStack) -> None:
+        """Open the ledger; the stack closes it. Nothing is read yet.
+
+        Raises:
+            BudgetExceededError: the plan does not fit the budget.
+            PrivacyError: the ledger does not belong to this run.
+            InputError: a round's sums do not fit into memory.
+        """
+        config, task, problem = simulated.config, simulated.task, simulated.problem
+        assert isinstance(problem, StreamedProblem)
+        kept = simulated.run.partial_sums if config.privacy.noise == "seeded" else None
+        self._engine = stack.enter_context(
+            StreamedEngine(
+                task,
+                problem.stream,
+                problem.splitting,
+                pool=pool,
+                backend=simulated.backend,
+                layout=StreamLayout(
+                    block_ratings=config.run.block_ratings, checkpoint_users=config.run.checkpoint_users
+                ),
+                on_progress=simulated.listener.progress,
+                scales_of=scales_by_key(config.privacy, task, seed=config.seed),
+                partial_sums=None if kept is None else PartialSums(kept),
+            )
+        )
+        ledger, protocol = _ledger_of(simulated, stack), Trusted(backend=simulated.backend)
+        self._first = task.first_board(problem.catalogue)
+        self._training = _training_of(simulated, ledger, self._engine, protocol)
 
     def run(self, board: Board, on_round: OnRound) -> None:
-        """Run what follows."""
+        """Run what follows; what was kept of a round goes when its board is published."""
         for finished in self._training.rounds(board):
+            self._engine.released()
             on_round(finished)
+
+
+def _ledger_of(simulated: Simulated, stack: ExitStack) -> Ledger:
+    config, part = simulated.config, simulated.part
+    plan = plan_of(simulated.task, config.privacy.participation.chosen)
+    if part is None:
+        return open_ledger(simulated.run, config, plan, stack)
+    return part.open(simulated.run, plan, config.promise, stack)
+
+
+def _training_of(
+    simulated: Simulated,
+    ledger: Ledger,
+    runtime: Runtime,
+    protocol: AggregationProtocol,
+    *,
+    assumptions: Sequence[str] = (),
+) -> Training:
+    config, part = simulated.config, simulated.part
+    return Training(
+        task=simulated.task,
+        store=BoardStore(simulated.run.boards),
+        ledger=ledger,
+        runtime=runtime,
+        noise=protocol.noise(config.promise.noise_source),
+        trust=protocol.trust,
+        dataset=simulated.problem.statement,
+        assumptions=[*simulated.assumptions, *assumptions],
+        participation=config.privacy.participation.chosen,
+        part="" if part is None else part.prefix,
+    )
