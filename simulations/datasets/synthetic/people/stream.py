@@ -1,5 +1,6 @@
 """Made-up people as a stream: any number of them, each a function of the seed and of her number alone."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,6 +48,11 @@ class PeopleStream:
     def name(self) -> str:
         """For reports: the source that means the same people."""
         return self.config.text
+
+    @property
+    def identity(self) -> str:
+        """Hex digest of all that decides about every rating: the configuration and the shape. Public."""
+        return hashlib.sha256(f"{self.config} {self.shape}".encode()).hexdigest()
 
     @property
     def n_users(self) -> int:
