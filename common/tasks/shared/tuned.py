@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -180,10 +181,15 @@ def _read(algorithm: Algorithm, file: str, kind: Any) -> Any:
     if algorithm.folder is None or not algorithm.folder.joinpath(file).is_file():
         return kind()
     try:
-        raw = tomllib.loads(algorithm.folder.joinpath(file).read_text(encoding="utf-8"))
-        return msgspec.convert(raw, kind)
+        return _parsed(algorithm.folder.joinpath(file).read_text(encoding="utf-8"), kind)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{_place(algorithm, file)}: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, kind: Any) -> Any:
+    """Remembered by the text, because sweeps and searches ask for each run again. To be read only."""
+    return msgspec.convert(tomllib.loads(text), kind)
 
 
 def _place(algorithm: Algorithm, file: str) -> str:
