@@ -24,6 +24,7 @@ _ACTIVITY_STDDEV = 1.0
 _DIRECTION_DECAY = 0.5
 _OWN_GENRE = 1.2
 _PARTS_OF_USERS = 9
+_PLACES = 1 << 14  # a power of two: times it, a number is exact
 _ACCEPT_FLOOR, _ACCEPT_MIDDLE, _ACCEPT_SLOPE = 0.1, 0.5, 0.3
 
 
@@ -85,6 +86,8 @@ class _Items:
     """Shape (RANK, n_items)."""
     popularity: FloatArray
     """Shape (n_items,), cumulative, ends at 1."""
+    of_place: IntArray
+    """Shape (_PLACES,): what is drawn there, see ``_items_of_places``."""
     genres: IndexArray
     """Shape (n_items,), in ``0..RANK - 1``."""
 
@@ -146,10 +149,12 @@ def _make_items(config: SyntheticConfig) -> _Items:
     taste -= taste.mean(axis=1, keepdims=True)
     taste /= taste.std(axis=1, keepdims=True)
     cumulative = np.cumsum(weight)
+    popularity = cumulative / cumulative[-1]
     return _Items(
         bias=bias.astype(np.float32),
         taste=taste.astype(np.float32),
-        popularity=cumulative / cumulative[-1],
+        popularity=popularity,
+        of_place=_items_of_places(popularity),
         genres=genres,
     )
 
@@ -206,7 +211,8 @@ def _make_users(config: SyntheticConfig, start: int, size: int) -> _Users:
 def _rate(users: _Users, items: _Items, rng: np.random.Generator) -> tuple[IndexArray, Float32Array]:
     """Items and ratings of a block of users, sorted by user and item."""
     chosen = _choose(users, items, rng)
-    user, item = np.nonzero(chosen)
+    user = np.repeat(np.arange(users.counts.size), users.counts)
+    item = np.flatnonzero(chosen) - user * items.bias.size
     score = users.bias[user] + items.bias[item] + _affinity(users, items, user, item)
     score += np.float32(_NOISE_STDDEV) * rng.standard_normal(user.size, dtype=np.float32)
     values = np.clip(np.rint(score + np.float32(_CENTRE)), *RATING_RANGE)
@@ -221,19 +227,18 @@ def _choose(users: _Users, items: _Items, rng: np.random.Generator) -> NDArray[n
     """
     n_users, n_items = users.counts.size, items.bias.size
     chosen = np.zeros((n_users, n_items), dtype=np.bool_)
-    cells = chosen.reshape(-1)
+    cells, first = chosen.reshape(-1), np.empty(chosen.size, dtype=np.int32)
     missing, factor = users.counts.copy(), 2.5
     while missing.any():
         draws = np.where(missing > 0, np.ceil(missing * factor) + 4, 0).astype(np.int64)
         user = np.repeat(np.arange(n_users), draws)
-        item = np.searchsorted(items.popularity, rng.random(user.size), side="right")
+        item = _drawn(items, rng.random(user.size))
         accept = _ACCEPT_MIDDLE + _ACCEPT_SLOPE / _TASTE_STDDEV * _affinity(users, items, user, item)
         key = (user * n_items + item)[rng.random(user.size) < np.maximum(accept, _ACCEPT_FLOOR)]
-        key = key[~cells[key]]
-        _, first = np.unique(key, return_index=True)
-        key = key[np.sort(first)]
+        key = _first_of_each(key[~cells[key]], first)
         owner = key // n_items
-        rank = np.arange(key.size) - np.searchsorted(owner, owner)
+        of_owner = np.bincount(owner, minlength=n_users)
+        rank = np.arange(key.size) - np.repeat(np.cumsum(of_owner) - of_owner, of_owner)
         kept = rank < missing[owner]
         cells[key[kept]] = True
         missing -= np.bincount(owner[kept], minlength=n_users)
@@ -241,11 +246,34 @@ def _choose(users: _Users, items: _Items, rng: np.random.Generator) -> NDArray[n
     return chosen
 
 
+def _drawn(items: _Items, uniform: FloatArray) -> IntArray:
+    """``searchsorted(items.popularity, uniform, side="right")``, most of it looked up in a table instead."""
+    place = (uniform * _PLACES).astype(np.int64)
+    item: IntArray = items.of_place[place]
+    open_ = np.flatnonzero(item < 0)
+    item[open_] = np.searchsorted(items.popularity, uniform[open_], side="right")
+    return item
+
+
+def _items_of_places(popularity: FloatArray) -> IntArray:
+    """The one item of all draws in ``[place, place + 1) / _PLACES``, or -1 where there are several."""
+    ends = np.arange(_PLACES + 1) / _PLACES
+    lowest = np.searchsorted(popularity, ends[:-1], side="right")
+    return np.where(lowest == np.searchsorted(popularity, ends[1:], side="left"), lowest, -1)
+
+
+def _first_of_each(key: IntArray, first: NDArray[np.int32]) -> IntArray:
+    """The keys without repetitions, in the order in which they come; ``first`` is room for one number a key."""
+    places = np.arange(key.size, dtype=np.int32)
+    first[key[::-1]] = places[::-1]  # of several numbers for one place NumPy keeps the last
+    return np.asarray(key[first[key] == places])
+
+
 def _affinity(users: _Users, items: _Items, user: IntArray, item: IntArray) -> Float32Array:
     """<taste_u, taste_i> per pair, float32, added up in a fixed order whatever BLAS is installed."""
     total = np.zeros(user.size, dtype=np.float32)
     for of_users, of_items in zip(users.taste, items.taste, strict=True):
-        total += of_users[user] * of_items[item]
+        total += of_users.take(user) * of_items.take(item)
     return total
 
 
