@@ -41,6 +41,7 @@ from fedboard.cli.research.tuning.tune import tune
 from fedboard.cli.style.colours import colour_wanted
 from fedboard.cli.style.documents import begin
 from fedboard.cli.style.groups import Commands
+from fedboard.client.starting import start_quickly
 
 _DEBUG = "--debug"
 
@@ -132,4 +133,5 @@ for _command in (
 
 def main() -> None:
     """Run ``fedboard``."""
+    start_quickly()
     commands.main()

@@ -20,8 +20,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-IMPORTED = ("fedboard.simulations.engine.jobs", "fedboard.common.protocols.trusted.protocol")
-"""What nearly every worker imports; where one of these cannot be imported, workers do without."""
+IMPORTED = (
+    "fedboard.simulations.engine.forks",
+    "fedboard.simulations.engine.jobs",
+    "fedboard.common.protocols.trusted.protocol",
+)
+"""What nearly every worker imports, after what makes that quick; if one cannot be imported, workers do without."""
 COMPILED = ("fedboard.common.kernels.plain.noisy_sums", "fedboard.common.kernels.plain.normal")
 """And those with compiled kernels."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
