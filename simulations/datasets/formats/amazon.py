@@ -11,8 +11,9 @@ from functools import partial
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, header, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, header, read_text, text_blocks
 
 _TIME = "timestamp"
 _MILLISECONDS = 1000
@@ -43,16 +44,34 @@ def _read_order(file: StoredFile, asked: Asked, columns: tuple[str, ...]) -> Raw
     return read_text(file, _layout(columns, ColumnMapping(time=_TIME), header=False))
 
 
+def _blocks_order(file: StoredFile, asked: Asked, columns: tuple[str, ...]) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _layout(columns, ColumnMapping(time=_TIME), header=False))
+
+
 def _read_2023(file: StoredFile, asked: Asked) -> RawColumns:
     """Read a file with a header line, whatever other columns it has, such as the history before each rating.
 
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
+    return read_text(file, _layout_2023(file))
+
+
+def _blocks_2023(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _layout_2023(file))
+
+
+def _layout_2023(file: StoredFile) -> TextLayout:
+    """Of a file, by its header.
+
+    Raises:
+        InputError: a column is missing.
+    """
     names = header(file, ",")
     require_columns(f"{file.label}, line 1", names, _OF_2023)
-    raw = read_text(file, _layout(tuple(names), _OF_2023, header=True))
-    return raw if raw.times is None else replace(raw, times=raw.times // _MILLISECONDS)
+    return replace(_layout(tuple(names), _OF_2023, header=True), times_per_second=_MILLISECONDS)
 
 
 def _layout(columns: tuple[str, ...], mapping: ColumnMapping, *, header: bool) -> TextLayout:
@@ -74,6 +93,7 @@ READERS = (
             what=f"Amazon reviews of {year}, ratings only: {', '.join(columns)}",
             given_as="the `.csv`",
             read=partial(_read_order, columns=columns),
+            blocks=partial(_blocks_order, columns=columns),
             recognises=partial(_recognises_order, columns=columns),
             rating_range=(1.0, 5.0),
             times=True,
@@ -86,6 +106,7 @@ READERS = (
         what="Amazon reviews of 2023, ratings only, with a header line",
         given_as="the `.csv`",
         read=_read_2023,
+        blocks=_blocks_2023,
         recognises=_recognises_header,
         rating_range=(1.0, 5.0),
         times=True,

@@ -5,8 +5,9 @@ from functools import partial
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, header, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, header, read_text, text_blocks
 
 ENDINGS = {".csv": ("csv", ",", "comma"), ".tsv": ("tsv", "\t", "tab")}
 """Ending to the name of the format, what stands between two cells, and how that is called."""
@@ -37,8 +38,22 @@ def _read(file: StoredFile, asked: Asked, delimiter: str) -> RawColumns:
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
+    return read_text(file, _layout(file, asked, delimiter))
+
+
+def _blocks(file: StoredFile, asked: Asked, delimiter: str) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _layout(file, asked, delimiter))
+
+
+def _layout(file: StoredFile, asked: Asked, delimiter: str) -> TextLayout:
+    """Of a file, by its header.
+
+    Raises:
+        InputError: a column is missing.
+    """
     names = _require_columns(file, asked.mapping, delimiter)
-    layout = TextLayout(
+    return TextLayout(
         delimiter=delimiter,
         columns=tuple(names),
         mapping=asked.mapping,
@@ -47,7 +62,6 @@ def _read(file: StoredFile, asked: Asked, delimiter: str) -> RawColumns:
         quoted=True,
         any_times=True,
     )
-    return read_text(file, layout)
 
 
 READERS = tuple(
@@ -56,6 +70,7 @@ READERS = tuple(
         what=f"any {word}-separated table with a header line",
         given_as="the file, with `data.columns` and `data.rating_range`",
         read=partial(_read, delimiter=delimiter),
+        blocks=partial(_blocks, delimiter=delimiter),
         recognises=partial(_recognises, ending=ending),
         times=True,
         generic=True,

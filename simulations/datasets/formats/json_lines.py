@@ -8,9 +8,10 @@ rated: no row.
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import IO, Any
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
@@ -23,6 +24,7 @@ from fedboard.simulations.datasets.columns import (
     require_columns,
     require_ids,
 )
+from fedboard.simulations.datasets.formats.blocks import Block, Blocks, Rows
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import BLOCK_BYTES, first_line, gathered
 from fedboard.simulations.datasets.splits.times import is_time, times_of_arrow, times_of_words
@@ -67,17 +69,76 @@ def _read_any(file: StoredFile, asked: Asked) -> RawColumns:
     return _columns(file, asked.mapping)
 
 
+def _blocks_of_any(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time.
+
+    Raises:
+        InputError: see ``_columns``.
+    """
+    _look(file, asked.mapping)
+    return _blocks(file, asked.mapping)
+
+
 def _read(file: StoredFile, asked: Asked, mapping: ColumnMapping) -> RawColumns:
     """Read one of those published.
 
     Raises:
         InputError: several files to choose from, or see ``_columns``.
     """
+    _require_one(file, asked)
+    raw = _columns(file, mapping, repeats=True)
+    return rated_alone(raw) if mapping is _GOODREADS else raw
+
+
+def _blocks_of_published(file: StoredFile, asked: Asked, mapping: ColumnMapping) -> Blocks:
+    """The same, a block at a time.
+
+    Raises:
+        InputError: several files to choose from, or see ``_columns``.
+    """
+    _require_one(file, asked)
+    return _blocks(file, mapping, repeats=True, rows=Rows.RATED if mapping is _GOODREADS else Rows.ALL)
+
+
+def _require_one(file: StoredFile, asked: Asked) -> None:
     if len(asked.files) > 1:
         found = ", ".join(one.base_name for one in asked.files)
         raise InputError(f"{file.label} is one of several ({found}); give the path of the one to read.")
-    raw = _columns(file, mapping, repeats=True)
-    return rated_alone(raw) if mapping is _GOODREADS else raw
+
+
+def _blocks(
+    file: StoredFile, mapping: ColumnMapping, *, repeats: bool = False, rows: Rows = Rows.ALL
+) -> Blocks:
+    return Blocks(
+        blocks=_each_block(file, mapping),
+        locate=lambda row: _locate(file, row),
+        repeats=repeats,
+        rows=rows,
+    )
+
+
+def _each_block(file: StoredFile, mapping: ColumnMapping) -> Iterator[Block]:
+    """Block by block, each checked as ``_columns`` checks them all."""
+    import pyarrow as pa
+
+    try:
+        with file.open() as stream, _opened(stream, _kinds(file, mapping)) as (batches, roles):
+            for batch in batches:
+                yield _block(file, mapping, _kept(batch, roles))
+    except pa.ArrowInvalid as error:
+        raise InputError(_explain(file, mapping, str(error))) from error
+
+
+def _block(file: StoredFile, mapping: ColumnMapping, batch: Any) -> Block:
+    if any(column.null_count for column in batch.columns):
+        raise InputError(_explain(file, mapping, "a field is missing"))
+    times = None if mapping.time is None else times_of_arrow(batch.column("time"))
+    if times is None and mapping.time is not None:
+        raise InputError(_explain(file, mapping, "there are no times"))
+    users, items = batch.column("user"), batch.column("item")
+    for column in (users, items):
+        column.validate(full=True)  # pyarrow does not see to it that texts of JSON are UTF-8
+    return Block(users=users, items=items, values=batch.column("rating").to_numpy(), times=times)
 
 
 def _columns(file: StoredFile, mapping: ColumnMapping, *, repeats: bool = False) -> RawColumns:
@@ -115,22 +176,32 @@ def _columns(file: StoredFile, mapping: ColumnMapping, *, repeats: bool = False)
 
 def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
     """The columns user, item, rating and perhaps time as a ``pyarrow.Table``."""
+    with file.open() as stream, _opened(stream, _kinds(file, mapping)) as (batches, roles):
+        return gathered(_kept(batch, roles) for batch in batches)
+
+
+def _kinds(file: StoredFile, mapping: ColumnMapping) -> dict[str, tuple[str, Any]]:
+    """Role to the name of its field and what it is read as, by the first line."""
+    names = {"user": mapping.user, "item": mapping.item, "rating": mapping.rating, "time": mapping.time}
+    first = _fields(first_line(file))
+    return {role: (name, _kind(role, first.get(name))) for role, name in names.items() if name is not None}
+
+
+@contextmanager
+def _opened(
+    stream: IO[bytes], kinds: dict[str, tuple[str, Any]]
+) -> Iterator[tuple[Iterator[Any], tuple[str, ...]]]:
+    """The wanted fields, batch by batch, and the role of each."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
 
-    names = {"user": mapping.user, "item": mapping.item, "rating": mapping.rating, "time": mapping.time}
-    first = _fields(first_line(file))
-    kinds = {role: _kind(role, first.get(name)) for role, name in names.items() if name is not None}
     read = arrow_json.ReadOptions(block_size=BLOCK_BYTES)
     parse = arrow_json.ParseOptions(
-        explicit_schema=pa.schema([(names[role], kind) for role, kind in kinds.items()]),
+        explicit_schema=pa.schema(list(kinds.values())),
         unexpected_field_behavior="ignore",
     )
-    with (
-        file.open() as stream,
-        arrow_json.open_json(stream, read_options=read, parse_options=parse) as blocks,
-    ):
-        return gathered(_kept(block, tuple(kinds)) for block in blocks)
+    with arrow_json.open_json(stream, read_options=read, parse_options=parse) as batches:
+        yield batches, tuple(kinds)
 
 
 def _kind(role: str, cell: object) -> Any:
@@ -233,6 +304,7 @@ READERS = (
             what=what,
             given_as=f"the folder, or `{file_name}`",
             read=partial(_read, mapping=mapping),
+            blocks=partial(_blocks_of_published, mapping=mapping),
             recognises=partial(_recognises, mapping=mapping),
             rating_range=(1.0, 5.0),
             times=True,
@@ -254,6 +326,7 @@ READERS = (
         what="any file of JSON lines, an object each",
         given_as="the `.jsonl` or `.ndjson`, with `data.columns` and `data.rating_range`",
         read=_read_any,
+        blocks=_blocks_of_any,
         recognises=_recognises_any,
         times=True,
         generic=True,

@@ -6,9 +6,10 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import OF_100K
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.delimited import ENDINGS
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, read_text, text_blocks
 
 _FIRST_LINE = re.compile(r"\d+\t\d+\t\d+\t\d+")
 _LAYOUT = TextLayout(
@@ -31,12 +32,18 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     return read_text(file, _LAYOUT.timed(asked.times, "time"))
 
 
+def _blocks(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _LAYOUT.timed(asked.times, "time"))
+
+
 READERS = (
     Reader(
         name="movielens-100k",
         what="MovieLens 100K",
         given_as="the folder, the `.zip`, or `u.data`",
         read=_read,
+        blocks=_blocks,
         recognises=_recognises,
         rating_range=(1.0, 5.0),
         times=True,

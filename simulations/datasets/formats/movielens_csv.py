@@ -5,8 +5,9 @@ from dataclasses import replace
 from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_20M
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, header, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, header, read_text, text_blocks
 
 
 def _recognises(looks: Looks) -> bool:
@@ -20,10 +21,24 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     Raises:
         InputError: a column is missing, or see ``read_text``.
     """
+    return read_text(file, _layout(file, asked))
+
+
+def _blocks(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _layout(file, asked))
+
+
+def _layout(file: StoredFile, asked: Asked) -> TextLayout:
+    """Of a file, by its header.
+
+    Raises:
+        InputError: a column is missing.
+    """
     names = header(file, ",")
     wanted = replace(COLUMNS_20M, time="timestamp") if asked.times else COLUMNS_20M
     require_columns(f"{file.label}, line 1", names, wanted)
-    layout = TextLayout(
+    return TextLayout(
         delimiter=",",
         columns=tuple(names),
         mapping=wanted,
@@ -31,7 +46,6 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
         whole_number_ids=True,
         quoted=True,
     )
-    return read_text(file, layout)
 
 
 READERS = tuple(
@@ -40,6 +54,7 @@ READERS = tuple(
         what=what,
         given_as="the folder, the `.zip`, or `ratings.csv`",
         read=_read,
+        blocks=_blocks,
         recognises=_recognises,
         rating_range=(0.5, 5.0),
         times=True,

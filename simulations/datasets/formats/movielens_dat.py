@@ -12,8 +12,9 @@ from fedboard.server.catalogue.movielens import OF_1M
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import read_titles
 from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, read_text, text_blocks
 
 _1M, _10M = "movielens-1m", "movielens-10m"
 _RATING_RANGES = {_1M: (1.0, 5.0), _10M: (0.5, 5.0)}
@@ -66,12 +67,18 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     return read_text(file, _LAYOUT.timed(asked.times, "time"))
 
 
+def _blocks(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _LAYOUT.timed(asked.times, "time"))
+
+
 READERS = tuple(
     Reader(
         name=name,
         what=what,
         given_as="the folder, the `.zip`, or `ratings.dat`",
         read=_read,
+        blocks=_blocks,
         recognises=_recognises,
         told_apart=partial(_is_it, name=name),
         rating_range=_RATING_RANGES[name],

@@ -18,6 +18,7 @@ from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import OF_NETFLIX
 from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.formats.blocks import Block, Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.formats.text import BLOCK_BYTES, LARGEST_NUMBER
 from fedboard.simulations.datasets.numbering import number_integers
@@ -63,6 +64,28 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
         locate=lambda row: _locate(asked.files, row),
         times=_joined(times) if times else None,
     )
+
+
+def _blocks(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return Blocks(blocks=_each_block(asked), locate=lambda row: _locate(asked.files, row))
+
+
+def _each_block(asked: Asked) -> Iterator[Block]:
+    import pyarrow as pa
+
+    for one in asked.files:
+        with one.open() as stream:
+            for item, lines in _pieces(stream):
+                table = _table(one, item, lines, timed=asked.times)
+                if table is None:
+                    continue
+                yield Block(
+                    users=table.column("user").combine_chunks(),
+                    items=pa.array(np.full(table.num_rows, item, dtype=np.int32)),
+                    values=table.column("rating").to_numpy(),
+                    times=times_of_arrow(table.column("date")) if asked.times else None,
+                )
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -189,6 +212,7 @@ READERS = tuple(
         what=what,
         given_as=f"the folder, the `.zip`, or one `{file_name}`",
         read=_read,
+        blocks=_blocks,
         recognises=_recognises,
         rating_range=(1.0, 5.0),
         times=True,

@@ -1,7 +1,6 @@
 """Parquet files, their columns named by a mapping."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,13 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_columns
+from fedboard.simulations.datasets.formats.blocks import Block, Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.readable import readable
 from fedboard.simulations.datasets.splits.times import times_of_arrow
 
 _MAGIC = b"PAR1"
+_ROWS_AT_ONCE = 1 << 17
 
 
 def _recognises(looks: Looks) -> bool:
@@ -37,15 +39,23 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     if table.num_rows == 0:
         raise InputError(f"{file.label} has columns but no ratings; give a file with at least one rating.")
     for name in _names(mapping):
-        column = table.column(name)
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise InputError(f"{locate(row)}: {name!r} is empty; fill it in or remove the row.")
+        _require_filled(file, table.column(name), name, 0)
     values = values_of(file, table, mapping.rating)
     users, items = (_ids(file, table, name) for name in (mapping.user, mapping.item))
     return RawColumns(
         users=users, items=items, values=values, locate=locate, times=times_of(file, table, mapping.time)
     )
+
+
+def _require_filled(file: StoredFile, column: Any, name: str, first: int) -> None:
+    """See that no cell is empty.
+
+    Raises:
+        InputError: one is; names its row, counted on from ``first``.
+    """
+    if column.null_count:
+        row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InputError(f"{file.label}, row {row + 1}: {name!r} is empty; fill it in or remove the row.")
 
 
 def _names(mapping: ColumnMapping) -> list[str]:
@@ -98,22 +108,38 @@ def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
         return opened.read(columns=_names(mapping))
 
 
-@contextmanager
-def readable(file: StoredFile) -> Iterator[None]:
-    """Tell what pyarrow finds wrong with a Parquet file in a sentence.
+def _blocks(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return Blocks(blocks=_each_block(file, asked.mapping), locate=lambda row: f"{file.label}, row {row + 1}")
 
-    Raises:
-        InputError: it is none, it is damaged, or a text in it is not UTF-8.
-    """
-    import pyarrow as pa
 
-    try:
-        yield
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"{file.label} is not a readable Parquet file ({reason}); write it again."
-        ) from error
+def _each_block(file: StoredFile, mapping: ColumnMapping) -> Iterator[Block]:
+    """Block by block, each checked as ``_read`` checks them all."""
+    from pyarrow import parquet as arrow_parquet
+
+    first = 0
+    with file.open() as stream, readable(file):
+        opened = arrow_parquet.ParquetFile(stream)
+        require_columns(file.label, opened.schema_arrow.names, mapping)
+        for batch in opened.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_names(mapping)):
+            for name in _names(mapping):
+                _require_filled(file, batch.column(name), name, first)
+            users, items = (_plain_ids(file, batch, name) for name in (mapping.user, mapping.item))
+            yield Block(
+                users=users,
+                items=items,
+                values=values_of(file, batch, mapping.rating),
+                times=times_of(file, batch, mapping.time),
+            )
+            first += batch.num_rows
+
+
+def _plain_ids(file: StoredFile, batch: Any, name: str) -> Any:
+    """Ids of one column of a batch, seen to be UTF-8 if they are texts."""
+    _require_ids(file, batch, name)
+    column = batch.column(name)
+    column.validate(full=True)
+    return column
 
 
 def _ids(file: StoredFile, table: Any, name: str) -> Any:
@@ -121,6 +147,17 @@ def _ids(file: StoredFile, table: Any, name: str) -> Any:
 
     Raises:
         InputError: ids that are neither whole numbers nor text.
+    """
+    _require_ids(file, table, name)
+    with readable(file):
+        return number_arrow_column(table.column(name))
+
+
+def _require_ids(file: StoredFile, table: Any, name: str) -> None:
+    """See that a column holds whole numbers or text.
+
+    Raises:
+        InputError: it does not.
     """
     import pyarrow as pa
 
@@ -131,8 +168,6 @@ def _ids(file: StoredFile, table: Any, name: str) -> Any:
             f"{file.label}: the ids in {name!r} are {kind}; they must be whole numbers or text, "
             "convert the column."
         )
-    with readable(file):
-        return number_arrow_column(table.column(name))
 
 
 READERS = (
@@ -141,6 +176,7 @@ READERS = (
         what="any Parquet table",
         given_as="the file, with `data.columns` and `data.rating_range`",
         read=_read,
+        blocks=_blocks,
         recognises=_recognises,
         times=True,
         generic=True,

@@ -13,8 +13,9 @@ from functools import partial
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, presence_of
+from fedboard.simulations.datasets.formats.blocks import Blocks, Rows
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, read_text, text_blocks
 
 _TABS = partial(TextLayout, delimiter="\t", header=False, whole_number_ids=False, quoted=False)
 _MSD = _TABS(columns=("user", "song", "plays"), mapping=ColumnMapping(item="song", rating="plays"))
@@ -41,12 +42,18 @@ def _read(file: StoredFile, asked: Asked, layout: TextLayout) -> RawColumns:
     return presence_of(read_text(file, layout))
 
 
+def _blocks(file: StoredFile, asked: Asked, layout: TextLayout) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, layout, rows=Rows.USED)
+
+
 READERS = tuple(
     Reader(
         name=name,
         what=what,
         given_as=f"the folder, the `.zip`, or `{file_name}`",
         read=partial(_read, layout=layout),
+        blocks=partial(_blocks, layout=layout),
         recognises=partial(_recognises, line=line),
         rating_range=(0.0, 1.0),
         presence=True,

@@ -7,6 +7,7 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.simulations.datasets.columns import RawColumns
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.ratings import Ratings
 
 
@@ -67,6 +68,9 @@ class Reader:
     format that is numbered already, finished ratings. Raises ``InputError``."""
     recognises: Callable[[Looks], bool]
     """Whether a file is of this format; of several that say so, the first on the list reads it."""
+    blocks: Callable[[StoredFile, Asked], Blocks] | None = None
+    """The same rows a block at a time, in memory that does not grow with them; None: it is always read whole.
+    Raises ``InputError``, also while blocks are taken."""
     told_apart: Callable[[Looks], bool] = _always
     """Whether it is this one of formats that look alike, by what is public. Raises ``InputError`` where nothing
     tells."""
@@ -90,5 +94,7 @@ class Reader:
     """Whether it is any table, whose columns are named by whoever loads it."""
     columns: Callable[[StoredFile, ColumnMapping], None] | None = None
     """See that the columns are there, before anything else is asked of whoever loads it; raises ``InputError``."""
+    of_file: Callable[[StoredFile], "Reader"] | None = None
+    """The same with what a file says of itself, such as its rating range; raises ``InputError``."""
     needs_pyarrow: bool = False
     """Whether reading it takes pyarrow, which the extra ``sim`` brings."""

@@ -11,8 +11,9 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.listing import numbered_lines
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns, title_field
+from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text
+from fedboard.simulations.datasets.formats.text import TextLayout, first_line, read_text, text_blocks
 
 _COLUMNS = ColumnMapping(user="user_id:token", item="item_id:token", rating="rating:float")
 _TIME = "timestamp:float"
@@ -46,6 +47,20 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     Raises:
         InputError: several files to choose from, a column is missing, or see ``read_text``.
     """
+    return read_text(file, _layout(file, asked))
+
+
+def _blocks(file: StoredFile, asked: Asked) -> Blocks:
+    """The same, a block at a time."""
+    return text_blocks(file, _layout(file, asked))
+
+
+def _layout(file: StoredFile, asked: Asked) -> TextLayout:
+    """Of a file, by its header.
+
+    Raises:
+        InputError: several files to choose from, or a column is missing.
+    """
     if len(asked.files) > 1:
         found = ", ".join(one.base_name for one in asked.files)
         raise InputError(f"{file.label} is one of several ({found}); give the path of the one to read.")
@@ -61,7 +76,7 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
         quoted=False,
         any_times=True,
     )
-    return read_text(file, layout.timed(asked.times, _TIME))
+    return layout.timed(asked.times, _TIME)
 
 
 def _titles(file: StoredFile, place: Place) -> dict[str, str] | None:
@@ -89,6 +104,7 @@ READERS = (
         what="RecBole's atomic files, with ratings",
         given_as="the folder, the `.zip`, or the `.inter`, with `data.rating_range`",
         read=_read,
+        blocks=_blocks,
         recognises=_recognises,
         file_name="*.inter",
         titles_of=_titles,

@@ -14,6 +14,7 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_ids
+from fedboard.simulations.datasets.formats.blocks import Block, Blocks, Rows
 from fedboard.simulations.datasets.numbering import Numbered, number_texts
 from fedboard.simulations.datasets.splits.times import is_time, is_whole, times_of_arrow
 
@@ -47,6 +48,8 @@ class TextLayout:
     """Whether times may be dates, timestamps and fractions too; else they are whole numbers."""
     repeats: bool = False
     """Whether a pair may occur several times."""
+    times_per_second: int = 1
+    """In what whole numbers count, such as 1000 where they are milliseconds."""
 
     def timed(self, asked: bool, name: str) -> "TextLayout":
         """The same, with the column that says when if it is asked for."""
@@ -124,7 +127,7 @@ def read_text(file: StoredFile, layout: TextLayout) -> RawColumns:
         items=items,
         values=values,
         locate=lambda row: _locate(file, layout, row),
-        times=times,
+        times=None if times is None else times // layout.times_per_second,
         repeats=layout.repeats,
     )
     return require_ids(raw)
@@ -140,8 +143,87 @@ def _filled(items: Numbered, otherwise: Any) -> Numbered:
     return number_texts(codes, words.tolist())
 
 
+def text_blocks(file: StoredFile, layout: TextLayout, *, rows: Rows = Rows.ALL) -> Blocks:
+    """The rows of a text file, a block at a time.
+
+    Args:
+        file: the file.
+        layout: of it.
+        rows: which of them are ratings.
+    """
+    return Blocks(
+        blocks=_blocks(file, layout),
+        locate=lambda row: _locate(file, layout, row),
+        repeats=layout.repeats,
+        rows=rows,
+    )
+
+
+def _blocks(file: StoredFile, layout: TextLayout) -> Iterator[Block]:
+    """Block by block, each checked as ``read_text`` checks them all.
+
+    Raises:
+        InputError: a wrong number of cells, or a cell that is not what the layout says.
+    """
+    import pyarrow as pa
+
+    try:
+        with file.open() as stream, _opened(stream, layout) as batches:
+            for batch in batches:
+                yield _block(file, layout, batch)
+    except pa.ArrowInvalid as error:
+        raise InputError(_explain(file, layout, str(error))) from error
+
+
+def _block(file: StoredFile, layout: TextLayout, batch: Any) -> Block:
+    mapping = layout.mapping
+    names = (mapping.user, mapping.item, mapping.rating, *([] if mapping.time is None else [mapping.time]))
+    if any(batch.column(name).null_count for name in names):
+        raise InputError(_explain(file, layout, "an empty cell"))
+    times = None if mapping.time is None else times_of_arrow(batch.column(mapping.time))
+    if times is None and mapping.time is not None:
+        raise InputError(_explain(file, layout, f"{mapping.time} holds no times"))
+    items = batch.column(mapping.item)
+    if layout.item_otherwise is not None:
+        items = _stood_in_for(items, batch.column(layout.item_otherwise))
+    return Block(
+        users=batch.column(mapping.user),
+        items=items,
+        values=batch.column(mapping.rating).to_numpy(),
+        times=None if times is None else times // layout.times_per_second,
+    )
+
+
+def _stood_in_for(items: Any, otherwise: Any) -> Any:
+    """The items, with the cells of another column where an id is empty."""
+    import pyarrow.compute as pc
+
+    named = items.dictionary_decode()
+    return pc.if_else(pc.equal(named, ""), otherwise.dictionary_decode(), named).dictionary_encode()
+
+
+@contextmanager
+def _opened(stream: IO[bytes], layout: TextLayout) -> Iterator[Any]:
+    """The wanted columns, batch by batch."""
+    from pyarrow import csv as arrow_csv
+
+    with arrow_csv.open_csv(stream, **_options(layout)) as batches:
+        yield batches
+
+
 def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
-    """The wanted columns as a ``pyarrow.Table``; other columns are skipped unconverted."""
+    """The wanted columns as a ``pyarrow.Table``."""
+    from pyarrow import csv as arrow_csv
+
+    with file.open() as stream:
+        if layout.whole_number_ids:
+            return arrow_csv.read_csv(stream, **_options(layout))
+        with _opened(stream, layout) as batches:
+            return gathered(batches, batches.schema)
+
+
+def _options(layout: TextLayout) -> dict[str, Any]:
+    """How pyarrow reads it: the wanted columns; others are skipped unconverted."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -172,13 +254,7 @@ def _arrow_table(file: StoredFile, layout: TextLayout) -> Any:
         strings_can_be_null=False,
         quoted_strings_can_be_null=False,
     )
-    with file.open() as stream:
-        if layout.whole_number_ids:
-            return arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
-        with arrow_csv.open_csv(
-            stream, read_options=read, parse_options=parse, convert_options=convert
-        ) as blocks:
-            return gathered(blocks, blocks.schema)
+    return {"read_options": read, "parse_options": parse, "convert_options": convert}
 
 
 def gathered(blocks: Iterable[Any], schema: Any = None) -> Any:
