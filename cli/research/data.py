@@ -1,7 +1,7 @@
-"""``fedboard data``: what is in a data set, for its owner; and its users in cohorts, for gateways."""
+"""``fedboard data``: what is in a data set, for its owner; its users in cohorts, for gateways, or in shards."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -15,7 +15,7 @@ from fedboard.common.errors import InputError
 
 @click.group(cls=Commands)
 def data() -> None:
-    """Look at data sets, cut them for gateways."""
+    """Look at data sets, cut them for gateways, shard what does not fit into memory."""
 
 
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
@@ -40,17 +40,122 @@ def info(
     Exact statistics of the raw data: for its owner, not for publication.
     """
     from fedboard.simulations.datasets import describe, find_data, load_ratings
+    from fedboard.simulations.datasets.named import is_sharded
 
-    ratings = load_ratings(
-        find_data(path),
+    found = find_data(path)
+    if is_sharded(found):
+        facts = _facts_of_shards(found, (data_format, columns, rating_range, titles), times=times)
+    else:
+        ratings = load_ratings(
+            found,
+            format=data_format,
+            columns=column_mapping(columns),
+            rating_range=None if rating_range is None else parse_range(rating_range),
+            titles=titles,
+            times=times,
+        )
+        facts = describe(ratings)
+    document(facts) if as_json else click.echo(_text(facts))
+
+
+def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -> dict[str, Any]:
+    """What ``describe`` would tell, read a block of users at a time."""
+    from fedboard.simulations.streams.shards import describe_shards, open_shards
+
+    if any(one is not None for one in given):
+        raise InputError(
+            f"{path} is sharded and says itself how it is read; leave out --format, --columns, --rating-range "
+            "and --titles"
+        )
+    return describe_shards(open_shards(path), times=times)
+
+
+@data.command(epilog="Example: fedboard data shard ratings.csv --out shards --rating-range 1,5")
+@click.argument("source")
+@click.option(
+    "--out",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A new folder; it appears whole or not at all, for its owner alone.",
+)
+@format_option
+@COLUMNS
+@click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
+@click.option("--titles", metavar="FILE", help="Item titles.")
+@click.option(
+    "--catalogue",
+    type=click.Choice(["rated", "listed"]),
+    default="rated",
+    help="Items that somebody rated, or all of the titles file.  [default: rated]",
+)
+@click.option("--no-times", is_flag=True, help="Leave out when ratings were given.")
+@click.option(
+    "--shard-ratings",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1 << 24,
+    help="Most ratings in a file; users are whole in each.  [default: 16777216]",
+)
+@click.option(
+    "--memory",
+    metavar="GB",
+    type=click.FloatRange(min=0.02),
+    default=1.0,
+    help="What sorting may take, beside the program and the catalogue.  [default: 1]",
+)
+@JSON
+def shard(
+    source: str,
+    folder: Path,
+    data_format: str | None,
+    columns: str | None,
+    rating_range: str | None,
+    titles: str | None,
+    catalogue: Literal["rated", "listed"],
+    no_times: bool,
+    shard_ratings: int,
+    memory: float,
+    as_json: bool,
+) -> None:
+    """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory.
+
+    Any format of `fedboard data formats`. They are read a part at a time and sorted on disk, beside DIR; npz,
+    lenskit and synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
+    """
+    from fedboard.cli.research.shard_progress import telling
+    from fedboard.simulations.datasets import find_data
+    from fedboard.simulations.streams.shards import ShardOptions
+    from fedboard.simulations.streams.shards import shard_ratings as make_shards
+
+    options = ShardOptions(
         format=data_format,
         columns=column_mapping(columns),
         rating_range=None if rating_range is None else parse_range(rating_range),
         titles=titles,
-        times=times,
+        catalogue=catalogue,
+        times=not no_times,
+        shard_ratings=shard_ratings,
+        memory=int(memory * 1e9),
     )
-    facts = describe(ratings)
-    document(facts) if as_json else click.echo(_text(facts))
+    with telling() as progress:
+        made = make_shards(find_data(source), folder, options, progress=progress)
+    told = {
+        "name": made.name,
+        "users": made.users,
+        "items": made.items.count,
+        "ratings": made.ratings,
+        "times": made.times,
+        "shards": len(made.shards),
+        "bytes": sum(one.bytes for one in made.shards),
+        "folder": str(folder),
+    }
+    if as_json:
+        document(told)
+        return
+    size = f"{made.users:,} users, {made.items.count:,} items, {made.ratings:,} ratings"
+    click.echo(f"{made.name}: {size} in {len(made.shards):,} files of {folder} ({told['bytes']:,} bytes)")
 
 
 @data.command()
@@ -98,16 +203,23 @@ def cohort(
     """
     from fedboard.client.ratings.cohort_file import write_cohort
     from fedboard.simulations.datasets import find_data, load_ratings
+    from fedboard.simulations.datasets.named import is_sharded
 
     if (folder / "cohort.json").exists():
         raise InputError(f"{folder}: there is a cohort already; delete that folder, or choose another one")
-    scale = None if rating_range is None else parse_range(rating_range)
-    ratings = load_ratings(
-        find_data(path), format=data_format, columns=column_mapping(columns), rating_range=scale
-    )
-    first, last = _slice(users, ratings.n_users)
-    rows = ratings.cohort().rows(first, last)
-    write_cohort(folder, rows, tuple(ratings.item_ids.tolist()))
+    found = find_data(path)
+    if is_sharded(found):
+        from fedboard.simulations.datasets.shards import open_shards
+
+        shards = open_shards(found)
+        first, last = _slice(users, shards.n_users)
+        rows, item_ids = shards.read(first, last), shards.item_ids
+    else:
+        scale = None if rating_range is None else parse_range(rating_range)
+        ratings = load_ratings(found, format=data_format, columns=column_mapping(columns), rating_range=scale)
+        first, last = _slice(users, ratings.n_users)
+        rows, item_ids = ratings.cohort().rows(first, last), ratings.item_ids
+    write_cohort(folder, rows, tuple(item_ids.tolist()))
     click.echo(f"{last - first:,} users with {rows.n_ratings:,} ratings in {folder}")
 
 

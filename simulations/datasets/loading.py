@@ -126,6 +126,8 @@ def look_at(
     mapping = columns if columns is not None else ColumnMapping()
     listed = None if titles is None else _named_titles(Path(titles), mapping)
     found = find_source(Path(source), format, mapped=columns is not None, titles=listed)
+    if found.reader.of_file is not None:
+        found = replace(found, reader=found.reader.of_file(found.file))
     reader = found.reader
     listed = _titles_beside(found) if listed is None else listed
     if reader.columns is not None:

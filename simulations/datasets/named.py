@@ -10,6 +10,8 @@ SYNTHETIC = "synthetic"
 """The name of the built-in set."""
 DATA_FOLDER = "FEDBOARD_DATA"
 """Environment variable: the folder in which a name that is no path is looked up."""
+MANIFEST = "shards.json"
+"""What tells that a folder is a sharded data set, see ``fedboard.simulations.streams.shards``."""
 
 
 def is_made_up(name: str) -> bool:
@@ -27,6 +29,11 @@ def find_data(name: str) -> str:
         return name
     candidates = (Path(folder) / name, Path(folder) / f"{name}.npz")
     return next((str(place) for place in candidates if place.exists()), name)
+
+
+def is_sharded(source: str | Path) -> bool:
+    """Whether there is a sharded data set at a path: a folder with a manifest."""
+    return (Path(source) / MANIFEST).is_file()
 
 
 def near_data(path: Path) -> str:

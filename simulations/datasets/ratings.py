@@ -47,7 +47,7 @@ class Ratings:
     values: Float32Array
     """float32, shape (n_ratings,): ratings, all within ``rating_range``. Private."""
     user_ids: NDArray[Any]
-    """Shape (n_users,): the ids of the file (integers or text), ascending. Private."""
+    """Shape (n_users,): the ids of the file (integers or text), ascending; if ``keys``: numbers. Private."""
     item_ids: NDArray[np.str_]
     """Shape (n_items,): the ids of the file as text. Public."""
     titles: tuple[str, ...] | None
@@ -64,6 +64,8 @@ class Ratings:
     """int64, shape (n_ratings,): when each was given, see ``splits.times``; None: not read. Private."""
     test: Triples | None = None
     """The test part that the data set itself brings; not contained in the ratings above."""
+    keys: BitArray | None = None
+    """uint64, shape (n_users,): the key of each user, where her id is not at hand. Private."""
 
     @property
     def n_users(self) -> int:
@@ -94,6 +96,8 @@ class Ratings:
 
     def user_keys(self) -> BitArray:
         """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""
+        if self.keys is not None:
+            return self.keys
         parts = range(0, self.n_users, _IDS_AT_ONCE)
         ids = chain.from_iterable(self.user_ids[start : start + _IDS_AT_ONCE].tolist() for start in parts)
         return id_keys(ids, Kind.USER)

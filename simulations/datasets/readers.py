@@ -27,6 +27,7 @@ _FILES = (
     "delimited",
     "parquet",
     "npz",
+    "sharded",
 )
 """Files in ``formats/``, each with its ``READERS``; the first that recognises a file reads it."""
 

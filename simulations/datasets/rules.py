@@ -45,13 +45,7 @@ class ListedCatalogue:
             InputError: an item is not listed.
         """
         rated: list[str] = [str(item) for item in items.ids.tolist()]
-        unknown = np.array([item not in self.titles for item in rated], dtype=np.bool_)
-        if unknown.any():
-            row = int(np.flatnonzero(unknown[items.codes])[0])
-            raise InputError(
-                f"{locate(row)}: unknown item id {rated[items.codes[row]]!r}; "
-                "every item must be in the file of titles, add it there or remove the line."
-            )
+        require_listed(self.titles, rated, items.codes, locate)
         ids, codes = rated, items.codes
         if not self.rated_only:
             listed = list(self.titles)
@@ -60,6 +54,29 @@ class ListedCatalogue:
             codes = np.array([number[item] for item in rated], dtype=np.int32)[items.codes]
         titles = tuple(self.titles[item] or f"item {item}" for item in ids)
         return ListedItems(codes=codes, ids=np.array(ids, dtype=np.str_), titles=titles)
+
+
+def require_listed(
+    titles: dict[str, str], ids: list[Any], codes: IndexArray, locate: Callable[[int], str]
+) -> None:
+    """See that a list of items has all that occur.
+
+    Args:
+        titles: item id to title.
+        ids: distinct ids of items, texts or whole numbers.
+        codes: int32, shape (n_rows,): positions in ``ids``.
+        locate: names a row for a message.
+
+    Raises:
+        InputError: an item is not listed; names its first row.
+    """
+    unknown = np.array([str(item) not in titles for item in ids], dtype=np.bool_)
+    if unknown.any():
+        row = int(np.flatnonzero(unknown[codes])[0])
+        raise InputError(
+            f"{locate(row)}: unknown item id {str(ids[codes[row]])!r}; "
+            "every item must be in the file of titles, add it there or remove the line."
+        )
 
 
 def check_range(rating_range: Any, label: str) -> tuple[float, float]:

@@ -105,10 +105,23 @@ def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int
         InputError: fewer than one rating asked for.
     """
     require_whole("ratings in a block", most_ratings)
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts + ROOM_OF_A_USER)])
+    yield from cut(counts + ROOM_OF_A_USER, most_ratings)
+
+
+def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
+    """Cut what stands in a row into pieces of at most so much; what alone is more is a piece of its own.
+
+    Args:
+        sizes: int64, shape (n,), >= 0.
+        most: >= 1.
+
+    Yields:
+        Bounds (first, one past the last), one piece after the other; none is empty.
+    """
+    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
     start = 0
-    while start < counts.size:
-        within = int(np.searchsorted(ends, ends[start] + most_ratings, side="right")) - 1
+    while start < sizes.size:
+        within = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
         stop = max(within, start + 1)
         yield start, stop
         start = stop

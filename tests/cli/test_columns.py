@@ -30,6 +30,7 @@ OF_MANY = {
     ("ask", "quantile"): ("--data", "{}", "--epsilon", "1"),
     ("data", "info"): ("{}",),
     ("data", "cohort"): ("{}", "cohort"),
+    ("data", "shard"): ("{}", "--out", "shards"),
 }
 """How each command that reads a table of many users is given one."""
 OF_ONE = {

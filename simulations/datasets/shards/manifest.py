@@ -1,0 +1,159 @@
+"""What a folder of shards says of itself: its manifest, ``shards.json``. Private, as the ratings are.
+
+The format is described for whoever writes it otherwise in ``docs/guide/shards.md``.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.named import MANIFEST
+from fedboard.simulations.datasets.rules import check_range
+
+FORMAT: Final = "fedboard-shards-1"
+ITEMS: Final = "items.parquet"
+NOTE: Final = (
+    "raw ratings of people, by numbers that follow from their ids: as private as what they were read from"
+)
+_SHARD = re.compile(r"ratings-[0-9]{5,9}\.parquet")
+_MOST = 2**31 - 1
+"""Users and items are counted in 32 bits."""
+_LARGEST = 1 << 28
+"""Bytes of a manifest; one of 10^9 ratings has some hundred thousand."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is read strictly: no missing, unknown or wrongly typed field."""
+
+
+class Group(Record, frozen=True, kw_only=True):
+    """One row group of a shard: some users, whole."""
+
+    users: int
+    ratings: int
+    without_ratings: int = 0
+    """How many of these users have no rating: each of them has one row, in which item and value are empty."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the row group."""
+        return self.ratings + self.without_ratings
+
+
+class Shard(Record, frozen=True, kw_only=True):
+    """One Parquet file: some users, whole."""
+
+    file: str
+    bytes: int
+    sha256: str
+    """Of the file, hexadecimal."""
+    groups: tuple[Group, ...]
+
+    @property
+    def users(self) -> int:
+        """How many are in it."""
+        return sum(group.users for group in self.groups)
+
+
+class Items(Record, frozen=True, kw_only=True):
+    """The catalogue: a Parquet file with the columns ``item`` and, if there are titles, ``title``."""
+
+    file: str
+    sha256: str
+    count: int
+    titles: bool
+
+
+class Manifest(Record, frozen=True, kw_only=True):
+    """All that is known of a sharded data set without opening a shard."""
+
+    format: str
+    note: str
+    name: str
+    rating_range: tuple[float, float]
+    presence: bool
+    items_listed: bool
+    times: bool
+    """Whether the shards say when ratings were given."""
+    users: int
+    ratings: int
+    items: Items
+    shards: tuple[Shard, ...]
+    """In the order of their users."""
+
+
+def read_manifest(folder: Path) -> tuple[Manifest, str]:
+    """The manifest of a folder and the SHA-256 of its bytes, hexadecimal, which stands for all of the data.
+
+    Raises:
+        InputError: there is none, it is damaged, of another format, or contradicts itself.
+    """
+    path = folder / MANIFEST
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise InputError(f"{path} is larger than a manifest can be; write the shards again.")
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror or error}; name a folder that `fedboard data shard` has made."
+        ) from error
+    try:
+        found = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} is no manifest of shards ({' '.join(str(error).split())}); write the shards again."
+        ) from error
+    _require_sense(path, found)
+    return found, hashlib.sha256(content).hexdigest()
+
+
+def _require_sense(path: Path, found: Manifest) -> None:
+    if found.format != FORMAT:
+        raise InputError(
+            f"{path} is of format {found.format!r}, and this version of fedboard reads {FORMAT!r}; write the "
+            "shards again with it."
+        )
+    check_range(found.rating_range, str(path))
+    groups = [group for shard in found.shards for group in shard.groups]
+    wrong = (
+        _misnamed(found)
+        or _sums(found, groups)
+        or next((told for number, group in enumerate(groups) if (told := _of_group(number, group))), None)
+    )
+    if wrong is not None:
+        raise InputError(f"{path}: {wrong}; it was changed or cut, write the shards again.")
+
+
+def _misnamed(found: Manifest) -> str | None:
+    names = [shard.file for shard in found.shards]
+    if found.items.file != ITEMS:
+        return f"the file of items must be called {ITEMS}"
+    if any(_SHARD.fullmatch(name) is None for name in names) or len(set(names)) < len(names):
+        return "shards must be called ratings-00000.parquet and so on, each once"
+    return None
+
+
+def _sums(found: Manifest, groups: list[Group]) -> str | None:
+    if not (0 < found.users <= _MOST and 0 < found.items.count <= _MOST):
+        return f"users and items must be 1 to {_MOST}"
+    if found.users != sum(group.users for group in groups):
+        return "the users of all row groups are not as many as it says"
+    if found.ratings != sum(group.ratings for group in groups):
+        return "the ratings of all row groups are not as many as it says"
+    return None
+
+
+def _of_group(number: int, group: Group) -> str | None:
+    with_ratings = group.users - group.without_ratings
+    if group.users < 1 or not 0 <= group.without_ratings <= group.users or group.ratings < with_ratings:
+        return f"row group {number} of all cannot have these numbers of users and ratings"
+    return None
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """The bytes of a manifest, the same for the same content."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"

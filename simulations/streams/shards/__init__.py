@@ -1,0 +1,15 @@
+"""Ratings in many files, users whole in each: made of any source by sorting on disk, in memory that is stated."""
+
+from fedboard.simulations.datasets.named import is_sharded
+from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
+from fedboard.simulations.streams.shards.sharding import ShardOptions, shard_ratings
+from fedboard.simulations.streams.shards.summary import describe_shards
+
+__all__ = [
+    "ShardOptions",
+    "ShardedRatings",
+    "describe_shards",
+    "is_sharded",
+    "open_shards",
+    "shard_ratings",
+]

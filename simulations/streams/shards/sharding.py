@@ -1,0 +1,300 @@
+"""From any source of ratings to a sharded data set: it appears whole, or not at all."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from fedboard.client.private_files import make_private_folder
+from fedboard.common.checks import require_whole
+from fedboard.common.errors import InputError, StorageError
+from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
+from fedboard.simulations.datasets.formats.blocks import Blocks
+from fedboard.simulations.datasets.formats.reader import Asked
+from fedboard.simulations.datasets.loading import Looked, load_ratings, look_at
+from fedboard.simulations.datasets.named import is_made_up, is_sharded
+from fedboard.simulations.datasets.rules import ListedCatalogue
+from fedboard.simulations.datasets.shards.catalogue import write_catalogue
+from fedboard.simulations.datasets.shards.manifest import Manifest
+from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
+from fedboard.simulations.streams.shards.item_numbers import ItemNumbers
+from fedboard.simulations.streams.shards.merging import Merging, merged
+from fedboard.simulations.streams.shards.room import require_room
+from fedboard.simulations.streams.shards.spilling import Spill
+from fedboard.simulations.streams.shards.whole import require_fits, sorted_users, users_of_people
+from fedboard.simulations.streams.shards.writing import (
+    GROUP_RATINGS,
+    About,
+    ShardWriter,
+    about,
+    write_manifest,
+)
+
+LEAST_MEMORY = 1 << 24
+_MERGED_ROW_BYTES = 256
+"""Memory that a row takes while it is merged and written, with all that is read ahead."""
+_SHARD_ROW_BYTES = 12
+"""A rating with its time in a shard, at most; most are smaller."""
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is being done, how many rows of it are done, and of how many; None: not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOptions:
+    """How a source is read and cut. Public."""
+
+    format: str | None = None
+    columns: ColumnMapping | None = None
+    rating_range: tuple[float, float] | None = None
+    titles: str | Path | None = None
+    catalogue: Literal["rated", "listed"] = "rated"
+    """These as for ``load_ratings``."""
+    times: bool = True
+    """Whether to keep when ratings were given, where the source says so."""
+    shard_ratings: int = 1 << 24
+    """Most ratings in a shard; users are whole in each."""
+    memory: int = 1 << 30
+    """Bytes that sorting may take, beside the program itself and the catalogue."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InputError: one is too small.
+        """
+        require_whole("ratings in a shard", self.shard_ratings)
+        require_whole("bytes of memory", self.memory, least=LEAST_MEMORY)
+
+
+def shard_ratings(
+    source: str | Path, out: Path, options: ShardOptions, *, progress: Progress | None = None
+) -> Manifest:
+    """Make a sharded data set of whatever ``load_ratings`` reads.
+
+    Rows are read once, checked, and written to sorted runs beside ``out``; the runs are merged into shards. Formats
+    whose reader cannot give blocks are read whole, if ``memory`` allows it.
+
+    Guarantee: the data set is that which ``load_ratings`` gives, to the bit, or there is none: ``out`` appears at
+    the end and whole. Its files are readable by their owner alone.
+
+    Args:
+        source: path, or the word ``synthetic``.
+        out: a folder that is not there yet, or empty.
+        options: how.
+        progress: told how it is getting on.
+
+    Returns:
+        What the manifest says. Private.
+
+    Raises:
+        InputError: the source cannot be used as it is, or there is something at ``out``.
+        StorageError: the disk is full.
+    """
+    told = progress if progress is not None else _silent
+    if is_sharded(source):
+        raise InputError(f"{source} is sharded already; name the data that it was made of.")
+    if find_spec("pyarrow") is None:
+        raise InputError('writing shards needs pyarrow; run pip install "fedboard[sim]".')
+    looked = None if is_made_up(str(source)) else _look(source, options)
+    with _appearing(out) as (shards, work):
+        if is_people(str(source)):
+            return _from_people(open_people(str(source)), shards, options, told)
+        if looked is None or looked.found.reader.blocks is None:
+            return _from_memory(source, shards, options, looked, told)
+        return _from_disk(looked, shards, work, options, told)
+
+
+def _look(source: str | Path, options: ShardOptions) -> Looked:
+    """See that the source can be read, and whether it says when."""
+    look = partial(
+        look_at,
+        source,
+        format=options.format,
+        columns=options.columns,
+        rating_range=options.rating_range,
+        titles=options.titles,
+        catalogue=options.catalogue,
+    )
+    looked = look()
+    return look(times=True) if _timed(looked, options) else looked
+
+
+def _timed(looked: Looked, options: ShardOptions) -> bool:
+    reader = looked.found.reader
+    return options.times and reader.times and (not reader.generic or looked.columns.time is not None)
+
+
+def _from_memory(
+    source: str | Path, shards: Path, options: ShardOptions, looked: Looked | None, told: Progress
+) -> Manifest:
+    """Of a source that is read whole."""
+    if looked is not None:
+        require_fits(looked.found, options.memory)
+    ratings = load_ratings(
+        source,
+        format=options.format,
+        columns=options.columns,
+        rating_range=options.rating_range,
+        titles=options.titles,
+        catalogue=options.catalogue,
+        times=looked is not None and _timed(looked, options),
+    )
+    if ratings.test is not None:
+        raise InputError(
+            f"{source} brings a test part of its own, and shards have no place for one; write all of its ratings "
+            "as one table, and let split.test or split.folds divide them."
+        )
+    require_room(shards, _SHARD_ROW_BYTES * ratings.n_ratings)
+    writer = _writer(shards, options, times=ratings.times is not None)
+    with _closing(writer):
+        for users in sorted_users(ratings, writer.group_ratings):
+            writer.add(users)
+            told("writing shards", writer.n_ratings, ratings.n_ratings)
+        writer.finish()
+    items = write_catalogue(shards, ratings.item_ids, ratings.titles)
+    return write_manifest(shards, about(ratings), items, writer)
+
+
+def _from_people(people: PeopleStream, shards: Path, options: ShardOptions, told: Progress) -> Manifest:
+    """Of made-up people, a block of whom is made at a time."""
+    writer = _writer(shards, options, times=False)
+    with _closing(writer):
+        for users in users_of_people(people):
+            require_room(shards, _SHARD_ROW_BYTES * users.items.size)
+            writer.add(users)
+            told("writing shards", writer.n_ratings, None)
+        writer.finish()
+    items = write_catalogue(shards, people.item_ids, people.titles)
+    return write_manifest(shards, about(people), items, writer)
+
+
+def _from_disk(looked: Looked, shards: Path, work: Path, options: ShardOptions, told: Progress) -> Manifest:
+    """Of a source that is read a block at a time."""
+    found, listed = looked.found, looked.listed
+    rated_only = options.catalogue == "rated"
+    catalogue = None if listed is None else ListedCatalogue(titles=listed, rated_only=rated_only)
+    spill = Spill(
+        folder=work,
+        rating_range=looked.scale,
+        items=ItemNumbers(catalogue),
+        memory=options.memory,
+        told=lambda n_rows: told("reading", n_rows, None),
+    )
+    source = _blocks(looked, options)
+    spill.take(source, found.file.label)
+    merging = Merging(
+        order=spill.order,
+        items=spill.items.final(),
+        repeats=source.repeats or source.rows.value == "used",
+        refuse_repeated=lambda user, item: _refuse_repeated(_blocks(looked, options), user, item),
+    )
+    n_rows = sum(run.n_rows for run in spill.runs)
+    require_room(shards, _SHARD_ROW_BYTES * n_rows)
+    writer = _writer(shards, options, times=spill.runs[0].times)
+    with _closing(writer):
+        done = 0
+        for users in merged(spill.runs, merging, rows_at_once=options.memory // _MERGED_ROW_BYTES):
+            writer.add(users)
+            done += users.items.size
+            told("writing shards", done, n_rows)
+        writer.finish()
+    known = About(
+        name=found.name,
+        rating_range=looked.scale,
+        presence=found.reader.presence,
+        items_listed=catalogue is not None and not rated_only,
+    )
+    items = write_catalogue(shards, merging.items.ids, merging.items.titles)
+    return write_manifest(shards, known, items, writer)
+
+
+def _writer(shards: Path, options: ShardOptions, *, times: bool) -> ShardWriter:
+    return ShardWriter(
+        folder=shards,
+        times=times,
+        shard_ratings=options.shard_ratings,
+        group_ratings=min(GROUP_RATINGS, options.shard_ratings),
+    )
+
+
+def _blocks(looked: Looked, options: ShardOptions) -> Blocks:
+    found = looked.found
+    assert found.reader.blocks is not None
+    return found.reader.blocks(
+        found.file,
+        Asked(
+            columns=looked.columns,
+            rating_range=looked.scale,
+            titles=looked.listed,
+            files=found.files or (found.file,),
+            times=_timed(looked, options),
+        ),
+    )
+
+
+def _refuse_repeated(source: Blocks, user: str, item: str) -> NoReturn:
+    """Say where a pair stands for the second time, by reading the source again."""
+    first_row, seen = 0, 0
+    for block in source.blocks:
+        ids = zip(block.users.to_pylist(), block.items.to_pylist(), strict=True)
+        for row, pair in enumerate(ids):
+            seen += (str(pair[0]), str(pair[1])) == (user, item)
+            if seen > 1:
+                raise InputError(
+                    f"{source.locate(first_row + row)}: user {printable(user)} has already rated item "
+                    f"{printable(item)}; keep one rating per user and item."
+                )
+        first_row += block.n_rows
+    raise InputError("the source changed while it was read; read it again when nobody writes to it.")
+
+
+@contextmanager
+def _appearing(out: Path) -> Iterator[tuple[Path, Path]]:
+    """Two private folders: what is written to the first becomes ``out``; the second is for work, and goes away.
+
+    Raises:
+        InputError: there is something at ``out``, or another one is at work on it.
+    """
+    out = out.absolute()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} is there already; choose another place, or delete it first.")
+    unfinished = out.with_name(f".{out.name}.unfinished")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.mkdir(mode=0o700)
+    except FileExistsError:
+        raise InputError(
+            f"{unfinished} is there: another command is at work on {out.name}, or one was cut off; if none is, "
+            "delete that folder (it holds raw ratings)."
+        ) from None
+    shards, work = unfinished / "shards", unfinished / "runs"
+    try:
+        make_private_folder(shards)
+        make_private_folder(work)
+        yield shards, work
+        os.rename(shards, out)
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename or out}: {error.strerror or error}; nothing was kept. Free some space, or name a "
+            "place on another disk with --out."
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextmanager
+def _closing(writer: ShardWriter) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        writer.abandon()
+
+
+def _silent(what: str, done: int, total: int | None) -> None:
+    """Nobody watches."""

@@ -1,0 +1,247 @@
+"""Writing shards: users in order go in, files with whole users in whole row groups come out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.client.private_files import open_private, write_private
+from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
+from fedboard.simulations.datasets.named import MANIFEST
+from fedboard.simulations.datasets.shards.checking import digest_of
+from fedboard.simulations.datasets.shards.layout import ITEM, KEY, TIME, USER, VALUE, schema_of, written_as
+from fedboard.simulations.datasets.shards.manifest import (
+    FORMAT,
+    NOTE,
+    Group,
+    Items,
+    Manifest,
+    Shard,
+    encoded,
+)
+from fedboard.simulations.streams.stream import cut
+
+GROUP_RATINGS = 1 << 19
+"""Ratings in a row group: what is decoded at a time, some 12 MB of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SortedUsers:
+    """Ratings of some users, all of each, sorted by user and item. Private."""
+
+    keys: BitArray
+    """uint64, shape (n_users,), see ``id_keys``."""
+    counts: IntArray
+    """int64, shape (n_users,): how many ratings each has; may be 0."""
+    items: IndexArray
+    """int32, shape (n_ratings,)."""
+    values: Float32Array
+    """float32, shape (n_ratings,)."""
+    times: IntArray | None
+    """int64, shape (n_ratings,); None: not kept."""
+
+    def some(self, start: int, stop: int, ends: IntArray) -> "SortedUsers":
+        """Users ``start:stop`` of these; ``ends`` are the sums of ``counts``, from 0."""
+        first, last = int(ends[start]), int(ends[stop])
+        return SortedUsers(
+            keys=self.keys[start:stop],
+            counts=self.counts[start:stop],
+            items=self.items[first:last],
+            values=self.values[first:last],
+            times=None if self.times is None else self.times[first:last],
+        )
+
+
+@dataclass(slots=True, repr=False)
+class ShardWriter:
+    """Writes users in the order in which they come, numbered from 0, into files of a private folder."""
+
+    folder: Path
+    times: bool
+    shard_ratings: int
+    """Most rows of a shard, but for one of a single user who has more."""
+    group_ratings: int = GROUP_RATINGS
+    """Most rows of a row group; a user who has more is one of her own."""
+    shards: list[Shard] = field(init=False, default_factory=list)
+    n_users: int = field(init=False, default=0)
+    n_ratings: int = field(init=False, default=0)
+    _waiting: list[SortedUsers] = field(init=False, default_factory=list)
+    _stream: BinaryIO | None = field(init=False, default=None)
+    _file: Any = field(init=False, default=None)
+    _groups: list[Group] = field(init=False, default_factory=list)
+
+    def add(self, users: SortedUsers) -> None:
+        """Take the next users; what fills row groups is written."""
+        self._waiting.append(users)
+        if sum(_n_rows(part) for part in self._waiting) >= 2 * self.group_ratings:
+            self._write_waiting(last=False)
+
+    def finish(self) -> tuple[Shard, ...]:
+        """Write what is left, and close."""
+        self._write_waiting(last=True)
+        self._close_shard()
+        return tuple(self.shards)
+
+    def abandon(self) -> None:
+        """Close without finishing: what was written is of no use."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _write_waiting(self, *, last: bool) -> None:
+        if not self._waiting:
+            return
+        users = _joined(self._waiting)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(users.counts)])
+        bounds = list(cut(np.maximum(users.counts, 1), self.group_ratings))
+        rest = None if last else bounds.pop()
+        for start, stop in bounds:
+            self._write_group(users.some(start, stop, ends))
+        self._waiting = [] if rest is None else [users.some(*rest, ends)]
+
+    def _write_group(self, users: SortedUsers) -> None:
+        if sum(one.rows for one in self._groups) + _n_rows(users) > self.shard_ratings:
+            self._close_shard()
+        if self._file is None:
+            self._open_shard()
+        without = int(np.count_nonzero(users.counts == 0))
+        self._file.write_table(_table(users, self.n_users), row_group_size=_n_rows(users))
+        group = Group(users=int(users.counts.size), ratings=int(users.items.size), without_ratings=without)
+        self._groups.append(group)
+        self.n_users += group.users
+        self.n_ratings += group.ratings
+
+    def _open_shard(self) -> None:
+        from pyarrow import parquet as arrow_parquet
+
+        self._stream = open_private(self._path())
+        self._file = arrow_parquet.ParquetWriter(
+            self._stream, schema_of(times=self.times), **written_as(times=self.times)
+        )
+
+    def _close_shard(self) -> None:
+        if self._file is None or self._stream is None:
+            return
+        self._file.close()
+        self._stream.close()
+        path = self._path()
+        self.shards.append(
+            Shard(
+                file=path.name,
+                bytes=path.stat().st_size,
+                sha256=digest_of(path),
+                groups=tuple(self._groups),
+            )
+        )
+        self._file, self._stream, self._groups = None, None, []
+
+    def _path(self) -> Path:
+        return self.folder / f"ratings-{len(self.shards):05d}.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the manifest says of a data set besides its files."""
+
+    name: str
+    rating_range: tuple[float, float]
+    presence: bool
+    items_listed: bool
+
+
+class Told(Protocol):
+    """What says of itself what a manifest says: ratings in memory, or a stream."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def rating_range(self) -> tuple[float, float]: ...  # noqa: D102
+
+    @property
+    def presence(self) -> bool: ...  # noqa: D102
+
+    @property
+    def items_listed(self) -> bool: ...  # noqa: D102
+
+
+def about(told: Told) -> About:
+    """What it says of itself."""
+    return About(
+        name=told.name,
+        rating_range=told.rating_range,
+        presence=told.presence,
+        items_listed=told.items_listed,
+    )
+
+
+def write_manifest(folder: Path, about: About, items: Items, writer: ShardWriter) -> Manifest:
+    """Write the manifest, which makes the folder a data set."""
+    manifest = Manifest(
+        format=FORMAT,
+        note=NOTE,
+        name=about.name,
+        rating_range=about.rating_range,
+        presence=about.presence,
+        items_listed=about.items_listed,
+        times=writer.times,
+        users=writer.n_users,
+        ratings=writer.n_ratings,
+        items=items,
+        shards=tuple(writer.shards),
+    )
+    write_private(folder / MANIFEST, encoded(manifest))
+    return manifest
+
+
+def in_parts(users: SortedUsers, most_ratings: int) -> Iterator[SortedUsers]:
+    """The same, some users at a time."""
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(users.counts)])
+    for start, stop in cut(np.maximum(users.counts, 1), most_ratings):
+        yield users.some(start, stop, ends)
+
+
+def _n_rows(users: SortedUsers) -> int:
+    return int(np.maximum(users.counts, 1).sum())
+
+
+def _joined(parts: list[SortedUsers]) -> SortedUsers:
+    if len(parts) == 1:
+        return parts[0]
+    times = [part.times for part in parts if part.times is not None]
+    return SortedUsers(
+        keys=np.concatenate([part.keys for part in parts]),
+        counts=np.concatenate([part.counts for part in parts]),
+        items=np.concatenate([part.items for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
+        times=np.concatenate(times) if times else None,
+    )
+
+
+def _table(users: SortedUsers, first_user: int) -> Any:
+    """One row for each rating, and one for a user who has none, as a ``pyarrow.Table``."""
+    import pyarrow as pa
+
+    rows = np.maximum(users.counts, 1)
+    numbers = np.arange(first_user, first_user + rows.size, dtype=np.int64)
+    empty = np.repeat(users.counts == 0, rows)
+    columns: dict[str, NDArray[Any]] = {USER: np.repeat(numbers, rows), KEY: np.repeat(users.keys, rows)}
+    entries: dict[str, NDArray[Any]] = {ITEM: users.items, VALUE: users.values}
+    if users.times is not None:
+        entries[TIME] = users.times
+    for name, column in entries.items():
+        columns[name] = _spread(column, empty) if empty.any() else column
+    schema = schema_of(times=users.times is not None)
+    return pa.table(
+        {name: pa.array(column, schema.field(name).type) for name, column in columns.items()}, schema
+    )
+
+
+def _spread(column: Any, empty: Any) -> Any:
+    """A column with an empty cell in each of those rows."""
+    cells = np.zeros(empty.size, dtype=column.dtype)
+    cells[~empty] = column
+    return np.ma.masked_array(cells, mask=empty)

@@ -1,0 +1,103 @@
+"""``fedboard data shard`` and what reads a sharded folder, from the command line."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from fedboard.cli.research import shard_progress
+
+Command = Callable[..., Result]
+GENERIC = ("--columns", "user=who,item=what,rating=stars,time=when", "--rating-range", "1,5")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((60, 25)) < 0.5)
+    lines = [
+        f"p{user},{item},{1 + (user * item) % 5},{10**9 + 3600 * user * item}\n"
+        for user, item in zip(users, items, strict=True)
+    ]
+    path = tmp_path_factory.mktemp("table") / "r.csv"
+    path.write_text("who,what,stars,when\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture
+def shards(fedboard: Command, table: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "shards"
+    result = fedboard("data", "shard", table, "--out", out, "--shard-ratings", "200", *GENERIC)
+    assert result.exit_code == 0, result.stderr
+    assert re.fullmatch(
+        rf"r: 60 users, 25 items, \d+ ratings in [34] files of {out} \([0-9,]+ bytes\)\n", result.stdout
+    )
+    return out
+
+
+def test_what_is_sharded_is_told_as_what_it_was_made_of(fedboard: Command, table: Path, shards: Path) -> None:
+    for flags in (("--json",), ("--json", "--times"), ()):
+        whole = fedboard("data", "info", table, *GENERIC, *flags)
+        parts = fedboard("data", "info", shards, *flags)
+
+        assert whole.exit_code == parts.exit_code == 0, parts.stderr
+        if flags:
+            assert json.loads(parts.stdout) == json.loads(whole.stdout)
+        else:
+            assert parts.stdout == whole.stdout
+
+
+def test_a_document_says_what_was_made(fedboard: Command, table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "other"
+    result = fedboard("data", "shard", table, "--out", out, *GENERIC, "--no-times", "--json")
+
+    made = json.loads(result.stdout)
+    assert (made["name"], made["users"], made["items"], made["shards"]) == ("r", 60, 25, 1)
+    assert made["times"] is False
+    assert made["bytes"] == (out / "ratings-00000.parquet").stat().st_size
+    assert "reading: " in result.stderr
+    assert "writing shards: " in result.stderr
+
+
+def test_users_of_shards_go_to_a_gateway(
+    fedboard: Command, table: Path, shards: Path, tmp_path: Path
+) -> None:
+    for source, folder, more in ((table, "a", GENERIC), (shards, "b", ())):
+        result = fedboard("data", "cohort", source, tmp_path / folder, "--users", "20:30", *more)
+        assert result.exit_code == 0, result.stderr
+
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
+
+
+def test_a_second_run_and_options_that_do_not_fit_are_refused(
+    fedboard: Command, table: Path, shards: Path
+) -> None:
+    again = fedboard("data", "shard", table, "--out", shards, *GENERIC)
+    ranged = fedboard("data", "info", shards, "--rating-range", "1,5")
+    little = fedboard("data", "shard", table, "--out", "x", "--memory", "0.001")
+
+    assert (again.exit_code, ranged.exit_code, little.exit_code) == (2, 2, 2)
+    assert "is there already; choose another place" in again.stderr
+    assert "is sharded and says itself how it is read" in ranged.stderr
+    assert "--memory" in little.stderr
+
+
+def test_a_line_is_said_when_something_begins_and_then_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 11.0, 11.5])
+    monkeypatch.setattr(shard_progress.time, "monotonic", lambda: next(clock))
+
+    with shard_progress.telling() as tell:
+        tell("reading", 10, None)
+        tell("reading", 20, None)
+        tell("reading", 3000, None)
+        tell("writing shards", 5, 3000)
+
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["reading: 10 ratings", "reading: 3,000 ratings", "writing shards: 5 of 3,000 ratings"]

@@ -1,0 +1,44 @@
+"""Sources in small parts, so that few ratings make many runs, and many shards of many row groups."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.simulations.datasets import ColumnMapping, load_ratings
+from fedboard.simulations.datasets.formats import json_lines, netflix, parquet, text
+from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
+from fedboard.simulations.streams.shards import ShardOptions, shard_ratings, spilling
+
+Shard = Callable[..., ShardedRatings]
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run for each block of a source, and small blocks."""
+    for module in (text, json_lines, netflix):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(parquet, "_ROWS_AT_ONCE", 40)
+    monkeypatch.setattr(spilling, "_ROW_BYTES", 1 << 24)
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Shard:
+    """Shard a source into a new folder and open it."""
+    made = iter(range(1000))
+
+    def one(source: Path, **options: Any) -> ShardedRatings:
+        out = tmp_path / f"shards-{next(made)}"
+        shard_ratings(source, out, ShardOptions(**{"memory": 1 << 24} | options))
+        return open_shards(out)
+
+    return one
+
+
+def in_memory(source: Path, shards: ShardedRatings, **options: Any) -> Ratings:
+    """What ``load_ratings`` makes of the same source, with times where the shards have them."""
+    if not shards.has_times and "columns" in options:
+        options["columns"] = ColumnMapping()
+    return load_ratings(source, times=shards.has_times, **options)

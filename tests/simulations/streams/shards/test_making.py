@@ -1,0 +1,167 @@
+"""Making shards: what is refused, in a sentence that names the line; and that there is all or nothing."""
+
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError, StorageError
+from fedboard.simulations.datasets import load_ratings
+from fedboard.simulations.streams.shards import ShardOptions, room, shard_ratings
+from tests.simulations.streams.shards.conftest import Shard
+from tests.simulations.streams.shards.sources import SOURCES, some_rows
+
+HEAD = "user,item,rating\n"
+GOOD = "".join(f"u{u},{i},{1 + (u + i) % 5}\n" for u in range(30) for i in range(8))
+FAULTS = {
+    "off the range": (GOOD + "z,1,9\n" + GOOD.replace("u", "v"), "line 242: rating 9 is outside the public"),
+    "no number": (GOOD + "z,1,x\n", "line 242: rating 'x' is not a number"),
+    "no user": (GOOD + ",1,3\n", "line 242: the user id is empty"),
+    "no item": (GOOD + "z,,3\n", "line 242: the item id is empty"),
+    "too few cells": (GOOD + "z,1\n", "line 242: 2 columns where 3 are expected"),
+    "twice": (GOOD + GOOD.replace("u", "v") + "u7,3,1\n", "line 482: user u7 has already rated item 3"),
+    "nothing": ("", "has no ratings|has a header but no ratings|no ratings"),
+}
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(("text", "said"), FAULTS.values(), ids=FAULTS)
+def test_a_faulty_line_is_named_and_nothing_is_left(text: str, said: str, tmp_path: Path) -> None:
+    source = tmp_path / "r.csv"
+    source.write_text(HEAD + text)
+
+    with pytest.raises(InputError) as told:
+        shard_ratings(source, tmp_path / "out", ShardOptions(rating_range=(1, 5)))
+
+    assert re.search(said, str(told.value))
+    assert "\n" not in str(told.value)
+    assert sorted(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_item_that_is_not_listed_is_named(tmp_path: Path) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, [*some_rows(), (3, 12345, 1, 1)])
+
+    with pytest.raises(InputError, match=rf"line {len(some_rows()) + 1}: unknown item id '12345'"):
+        shard_ratings(source, tmp_path / "out", ShardOptions(**options))
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_counts_that_are_none_are_told(count: str, tmp_path: Path) -> None:
+    source, _ = SOURCES["msd"](tmp_path, some_rows()[:1])
+    source.write_text(source.read_text().split("\n")[0].rsplit("\t", 1)[0] + f"\t{count}\n")
+
+    with pytest.raises(InputError) as told:
+        load_ratings(source, format="msd")
+    with pytest.raises(InputError, match=re.escape(str(told.value))):
+        shard_ratings(source, tmp_path / "out", ShardOptions(format="msd"))
+
+
+def test_a_whole_number_beyond_64_bits_is_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = {"user": pa.array([1, 2**63 + 5], pa.uint64()), "item": [1, 2], "rating": [1, 2]}
+    parquet.write_table(pa.table(table), tmp_path / "any.parquet")
+
+    with pytest.raises(InputError, match="an id is a whole number beyond"):
+        shard_ratings(tmp_path / "any.parquet", tmp_path / "out", ShardOptions(rating_range=(1, 5)))
+
+
+def test_files_are_their_owners_alone(tmp_path: Path, shard: Shard) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+
+    folder = shard(source, shard_ratings=50, **options).folder
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert not list(folder.parent.glob(".*"))
+
+
+def test_work_on_disk_is_its_owners_alone_and_goes_when_it_is_interrupted(tmp_path: Path) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    seen: list[int] = []
+
+    def interrupted(what: str, done: int, total: int | None) -> None:
+        for path in [*tmp_path.glob(".out.unfinished"), *tmp_path.rglob(".out.unfinished/**/*")]:
+            seen.append(path.stat().st_mode & 0o077)
+        if what == "writing shards":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shard_ratings(source, tmp_path / "out", ShardOptions(**options), progress=interrupted)
+
+    assert len(seen) > 5
+    assert set(seen) == {0}
+    assert [path.name for path in tmp_path.iterdir()] == ["ml-1m"]
+
+
+@pytest.mark.parametrize("there", ["a file", "a folder with something", "work of another"])
+def test_nothing_that_is_there_is_touched(there: str, tmp_path: Path) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    kept = tmp_path / ("out" if there == "a file" else "out/x" if "folder" in there else ".out.unfinished/x")
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("kept")
+
+    with pytest.raises(InputError, match="is there"):
+        shard_ratings(source, tmp_path / "out", ShardOptions(**options))
+
+    assert kept.read_text() == "kept"
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    (tmp_path / "out").mkdir()
+
+    shard_ratings(source, tmp_path / "out", ShardOptions(**options))
+
+    assert (tmp_path / "out" / "shards.json").is_file()
+
+
+def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    usage = room.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: usage._replace(free=1000))
+
+    with pytest.raises(StorageError, match=r"1 kB are free, and 67\.1 MB are needed .* Free some space"):
+        shard_ratings(source, tmp_path / "out", ShardOptions(**options))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["ml-1m"]
+
+
+@pytest.mark.parametrize("name", ["npz", "lenskit"])
+def test_what_is_read_whole_must_fit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedboard.simulations.streams.shards import whole
+
+    source, options = SOURCES[name](tmp_path, some_rows())
+    monkeypatch.setattr(whole, "_FACTOR", 10**6)
+
+    with pytest.raises(InputError, match=f"format {name} is read whole, .* and --memory allows 16.8 MB"):
+        shard_ratings(source, tmp_path / "out", ShardOptions(memory=1 << 24, **options))
+
+
+def test_a_test_part_of_its_own_has_no_place(tmp_path: Path) -> None:
+    column: Any = np.array([0, 1])
+    arrays = {"user": column, "item": column, "rating": column + 1, "item_id": column}
+    test = {f"test_{name}": arrays[name][::-1] for name in ("user", "item", "rating")}
+    np.savez(tmp_path / "any.npz", **arrays, **(test | {"test_item": column}))
+
+    with pytest.raises(InputError, match="brings a test part of its own"):
+        shard_ratings(tmp_path / "any.npz", tmp_path / "out", ShardOptions())
+
+
+def test_shards_are_not_sharded_again(tmp_path: Path, shard: Shard) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    shards = shard(source, **options)
+
+    with pytest.raises(InputError, match="is sharded already"):
+        shard_ratings(shards.folder, tmp_path / "out", ShardOptions())
+
+
+@pytest.mark.parametrize("wrong", [{"shard_ratings": 0}, {"memory": 1000}])
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="must be a whole number"):
+        ShardOptions(**wrong)  # type: ignore[arg-type]
