@@ -128,6 +128,12 @@ def look_at(
     found = find_source(Path(source), format, mapped=columns is not None, titles=listed)
     if found.reader.of_file is not None:
         found = replace(found, reader=found.reader.of_file(found.file))
+        own = rating_range is None or tuple(rating_range) == found.reader.rating_range
+        if not own or titles is not None or columns is not None:
+            raise InputError(
+                f"{found.file.label} says itself which columns, rating range and titles there are; leave out "
+                "--columns, --rating-range and --titles (in a configuration data.*), or make it again with them."
+            )
     reader = found.reader
     listed = _titles_beside(found) if listed is None else listed
     if reader.columns is not None:

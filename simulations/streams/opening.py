@@ -1,11 +1,14 @@
-"""From a configuration to a streamed problem: made-up people, or ratings that are in memory anyway."""
+"""From a configuration to a streamed problem: made-up people, shards, or ratings that are in memory anyway."""
 
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.simulations.config import DataConfig, SimulationConfig
+from fedboard.simulations.datasets import find_data
+from fedboard.simulations.datasets.named import is_sharded
+from fedboard.simulations.datasets.shards import open_shards
 from fedboard.simulations.datasets.synthetic.people import is_people, open_people
-from fedboard.simulations.problem import features_of, load_data, origin_of
+from fedboard.simulations.problem import features_of, load_data, origin_of, require_data
 from fedboard.simulations.streams.in_memory import InMemoryStream
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
 from fedboard.simulations.streams.stream import UserStream
@@ -18,7 +21,7 @@ def is_streamed(config: SimulationConfig) -> bool:
 
 def made_for_streams(data: DataConfig) -> bool:
     """Whether data are read in blocks unless somebody says otherwise."""
-    return is_people(data.source)
+    return is_people(data.source) or is_sharded(find_data(data.source))
 
 
 def open_problem(config: SimulationConfig) -> StreamedProblem:
@@ -46,4 +49,7 @@ def open_problem(config: SimulationConfig) -> StreamedProblem:
 def _stream(data: DataConfig) -> UserStream:
     if is_people(data.source):
         return open_people(data.source)
+    if is_sharded(find_data(data.source)):
+        require_data(data)
+        return open_shards(find_data(data.source))
     return InMemoryStream(load_data(data))

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from fedboard.cli.research import shard_progress
+from fedboard.server.publication import BoardStore
 
 Command = Callable[..., Result]
 GENERIC = ("--columns", "user=who,item=what,rating=stars,time=when", "--rating-range", "1,5")
@@ -72,6 +73,25 @@ def test_users_of_shards_go_to_a_gateway(
 
     for file in (tmp_path / "a").iterdir():
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
+
+
+@pytest.mark.slow
+def test_boards_of_shards_are_those_of_what_they_were_made_of(
+    fedboard: Command, table: Path, shards: Path, tmp_path: Path
+) -> None:
+    flags = ("--algorithm", "bias-private", "--kernels", "numpy", "--no-baselines", "--no-report")
+    for source, run, more in ((table, "a", GENERIC), (shards, "b", ())):
+        result = fedboard("simulate", "--data", source, *more, "--out", tmp_path / run, *flags)
+        assert result.exit_code == 0, result.stderr
+
+    one, other = (BoardStore(tmp_path / run / "boards").latest() for run in "ab")
+    assert one.catalogue == other.catalogue
+    assert one.version == other.version > 0
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(other.arrays[name], array)
+    asked = fedboard("simulate", "--data", shards, "--rating-range", "1,5", "--columns", "user=u", *flags)
+    assert asked.exit_code == 2
+    assert "says itself which columns" in asked.stderr
 
 
 def test_a_second_run_and_options_that_do_not_fit_are_refused(

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets import load_ratings
+from fedboard.simulations.datasets import ColumnMapping, load_ratings
 from fedboard.simulations.datasets.shards import open_shards
 from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 
@@ -359,5 +359,8 @@ def test_times_that_are_not_there_are_told(folder: Path) -> None:
 
 
 def test_options_that_shards_state_themselves_are_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="says itself which rating range"):
-        load_ratings(folder, rating_range=(0.0, 5.0))
+    for asked in ({"rating_range": (0.0, 5.0)}, {"columns": ColumnMapping()}):
+        with pytest.raises(InputError, match="says itself which columns, rating range and titles there are"):
+            load_ratings(folder, **asked)
+
+    assert load_ratings(folder, rating_range=(1.0, 5.0)).n_users == 12
