@@ -32,7 +32,6 @@ from fedboard.simulations.datasets import (
     look_at,
     synthetic_ratings,
 )
-from fedboard.simulations.datasets.coins import Fold, SplitCoins
 from fedboard.simulations.datasets.loading import NO_TIMES
 from fedboard.simulations.datasets.splits import (
     RatingSplit,
@@ -42,6 +41,7 @@ from fedboard.simulations.datasets.splits import (
     split_ratings_by_time,
     split_users,
 )
+from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins
 from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, TimeRule
 from fedboard.simulations.datasets.splits.times import public_time
 

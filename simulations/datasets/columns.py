@@ -1,6 +1,7 @@
 """What a reader of one format hands on: three columns in file order, and how to name a row in a message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from fedboard.common.arrays import BoolArray, Float32Array, IntArray
 from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
+from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.numbering import Numbered, number_integers, text_order
 
 _TITLES = ("title", "name")
@@ -178,3 +180,21 @@ def _remedy(found: list[str], wanted: ColumnMapping) -> str:
     if guess:
         return f"{guess} (in a configuration data.columns, in Python columns)."
     return "; give a table with a header line and name its columns: --columns user=...,item=...,rating=..."
+
+
+@contextmanager
+def readable(file: StoredFile) -> Iterator[None]:
+    """Tell what pyarrow finds wrong with a Parquet file in a sentence.
+
+    Raises:
+        InputError: it is none, it is damaged, or a text in it is not UTF-8.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{file.label} is not a readable Parquet file ({reason}); write it again."
+        ) from error

@@ -1,7 +1,7 @@
 """The learning problem of a simulation on examples: data, split, and what is public about them.
 
 As with ratings a split is part of the mechanism: an example falls by a coin of its user's id and of its number
-among her own, and by nothing else in the data set (``fedboard.simulations.datasets.coins``).
+among her own, and by nothing else in the data set (``fedboard.simulations.datasets.splits.coins``).
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.from_cohort import cohort_of
 from fedboard.common.tasks.shared.options import checked_options
-from fedboard.simulations.datasets.coins import SplitCoins
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.splits import SplitRule
 from fedboard.simulations.datasets.splits.by_coins import DEFAULT_SHARE
+from fedboard.simulations.datasets.splits.coins import SplitCoins
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 
 _SEED = "seed"

@@ -15,9 +15,9 @@ from fedboard.simulations.datasets.formats.text import first_line
 from fedboard.simulations.datasets.named import near_data
 
 _FILES = (
-    "movielens_100k",
-    "movielens_dat",
-    "movielens_csv",
+    "movielens.tabs",
+    "movielens.dat",
+    "movielens.csv",
     "netflix",
     "amazon",
     "plays",

@@ -10,8 +10,8 @@ from fedboard.common.arrays import BitArray, BoolArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.per_user.mixing import mix64
 from fedboard.simulations.datasets import Triples
-from fedboard.simulations.datasets.coins import below
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit
+from fedboard.simulations.datasets.splits.coins import below
 from fedboard.simulations.judging.split_blocks import Split, SplitBlocks
 
 _SECRET = np.uint64(int.from_bytes(blake2b(b"fedboard judged users", digest_size=8).digest(), "little"))

@@ -13,7 +13,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig, SplitConfig
-from fedboard.simulations.datasets.coins import Fold
+from fedboard.simulations.datasets.splits.coins import Fold
 from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.judging.references.known import ALS, ceiling_names, reference_names
 from fedboard.simulations.problem import Problem

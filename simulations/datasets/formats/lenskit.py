@@ -15,11 +15,10 @@ from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
-from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, title_field
+from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, readable, title_field
 from fedboard.simulations.datasets.formats.parquet import times_of, values_of
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.numbering import Numbered
-from fedboard.simulations.datasets.readable import readable
 
 _SCHEMA = "schema.json"
 _NAME = re.compile(r"\w{1,100}")

@@ -9,10 +9,9 @@ from fedboard.common.arrays import Float32Array, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, require_columns
+from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, readable, require_columns
 from fedboard.simulations.datasets.formats.blocks import Block, Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.readable import readable
 from fedboard.simulations.datasets.splits.times import times_of_arrow
 
 _MAGIC = b"PAR1"

@@ -12,7 +12,7 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.readable import readable
+from fedboard.simulations.datasets.columns import readable
 from fedboard.simulations.datasets.rules import check_values
 from fedboard.simulations.datasets.shards.layout import ITEM, schema_of
 from fedboard.simulations.datasets.shards.manifest import Group, Manifest, Shard

@@ -1,7 +1,7 @@
 """The two splits that publications use: over ratings for rating prediction, over users for top-k lists.
 
 What is held out never gives anything to a release, so a split is part of the mechanism. Each rating falls by a coin
-of its own user and item, each user by a coin of her own (``fedboard.simulations.datasets.coins``), and what is done
+of its own user and item, each user by a coin of her own (``coins``), and what is done
 with a user's ratings looks at her ratings alone: whoever is added to a data set or removed from it, everybody
 else's ratings stay in their parts. So shares are expected, not exact, and so is the number of users held out.
 
@@ -16,9 +16,9 @@ import numpy as np
 from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.coins import Fold, SplitCoins
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Ratings, Triples, sorted_cohort
+from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins
 from fedboard.simulations.datasets.splits.parts import HeldOut, RatingSplit, SplitRule, UserSplit
 
 DEFAULT_SHARE = 0.1

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.coins import Fold, SplitCoins, below
 from fedboard.simulations.datasets.ratings import Triples
+from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins, below
 from fedboard.simulations.datasets.splits.time_rules import TimedRows, TimeRule
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from fedboard.common.arrays import BitArray, BoolArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.coins import SplitCoins
+from fedboard.simulations.datasets.splits.coins import SplitCoins
 
 Parts: TypeAlias = tuple[BoolArray, BoolArray, BoolArray]
 """Training, validation, test: each as many as rows; every row is in one of them."""

@@ -42,9 +42,9 @@ from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.schedule import lipschitz_rates, lipschitz_step_count
 from fedboard.common.tasks.adadpsgd.update import weight_sums
 from fedboard.server.runtime import NoisedSums
-from fedboard.simulations.datasets.coins import SplitCoins, below
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Triples
+from fedboard.simulations.datasets.splits.coins import SplitCoins, below
 
 _LABEL_NOISE = 1e-3
 _TEST_SHARE = 0.2

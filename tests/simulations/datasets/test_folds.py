@@ -6,8 +6,8 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ratings
-from fedboard.simulations.datasets.coins import Fold
 from fedboard.simulations.datasets.splits import split_ratings, split_users
+from fedboard.simulations.datasets.splits.coins import Fold
 from fedboard.simulations.problem import problem_of
 from tests.simulations.datasets.test_splits import keys, keys_of, with_own_test
 

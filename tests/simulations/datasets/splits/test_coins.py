@@ -9,7 +9,7 @@ from scipy import stats
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets import Kind, id_keys
-from fedboard.simulations.datasets.coins import SplitCoins, below
+from fedboard.simulations.datasets.splits.coins import SplitCoins, below
 
 FALSE_ALARM = 1e-9
 KNOWN_KEYS = [14241890668637401057, 8420457581636734736]

@@ -1,0 +1,1 @@
+"""The layouts in which MovieLens was published, one file each."""
