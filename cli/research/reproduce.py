@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -29,8 +30,11 @@ Examples:
   fedboard reproduce krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
   fedboard reproduce krichene 7 --data ml-10m/ --data ml-20m/
   fedboard reproduce krichene 1 --recipe paper --data skewed:ml-10m
+  fedboard reproduce population curve --most-users 1e6 --workers 2 --out runs/curve
   fedboard reproduce krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8
 """
+_PARTS = "parts"
+"""Folder of what is finished, of an experiment that goes on where it was interrupted."""
 _TOLD_PER_PHASE = 4
 """Lines per phase where nobody watches."""
 
@@ -57,6 +61,12 @@ _TOLD_PER_PHASE = 4
     help="Whose settings, for figures of krichene: tuned, which are ours, or paper, which are published.  "
     "[default: tuned]",
 )
+@click.option(
+    "--most-users",
+    type=float,
+    metavar="N",
+    help="The largest number of users, for population curve.  [default: 1e5]",
+)
 @click.option("--seeds", type=REPETITIONS, default=3, show_default=True, help="Repetitions.")
 @click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
 @click.option(
@@ -64,15 +74,20 @@ _TOLD_PER_PHASE = 4
     type=click.Path(path_type=Path, file_okay=False),
     help="New directory for the result.  [default: runs/reproduce-PAPER-FIGURE]",
 )
+@click.option(
+    "--resume", is_flag=True, help="Go on with what was interrupted in --out, where the list says in parts."
+)
 @json_or_file
 def reproduce(
     paper: str | None,
     figure: str | None,
     epsilon: str | None,
     recipe: str | None,
+    most_users: float | None,
     seeds: int,
     workers: int,
     out: Path | None,
+    resume: bool,
     json_file: Path | None,
     **table: Any,
 ) -> None:
@@ -95,11 +110,19 @@ def reproduce(
         more_data=data[1:],
         epsilons=_epsilons(epsilon),
         recipe=recipe or "tuned",
+        most_users=most_users,
         seeds=seeds,
         workers=workers,
     )
-    require_fitting(experiment, data=data, epsilons=asked["epsilons"], recipe=recipe)
-    place = _new_place(out, experiment)
+    require_fitting(
+        experiment,
+        data=data,
+        epsilons=asked["epsilons"],
+        recipe=recipe,
+        most_users=most_users,
+        resume=resume,
+    )
+    place = _interrupted(out) if resume else _new_place(out, experiment)
     place.mkdir(parents=True, exist_ok=True)
     record, outcome = _run(experiment, place, asked)
     if json_file is not None:
@@ -109,11 +132,11 @@ def reproduce(
 
 
 def _tell_listing(paper: str | None, json_file: Path | None) -> None:
-    from fedboard.simulations.experiments.registry import PAPERS, experiments_of
+    from fedboard.simulations.experiments.registry import OWN, PAPERS, experiments_of
 
     listing = _listing(paper)
     if json_file is not None:
-        names = PAPERS if paper is None else (paper,)
+        names = {**PAPERS, **OWN} if paper is None else (paper,)
         record = {
             name: [
                 {
@@ -134,13 +157,14 @@ def _tell_listing(paper: str | None, json_file: Path | None) -> None:
 
 def _listing(paper: str | None) -> str:
     """Figures, rough minutes and titles, paper by paper; of one paper also which data each takes."""
-    from fedboard.simulations.experiments.registry import PAPERS, experiments_of
+    from fedboard.simulations.experiments.registry import OWN, PAPERS, experiments_of
 
+    named = {**PAPERS, **OWN}
     parts = []
-    for name in PAPERS if paper is None else (paper,):
+    for name in named if paper is None else (paper,):
         rows = [[each.figure, f"{each.minutes:g}", each.title] for each in experiments_of(name)]
         table = aligned(["figure", "minutes", "what"], rows, right={1}) if rows else "nothing yet"
-        parts.append(f"{name}: {PAPERS[name]}\n\n{table}")
+        parts.append(f"{name}: {named[name]}\n\n{table}")
     if paper is None:
         return "\n\n".join(
             [*parts, "Which data they take: fedboard reproduce PAPER. Run one: ... PAPER FIGURE"]
@@ -161,6 +185,12 @@ def _new_place(out: Path | None, experiment: "Experiment") -> Path:
     return out
 
 
+def _interrupted(out: Path | None) -> Path:
+    if out is None or not (out / _PARTS).is_dir():
+        raise InputError(f"--resume needs the --out of what was interrupted, got {out or 'none'}")
+    return out
+
+
 class _Asked(TypedDict):
     """What the command line says of a setting."""
 
@@ -168,6 +198,7 @@ class _Asked(TypedDict):
     more_data: "tuple[DataConfig, ...]"
     epsilons: tuple[float, ...]
     recipe: str
+    most_users: float | None
     seeds: int
     workers: int
 
@@ -195,7 +226,7 @@ def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[st
     from fedboard.simulations.experiments.shared.writing import record_of, write_outcome
 
     started = time.monotonic()
-    with stepping() as on_step, TemporaryDirectory(prefix="scratch-", dir=place) as scratch, house_style():
+    with stepping() as on_step, _scratch(experiment, place) as scratch, house_style():
         setting = Setting(
             **asked,
             scratch=Path(scratch),
@@ -205,6 +236,14 @@ def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[st
         record = record_of(experiment, outcome, seconds=time.monotonic() - started, peak_mib=_peak_mib())
         write_outcome(record, outcome, place)
     return record, outcome
+
+
+def _scratch(experiment: "Experiment", place: Path) -> AbstractContextManager[str]:
+    """A folder that is gone afterwards, or the one in which parts are kept."""
+    if not experiment.in_parts:
+        return TemporaryDirectory(prefix="scratch-", dir=place)
+    (place / _PARTS).mkdir(exist_ok=True)
+    return nullcontext(str(place / _PARTS))
 
 
 def _peak_mib() -> float | None:

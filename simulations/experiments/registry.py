@@ -32,11 +32,18 @@ def _jain() -> tuple[Experiment, ...]:
     return EXPERIMENTS
 
 
+def _population() -> tuple[Experiment, ...]:
+    from fedboard.simulations.experiments.population.catalogue import EXPERIMENTS
+
+    return EXPERIMENTS
+
+
 _CATALOGUES: dict[str, Callable[[], tuple[Experiment, ...]]] = {
     "krichene": _krichene,
     "liu": _liu,
     "epasto": _epasto,
     "jain": _jain,
+    "population": _population,
 }
 
 PAPERS = {
@@ -46,6 +53,8 @@ PAPERS = {
     "jain": "Jain et al. 2021, Differentially Private Model Personalization",
 }
 """Who wrote what, by the name of the paper on the command line."""
+OWN = {"population": "How many people a private recommender needs; of no paper, on made-up people"}
+"""Experiments of ours, by the name that stands in a paper's place."""
 
 
 def experiments_of(paper: str) -> tuple[Experiment, ...]:

@@ -37,7 +37,9 @@ class Setting:
     workers: int = 1
     """Processes or threads that it may use."""
     scratch: Path
-    """Existing folder for runs and caches, emptied afterwards."""
+    """Existing folder for runs and caches, emptied afterwards; of an experiment ``in_parts`` it is kept."""
+    most_users: float | None = None
+    """The largest number of users that she asks for, of an experiment with ``users``; None for the usual."""
     on_progress: Progress
 
     def epsilons_or(self, *usual: float) -> tuple[float, ...]:
@@ -94,5 +96,9 @@ class Experiment:
     """Those of the figure, which others can replace; () where it has none of its own."""
     one_epsilon: bool = False
     """Whether it shows a single one."""
+    users: tuple[int, ...] = ()
+    """The numbers of users that it can go through; () where there is no choice."""
+    in_parts: bool = False
+    """Whether its parts are kept, so that an interrupted one goes on."""
     recipes: tuple[str, ...] = ()
     """Whose settings it can run with, the usual first; () where there is no choice."""

@@ -38,6 +38,8 @@ def require_fitting(
     data: Sequence[DataConfig] = (),
     epsilons: tuple[float, ...] = (),
     recipe: str | None = None,
+    most_users: float | None = None,
+    resume: bool = False,
 ) -> None:
     """See before any work that an experiment can run on what is asked for.
 
@@ -46,6 +48,8 @@ def require_fitting(
         data: all of the setting; () for none.
         epsilons: likewise.
         recipe: likewise; None where nobody asks for one.
+        most_users: likewise.
+        resume: whether to go on with what was interrupted.
 
     Raises:
         InputError: the data cannot be read or say too little, or the experiment has no use for an option.
@@ -67,6 +71,12 @@ def require_fitting(
         raise InputError(
             f"{name}: {choice if experiment.recipes else 'there is no recipe to choose; leave it out'}"
         )
+    if most_users is not None and not experiment.users:
+        raise InputError(f"{name} has no number of users to choose; leave out --most-users")
+    if most_users is not None and not most_users >= experiment.users[0]:
+        raise InputError(f"{name}: --most-users must be at least {experiment.users[0]:,}, got {most_users:g}")
+    if resume and not experiment.in_parts:
+        raise InputError(f"{name} keeps no parts to go on with; leave out --resume, and choose a new --out")
 
 
 def _require_data(name: str, data: DataConfig, experiment: Experiment) -> None:

@@ -14,6 +14,7 @@ from fedboard.simulations.experiments.jain import catalogue
 from fedboard.simulations.experiments.jain.figure_2 import Figure2
 from fedboard.simulations.experiments.krichene import catalogue as krichene
 from fedboard.simulations.experiments.liu import catalogue as liu
+from fedboard.simulations.experiments.population import catalogue as population
 from fedboard.simulations.experiments.registry import PAPERS, experiments_of
 from fedboard.simulations.experiments.shared.experiment import Experiment, Outcome, Setting
 from tests.cli.conftest import Command
@@ -33,7 +34,7 @@ def test_without_a_figure_it_says_what_there_is(fedboard: Command) -> None:
     for result in (everything, one):
         assert result.exit_code == 0, result.output
         assert "Error of personal models against epsilon" in result.stdout
-    for paper in ("krichene", "liu", "epasto", "jain"):
+    for paper in ("krichene", "liu", "epasto", "jain", "population"):
         assert paper in everything.stdout
     assert "krichene" not in one.stdout
     assert "50,000 users" in one.stdout
@@ -75,7 +76,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Setting]:
         heard.append(setting)
         return Outcome(numbers={}, settings={}, comparison="", figures={})
 
-    for paper in (krichene, liu, epasto):
+    for paper in (krichene, liu, epasto, population):
         monkeypatch.setattr(paper, "EXPERIMENTS", tuple(replace(e, run=begin) for e in paper.EXPERIMENTS))
     return heard
 
@@ -127,6 +128,44 @@ def test_plays_are_for_figures_of_lists(fedboard: Command, asked: list[Setting],
     assert (lists.exit_code, both.exit_code, stars.exit_code) == (0, 0, 2)
     assert "says who used what, not how they liked it, and krichene 1 predicts ratings" in stars.stderr
     assert not (tmp_path / "1").exists()
+
+
+def test_what_is_interrupted_goes_on_in_its_folder(
+    fedboard: Command, asked: list[Setting], tmp_path: Path
+) -> None:
+    begun = fedboard("reproduce", "population", "curve", "--most-users", "3e4", "--out", tmp_path / "out")
+    (tmp_path / "out" / "parts" / "finished.json").write_text("{}")
+    again = fedboard("reproduce", "population", "curve", "--resume", "--out", tmp_path / "out")
+
+    assert (begun.exit_code, again.exit_code) == (0, 0), begun.output + again.output
+    assert [setting.most_users for setting in asked] == [3e4, None]
+    assert asked[1].scratch == asked[0].scratch
+    assert (asked[1].scratch / "finished.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "krichene 1 --most-users 1e6",
+            "krichene 1 has no number of users to choose; leave out --most-users",
+        ),
+        ("population curve --most-users 5", "--most-users must be at least 10,000, got 5"),
+        ("population curve --most-users nan", "--most-users must be at least 10,000, got nan"),
+        ("krichene 1 --resume --out x", "krichene 1 keeps no parts to go on with"),
+        ("population curve --resume", "--resume needs the --out of what was interrupted, got none"),
+        ("population curve --resume --out nowhere", "what was interrupted, got nowhere"),
+        ("population curve --data synthetic:user=5", "unknown key 'user'"),
+    ],
+)
+def test_what_makes_no_sense_of_a_population_is_refused(
+    fedboard: Command, asked: list[Setting], given: str, said: str
+) -> None:
+    result = fedboard("reproduce", *given.split())
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not asked
 
 
 def every_experiment() -> list[Experiment]:

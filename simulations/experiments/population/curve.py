@@ -1,0 +1,240 @@
+"""Utility against the number of people, by epsilon: how many people does which promise need?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log10
+from typing import Any
+
+import numpy as np
+
+from fedboard.common.tasks.registry import variant_of
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import preset
+from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig
+from fedboard.simulations.datasets.synthetic.people import PREFIX, PeopleConfig
+from fedboard.simulations.experiments.population.parts import Part, Parts, Ran
+from fedboard.simulations.experiments.shared.experiment import Setting
+from fedboard.simulations.judging.references.known import ALS
+
+LADDER = (10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000, 100_000_000)
+EPSILONS = (0.1, 1.0, 5.0)
+NONE = 1000.0
+"""Stands for no privacy where an algorithm has to have some noise."""
+LEARNERS = ("residual", "adadpals")
+TRIVIAL = "bias-private"
+ALGORITHMS = (*LEARNERS, TRIVIAL)
+OWN_BIAS = "user-item-bias"
+"""The trivial model without privacy: item means, and a bias of her own for everybody."""
+REFERENCES = (OWN_BIAS, ALS)
+USUAL_MOST = 100_000
+MEAN, ITEMS = 40.0, 3449
+DELTA = 1e-9
+"""At every number of people: below 1 / n even of the largest."""
+TUNED_ON = 72_480
+"""People on whose ratings the shipped settings were tuned."""
+MOST_FITTED = 1_000_000
+"""Models without privacy, which hardly change any more, are fitted to at most so many people."""
+JUDGED = 50_000
+"""Where there are more people the error is that of these; of made-up people the first ones."""
+SEVERAL_SEEDS_UP_TO = 100_000
+_FEWER_ROUNDS: Mapping[int, int] = {10_000_000: 6, 100_000_000: 4}
+"""Alternations at most, from so many people on: each is a pass over all their ratings."""
+_ALS_SETTINGS = {"rounds": 8}
+"""Ridges and rank as tuned; by the eighth sweep it hardly moves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Whose ratings a part is run on. Public, but for the ratings."""
+
+    label: str
+    """Of the part's file."""
+    users: int
+    data: DataConfig
+
+    @property
+    def streamed(self) -> bool:
+        """Whether they are made block by block, as they are needed."""
+        return self.data.source.startswith(PREFIX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """All runs on some people."""
+
+    people: People
+    private: Mapping[tuple[str, float], Sequence[Ran]]
+    """By algorithm and epsilon, one for each seed."""
+    references: Mapping[str, Ran]
+    """Without privacy."""
+
+    def rmse(self, algorithm: str, epsilon: float) -> float:
+        """Mean over the seeds."""
+        return float(np.mean([ran.rmse for ran in self.private[algorithm, epsilon]]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is run. Public."""
+
+    epsilons: tuple[float, ...]
+    seeds: int
+    workers: int
+    items: int = ITEMS
+    mean: float = MEAN
+    algorithms: tuple[str, ...] = ALGORITHMS
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the learners, for tests."""
+
+    def made_up(self, users: int) -> People:
+        """So many made-up people."""
+        config = PeopleConfig(users=users, items=self.items, mean=self.mean)
+        return People(label=f"made-up-{users}", users=users, data=DataConfig(source=config.text))
+
+    def run(self, people: People) -> RunConfig:
+        """Streamed, so that memory does not grow with people; their error is judged on some of them."""
+        judged = JUDGED if people.users > JUDGED else None
+        return RunConfig(
+            workers=self.workers,
+            streamed=people.streamed,
+            judged_users=judged if people.streamed else None,
+            baselines=False,
+            evaluate_rounds=False,
+        )
+
+    def seeds_of(self, people: People) -> range:
+        """Several where noise decides and runs are quick."""
+        return range(self.seeds if people.users <= SEVERAL_SEEDS_UP_TO else 1)
+
+    def private(self, people: People, algorithm: str, epsilon: float, seed: int) -> Part:
+        """A private run on all of them."""
+        tuned = preset(variant_of(algorithm), Feedback.EXPLICIT, equivalent(epsilon, people.users))
+        settings = {**tuned.settings, **(self.overrides if algorithm in LEARNERS else {})}
+        if "rounds" in settings:
+            settings["rounds"] = min(settings["rounds"], most_rounds(people.users))
+        return Part(
+            name=f"{people.label}-{algorithm}-epsilon-{epsilon:g}-seed-{seed}",
+            config=SimulationConfig(
+                algorithm=algorithm,
+                seed=seed,
+                data=people.data,
+                privacy=PrivacyConfig(epsilon=epsilon, delta=DELTA, shares=dict(tuned.shares)),
+                settings=settings,
+                run=self.run(people),
+            ),
+        )
+
+    def reference(self, people: People, name: str) -> Part:
+        """A model without privacy of at most ``MOST_FITTED`` of them."""
+        return Part(
+            name=f"{people.label}-{name}",
+            config=SimulationConfig(
+                algorithm=name,
+                data=people.data,
+                settings=dict(_ALS_SETTINGS) if name == ALS else {},
+                run=self.run(people),
+            ),
+        )
+
+
+def equivalent(epsilon: float, users: int) -> float:
+    """The epsilon at which the people that settings were tuned on have as much noise beside their ratings.
+
+    Noise of a sum goes by 1 / epsilon and what people add to it by their number, so that settings for many people
+    at a small epsilon are those for fewer at a larger one.
+    """
+    return epsilon * users / TUNED_ON
+
+
+def most_rounds(users: int) -> int:
+    """Alternations at most."""
+    found = [rounds for least, rounds in _FEWER_ROUNDS.items() if users >= least]
+    return min(found, default=1000)
+
+
+def ladder_to(most: float) -> tuple[int, ...]:
+    """Numbers of people up to the most that are asked for."""
+    return tuple(step for step in LADDER if step <= most)
+
+
+def measured(plan: Plan, parts: Parts, every: Sequence[People], setting: Setting) -> list[Measured]:
+    """Run everything, smallest first."""
+    names = [(a, e) for a in plan.algorithms for e in (*plan.epsilons, NONE)]
+    total = sum(len(names) * len(plan.seeds_of(people)) + len(REFERENCES) for people in every)
+    steps, found = iter(range(total)), list[Measured]()
+    for people in every:
+        references = {
+            name: _told(parts, plan.reference(people, name), steps, total, setting)
+            for name in (REFERENCES if people.users <= MOST_FITTED else ())
+        }
+        private = {
+            (algorithm, epsilon): [
+                _told(parts, plan.private(people, algorithm, epsilon, seed), steps, total, setting)
+                for seed in plan.seeds_of(people)
+            ]
+            for algorithm, epsilon in names
+        }
+        found.append(Measured(people=people, private=private, references=references))
+    return found
+
+
+def _told(parts: Parts, part: Part, steps: Iterator[int], total: int, setting: Setting) -> Ran:
+    setting.on_progress(part.name, next(steps), total)
+    return parts.ran(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Between the trivial model and the best, both without noise, of as many people as they were fitted to."""
+
+    trivial: float
+    best: float
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is anything to close."""
+        return self.best < self.trivial
+
+    def closed(self, rmse: float) -> float:
+        """How much of it an error closes; below 0 for what is worse than the trivial model."""
+        return (self.trivial - rmse) / (self.trivial - self.best)
+
+
+def gap_of(found: Sequence[Measured]) -> Gap:
+    """The gap at the largest number of people that models without privacy were fitted to.
+
+    The best is the best of ALS and of what learns privately, without noise worth naming.
+    """
+    last = [one for one in found if one.references][-1]
+    learners = {name for name, _ in last.private if name in LEARNERS}
+    best = min(last.references[ALS].rmse, *(last.rmse(name, NONE) for name in learners))
+    return Gap(trivial=last.references[OWN_BIAS].rmse, best=best)
+
+
+def people_needed(users: Sequence[int], closed: Sequence[float], share: float) -> str:
+    """The number of people at which so much of a gap is closed, on the line between two that were measured.
+
+    Args:
+        users: ascending.
+        closed: how much of the gap each closes.
+        share: how much is wanted.
+
+    Returns:
+        Two digits of it; ``<=`` the first where that does already, ``>`` the last where none does: nothing is
+        extrapolated.
+    """
+    for place, value in enumerate(closed):
+        if value < share:
+            continue
+        if place == 0:
+            return f"<= {users[0]:,}"
+        low, high = closed[place - 1], value
+        across = (share - low) / (high - low)
+        logarithm = log10(users[place - 1]) + across * (log10(users[place]) - log10(users[place - 1]))
+        return _two_digits(10**logarithm)
+    return f"> {users[-1]:,}"
+
+
+def _two_digits(number: float) -> str:
+    unit = 10 ** (len(str(int(number))) - 2)
+    return f"{round(number / unit) * unit:,}"
