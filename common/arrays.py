@@ -14,6 +14,8 @@ Float32Array: TypeAlias = NDArray[np.float32]
 IntArray: TypeAlias = NDArray[np.int64]
 IndexArray: TypeAlias = NDArray[np.int32]
 ShortArray: TypeAlias = NDArray[np.int16]
+PairArray: TypeAlias = NDArray[np.int32]
+"""Each element is two int16 side by side."""
 BitArray: TypeAlias = NDArray[np.uint64]
 ResidueArray: TypeAlias = NDArray[np.uint32]
 BoolArray: TypeAlias = NDArray[np.bool_]

@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, ShortArray
+from fedboard.common.arrays import Float32Array, IndexArray, ShortArray
 from fedboard.common.kernels.blocked.tiles import lanes_of
 from fedboard.common.kernels.blocked.vectors import Emitter, call, data_pointer
 from fedboard.common.kernels.compiling import compiled, emitted
@@ -39,36 +38,11 @@ def gather(
 
 
 @compiled()
-def gather_weighted(
-    vectors: ShortArray,
-    rank: int,
-    users: IndexArray,
-    first: int,
-    count: int,
-    weights: FloatArray,
-    plain: FloatArray,
-    weighted: FloatArray,
-    step: int,
-) -> None:
-    """Copy v = vectors[users[first + k]] to row k of ``plain`` and weights[k] v to row k of ``weighted``."""
-    lanes = lanes_of(plain)
-    whole = rank // lanes * lanes
-    for k in range(count):
-        prefetch_row(vectors, int(users[min(first + k + _AHEAD, users.size - 1)]), rank)
-        source, target = int(users[first + k]) * rank, k * step
-        for position in range(0, whole, lanes):
-            convert_vector(vectors, source + position, plain, weighted, target + position, weights, k)
-        for position in range(whole, rank):
-            value = np.float64(vectors[source + position])
-            plain[target + position] = value
-            weighted[target + position] = weights[k] * value
-
-
-@compiled()
 def prefetch_row(array: Float32Array | ShortArray, row: int, rank: int) -> None:
-    """Ask for all cache lines of one row of a flat matrix."""
+    """Ask for all cache lines of one row of a flat matrix, the last one too where rows do not begin with a line."""
     for position in range(0, rank, _LINE_BYTES // array.itemsize):
         prefetch(array, row * rank + position)
+    prefetch(array, row * rank + rank - 1)
 
 
 @emitted
@@ -97,31 +71,3 @@ def copy_vector(typing_context: Any, source: Any, source_place: Any, target: Any
         return context.get_dummy_value()
 
     return types.void(source, types.int64, target, types.int64), emit
-
-
-@emitted
-def convert_vector(
-    typing_context: Any,
-    source: Any,
-    source_place: Any,
-    plain: Any,
-    weighted: Any,
-    target_place: Any,
-    weights: Any,
-    weight_place: Any,
-) -> Any:
-    """Convert int16 to float64, store as it is and times a weight."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, read_at, _, _, write_at, _, weight_at = arguments
-        out = Emitter(context, builder, plain, arguments[2])
-        shorts = ir.VectorType(ir.IntType(16), out.lanes).as_pointer()
-        element = builder.gep(data_pointer(context, builder, source, arguments[0]), [read_at])
-        value = builder.sitofp(builder.load(builder.bitcast(element, shorts), align=2), out.vector)
-        out.store(value, write_at)
-        weight = Emitter(context, builder, weights, arguments[5]).load_splat(weight_at)
-        Emitter(context, builder, weighted, arguments[3]).store(builder.fmul(weight, value), write_at)
-        return context.get_dummy_value()
-
-    arrays = (source, types.int64, plain, weighted, types.int64, weights, types.int64)
-    return types.void(*arrays), emit

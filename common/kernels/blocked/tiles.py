@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from numba import types
 
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import Float32Array, FloatArray, PairArray
 from fedboard.common.kernels.blocked.vectors import (
     HAS_WIDE_VECTORS,
     Emitter,
@@ -18,7 +18,8 @@ from fedboard.common.kernels.compiling import compiled, emitted
 # A tile of ROWS x 3 vectors fills the registers: 24 of 32 with AVX-512, 12 of 16 without.
 ROWS: Final = 8 if HAS_WIDE_VECTORS else 4
 
-Flat = Float32Array | FloatArray
+Flat = Float32Array | FloatArray | PairArray
+"""A flat array; of pairs every product below is the sum of two (``Emitter``)."""
 
 
 @compiled()

@@ -17,7 +17,24 @@ from numba.np import arrayobj as _arrayobj
 HAS_WIDE_VECTORS: Final = bool(get_host_cpu_features().get("avx512f", False))
 VECTOR_BYTES: Final = 64 if HAS_WIDE_VECTORS else 32
 
+
+def _x86_name(wide: str, narrow: str) -> str:
+    """LLVM's name of an instruction on int16 of this processor; "" where it has none."""
+    features = get_host_cpu_features()
+    if HAS_WIDE_VECTORS:
+        return f"llvm.x86.avx512.{wide}.512" if features.get("avx512bw", False) else ""
+    return f"llvm.x86.avx2.{narrow}" if features.get("avx2", False) else ""
+
+
+PAIR_PRODUCTS: Final = _x86_name("pmaddw.d", "pmadd.wd")
+"""Of int16 lanes in pairs: product plus product, int32."""
+ROUNDED_PRODUCTS: Final = _x86_name("pmul.hr.sw", "pmul.hr.sw")
+"""Of int16 lanes: (product + 2^14) >> 15."""
+
+_INT16: Final = ir.IntType(16)
 _INT32: Final = ir.IntType(32)
+
+_ELEMENTS: Final = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: _INT32}
 
 # A value or an instruction of LLVM; neither llvmlite nor this part of numba has types for a checker.
 Value = Any
@@ -26,13 +43,16 @@ arrayobj: Any = _arrayobj
 
 
 class Emitter:
-    """Emits vector instructions on one flat array at the builder's position."""
+    """Emits vector instructions on one flat array at the builder's position.
+
+    Of an array of int32 each element holds two int16, and a product is that of pairs: the sum of both products.
+    """
 
     def __init__(self, context: Any, builder: Any, array_type: Any, array: Value) -> None:
         self.builder = builder
         self.bits = int(array_type.dtype.bitwidth)
         self.lanes = lane_count(array_type.dtype)
-        self.element = ir.FloatType() if array_type.dtype == types.float32 else ir.DoubleType()
+        self.element = _ELEMENTS[array_type.dtype]
         self.vector = ir.VectorType(self.element, self.lanes)
         self.base = data_pointer(context, builder, array_type, array)
 
@@ -79,7 +99,9 @@ class Emitter:
         return self.constant([0.0] * self.lanes)
 
     def multiply_add(self, left: Value, right: Value, addend: Value) -> Value:
-        """Product plus addend, rounded once."""
+        """Product plus addend, rounded once; of pairs of int16: both products plus the int32 addend."""
+        if self.element == _INT32:
+            return self._add_pair_products(left, right, addend)
         kind = ir.FunctionType(self.vector, [self.vector] * 3)
         return self._call(f"llvm.fma.v{self.lanes}f{self.bits}", kind, [left, right, addend])
 
@@ -125,6 +147,19 @@ class Emitter:
             group //= 2
         return values[0]
 
+    def _add_pair_products(self, left: Value, right: Value, addend: Value) -> Value:
+        """vpdpwssd, or vpmaddwd and an addition; without either the products one by one."""
+        builder, shorts = self.builder, ir.VectorType(_INT16, 2 * self.lanes)
+        left, right = builder.bitcast(left, shorts), builder.bitcast(right, shorts)
+        if PAIR_PRODUCTS:
+            products = self._call(PAIR_PRODUCTS, ir.FunctionType(self.vector, [shorts] * 2), [left, right])
+            return builder.add(products, addend)  # one instruction with the product where there is one
+        for half in (0, 1):
+            mask = ir.Constant(self.vector, [2 * lane + half for lane in range(self.lanes)])
+            halves = (builder.sext(builder.shuffle_vector(v, v, mask), self.vector) for v in (left, right))
+            addend = builder.add(builder.mul(*halves), addend)
+        return addend
+
     def _address(self, place: Value) -> Value:
         return self.builder.bitcast(self.builder.gep(self.base, [place]), self.vector.as_pointer())
 
@@ -166,7 +201,7 @@ def int64(value: int) -> Value:
 
 
 def lane_count(kind: Any) -> int:
-    """Elements of a numba float type in one vector."""
+    """Elements of a numba type in one vector."""
     return VECTOR_BYTES * 8 // int(kind.bitwidth)
 
 

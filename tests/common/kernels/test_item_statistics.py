@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import item_statistics
+from tests.common.kernels.conftest import COMPILED
 
 RANKS = (1, 3, 8, 16, 32, 64)
 
@@ -133,3 +137,102 @@ def test_arrays_that_do_not_fit_are_refused(backend, name, value):
 
     with pytest.raises(InputError):
         item_statistics(**(given | {name: value}), backend=backend)
+
+
+SHORTS = st.integers(-(1 << 15), (1 << 15) - 1)
+COORDINATES = st.integers(-4096, 4096) | st.sampled_from([-4096, -1, 0, 1, 4096])
+
+
+@COMPILED
+@settings(max_examples=60, deadline=None)
+@drawn(
+    rank=st.sampled_from([1, 2, 7, 16, 17, 33]),
+    ratings=st.lists(st.tuples(st.integers(0, 2), SHORTS, SHORTS), min_size=1, max_size=20),
+    coordinates=st.lists(COORDINATES, min_size=1, max_size=9),
+    copies=st.sampled_from([1, 2, 31, 64]),
+)
+def test_any_numbers_give_the_bits_of_the_reference(rank, ratings, coordinates, copies):
+    users, weights, responses = (np.tile(column, copies) for column in zip(*ratings, strict=True))
+    given = {
+        "indptr": np.array([0, users.size], np.int64),
+        "users": users.astype(np.int32),
+        "entries": np.arange(users.size),
+        "vectors": np.resize(coordinates, (3, rank)).astype(np.int16),
+        "weights": weights.astype(np.int16),
+        "responses": responses.astype(np.int16),
+        "start": 0,
+        "stop": 1,
+    }
+
+    squares, linear = item_statistics(**given, backend="blocked")
+
+    expected_squares, expected_linear = item_statistics(**given, backend="numpy")
+    assert np.array_equal(squares, expected_squares)
+    assert np.array_equal(linear, expected_linear)
+
+
+@COMPILED
+@pytest.mark.parametrize(
+    ("coordinate", "weight", "response"),
+    [
+        (
+            -4096,
+            1,
+            0,
+        ),  # all of w v is in the low half, -2^12: each rating adds 2^24 to a sum, 128 of them 2^31
+        (4096, 1, 0),
+        (-4096, -(1 << 15), -(1 << 15)),  # the largest high half
+        (4096, -(1 << 15), -(1 << 15)),
+        (-4096, (1 << 15) - 1, (1 << 15) - 1),
+        (-4096, 2047, 1),  # the largest lowest part of w r
+    ],
+)
+@pytest.mark.parametrize("n_ratings", [31, 32, 127, 128, 129, 1000])
+def test_sums_in_32_bits_are_moved_before_they_overflow(coordinate, weight, response, n_ratings):
+    given = {
+        "indptr": np.array([0, n_ratings], np.int64),
+        "users": np.zeros(n_ratings, np.int32),
+        "entries": np.arange(n_ratings),
+        "vectors": np.full((1, 3), coordinate, np.int16),
+        "weights": np.full(n_ratings, weight, np.int16),
+        "responses": np.full(n_ratings, response, np.int16),
+    }
+
+    squares, linear = item_statistics(**given, start=0, stop=1, backend="blocked")
+
+    assert np.all(squares == n_ratings * weight * coordinate**2)
+    assert np.all(linear == n_ratings * weight * response * coordinate)
+
+
+@COMPILED
+def test_processors_without_these_instructions_compute_the_same(monkeypatch):
+    import numba
+
+    from fedboard.common.kernels.blocked import pairs, tiles, vectors
+
+    def halves_and_products(numbers, weights, plain, low, high, sums):
+        pairs.split_pair(numbers, 0, lanes, lanes, weights, 0, plain, low, high, 0, 1)
+        tiles.add_tile(plain, 0, 1, low, 0, lanes, 1, sums, 0, lanes, 1, 1)
+
+    def outcome():
+        plain, low, high, sums = (np.zeros(lanes, np.int32) for _ in range(4))
+        numba.njit(halves_and_products)(numbers, weights.view(np.int32), plain, low, high, sums)
+        return [array.view(np.int16) for array in (plain, low, high)], sums
+
+    lanes = vectors.VECTOR_BYTES // 4
+    numbers = np.random.default_rng(4).integers(-4096, 4097, 2 * lanes).astype(np.int16)
+    numbers[:4] = -4096, 4096, 0, 1
+    weights = np.array([-(1 << 15), 16_384], np.int16)
+
+    here = outcome()
+    for module, name in ((vectors, "PAIR_PRODUCTS"), (pairs, "ROUNDED_PRODUCTS")):
+        monkeypatch.setattr(module, name, "")
+    elsewhere = outcome()
+
+    for (plain, low, high), sums in (here, elsewhere):
+        assert np.array_equal(plain.reshape(-1, 2).T, numbers.reshape(2, -1))
+        weighted = numbers.reshape(2, -1).astype(np.int64) * weights[:, np.newaxis]
+        both = (high.astype(np.int64) << pairs.SPLIT_BITS) + low
+        assert np.array_equal(both.reshape(-1, 2).T, weighted)
+        assert np.all(np.abs(low.astype(np.int64)) <= 1 << 12)
+        assert np.array_equal(sums, plain[:2].astype(np.int64) @ low.reshape(-1, 2).T)
