@@ -7,16 +7,18 @@ sign(a) ~ a sum_j s_j / (a^2 + q_j^2),
 f(a) ~ 1 / (2 ridge) + sum_j Re[s_j (h(i q_j) - 1 / ridge) / (a - i q_j)] / 2, which has no pole at -ridge.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numba import types
 
 from fedboard.common.arrays import BoolArray, FloatArray
 from fedboard.common.kernels.blocked.cholesky import factor, substitute
 from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.tridiagonal import dot, rotate_back, tridiagonalise
+from fedboard.common.kernels.blocked.tridiagonal import rotate_back, tridiagonalise
+from fedboard.common.kernels.blocked.vectors import Emitter, Registers, counting, int64
 from fedboard.common.kernels.blocked.zolotarev import N_POLES, SMALLEST, sign_coefficients
-from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
+from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
 from fedboard.common.kernels.reference import psd as reference
 
 # An eigenvalue above -1e-8 ridge counts as zero: a relative error of 1e-8.
@@ -48,18 +50,47 @@ def _eliminate(
             scratch[3, i + 1, j] = -off * (pivot * right_i + pivot_i * right)
 
 
-@compiled()
-def _back_substitute(beside: FloatArray, scratch: FloatArray) -> None:
-    """Backward half: the right sides in ``scratch`` become the solutions."""
-    rank = beside.size
-    for i in range(rank, 0, -1):
-        off = beside[i - 1] if i < rank else 0.0
-        for j in range(scratch.shape[2]):
-            right = scratch[2, i, j] - off * scratch[2, i + 1, j]
-            right_i = scratch[3, i, j] - off * scratch[3, i + 1, j]
-            pivot, pivot_i = scratch[0, i, j], scratch[1, i, j]
-            scratch[2, i, j] = pivot * right - pivot_i * right_i
-            scratch[3, i, j] = pivot * right_i + pivot_i * right
+@emitted
+def _back_substitute_row(
+    typing_context: Any,
+    planes: Any,
+    row: Any,
+    plane: Any,
+    count: Any,
+    off: Any,
+    real_weights: Any,
+    imaginary_weights: Any,
+) -> Any:
+    """One row of the backward half, for all shifts; returns the real part of its weighted sum.
+
+    ``planes`` is ``scratch``, flat: the row's first numbers are ``row + p plane`` for p = 0..3, those of the row
+    after it ``count`` further on.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, row_at, distance, number, beside, _, _ = arguments
+        values = Emitter(context, builder, planes, arguments[0])
+        real_parts = Emitter(context, builder, real_weights, arguments[5])
+        imaginary_parts = Emitter(context, builder, imaginary_weights, arguments[6])
+        places = [builder.add(row_at, builder.mul(distance, int64(p))) for p in range(4)]
+        offs, total = values.splat(beside), Registers(builder, [values.zero()])
+        with counting(builder, builder.udiv(number, int64(values.lanes))) as loop:
+            offset = builder.mul(loop.index, int64(values.lanes))
+            at = [builder.add(place, offset) for place in places]
+            pivot, pivot_i, right, right_i = (values.load(place) for place in at)
+            after, after_i = (values.load(builder.add(place, number)) for place in at[2:])
+            right = values.multiply_subtract(offs, after, right)
+            right_i = values.multiply_subtract(offs, after_i, right_i)
+            real = values.multiply_subtract(pivot_i, right_i, builder.fmul(pivot, right))
+            imaginary = values.multiply_add(pivot_i, right, builder.fmul(pivot, right_i))
+            values.store(real, at[2])
+            values.store(imaginary, at[3])
+            total[0] = values.multiply_add(real_parts.load(offset), real, total[0])
+            total[0] = values.multiply_add(imaginary_parts.load(offset), imaginary, total[0])
+        return values.sum_lanes(total[0])
+
+    number, arrays = planes.dtype, (real_weights, imaginary_weights)
+    return number(planes, types.int64, types.int64, types.int64, number, *arrays), emit
 
 
 @compiled()
@@ -88,14 +119,14 @@ def _apply_function(
     rank, count = diagonal.size, poles.size
     shifts = poles * bound
     _eliminate(diagonal, beside, vector, shifts, scratch)
-    _back_substitute(beside, scratch)
     common = -0.5 * weights * bound * shifts / (ridge * (ridge * ridge + shifts * shifts))
     real_weights, imaginary_weights = common * shifts, -common * ridge
     flat, plane = scratch.reshape(-1), (rank + 2) * count
-    for i in range(rank):
-        real = dot(real_weights, 0, flat, 2 * plane + (i + 1) * count, count)
-        imaginary = dot(imaginary_weights, 0, flat, 3 * plane + (i + 1) * count, count)
-        vector[i] = vector[i] / (2.0 * ridge) + real + imaginary
+    for i in range(rank - 1, -1, -1):
+        off = beside[i] if i < rank - 1 else 0.0
+        row = (i + 1) * count
+        part = _back_substitute_row(flat, row, plane, count, off, real_weights, imaginary_weights)
+        vector[i] = vector[i] / (2.0 * ridge) + part
 
 
 @compiled()
@@ -104,10 +135,14 @@ def _unpack(packed: FloatArray, rank: int, size: int, matrix: FloatArray) -> flo
     place, smallest = 0, np.inf
     for row in range(rank):
         smallest = min(smallest, packed[place])
-        for column in range(row, rank):
-            matrix[row * size + column] = packed[place]
-            matrix[column * size + row] = packed[place]
-            place += 1
+        corner = row * size + row
+        right, down = matrix[corner : corner + rank - row], matrix[corner::size]
+        own = packed[place : place + rank - row]
+        for offset in range(rank - row):
+            right[offset] = own[offset]
+        for offset in range(rank - row):
+            down[offset] = own[offset]
+        place += rank - row
     return smallest
 
 

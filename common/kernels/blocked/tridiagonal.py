@@ -35,6 +35,39 @@ def dot(typing_context: Any, left: Any, left_start: Any, right: Any, right_start
 
 
 @emitted
+def combine(
+    typing_context: Any,
+    target: Any,
+    target_start: Any,
+    left: Any,
+    left_start: Any,
+    left_scale: Any,
+    right: Any,
+    right_start: Any,
+    right_scale: Any,
+    count: Any,
+) -> Any:
+    """Set ``count`` elements (a multiple of the lanes) of a flat array to left_scale left + right_scale right."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, target_at, _, left_at, left_by, _, right_at, right_by, number = arguments
+        out = Emitter(context, builder, target, arguments[0])
+        first = Emitter(context, builder, left, arguments[2])
+        second = Emitter(context, builder, right, arguments[5])
+        scales = out.splat(left_by), out.splat(right_by)
+        with counting(builder, builder.udiv(number, int64(out.lanes))) as loop:
+            offset = builder.mul(loop.index, int64(out.lanes))
+            scaled = builder.fmul(scales[0], first.load(builder.add(left_at, offset)))
+            value = out.multiply_add(scales[1], second.load(builder.add(right_at, offset)), scaled)
+            out.store(value, builder.add(target_at, offset))
+        return context.get_dummy_value()
+
+    number = target.dtype
+    places = (types.int64, left, types.int64, number, right, types.int64, number, types.int64)
+    return types.void(target, *places), emit
+
+
+@emitted
 def update_and_multiply(
     typing_context: Any,
     matrix: Any,
@@ -130,13 +163,13 @@ def tridiagonalise(
     old = (rank - 1) * size  # the last row of ``reflectors`` stays zero
     for k in range(rank - 2):
         new, first = k * size, (k + 1) // lanes * lanes
-        for column in range(k, rank):
-            value = matrix[new + column]
-            value -= reflectors[old + k] * partner[column] + partner[k] * reflectors[old + column]
-            matrix[new + column] = value
-            if column > k:
-                reflectors[new + column] = value
-        diagonal[k] = matrix[new + k]
+        begin = k // lanes * lanes
+        row, width = new + begin, size - begin
+        combine(reflectors, row, matrix, row, 1.0, partner, begin, -reflectors[old + k], width)
+        combine(reflectors, row, reflectors, row, 1.0, reflectors, old + begin, -partner[k], width)
+        diagonal[k] = reflectors[new + k]
+        for place in range(new + begin, new + k + 1):
+            reflectors[place] = 0.0
         beside[k], scales[k] = _reflect(reflectors, new, k, first, size)
         for row in range((k + 1) // ROWS * ROWS, size, ROWS):
             update_and_multiply(
@@ -147,9 +180,8 @@ def tridiagonalise(
         scale = scales[k]
         along = 0.5 * scale * scale * dot(product, first, reflectors, new + first, size - first)
         turned = scale * dot(vector, first, reflectors, new + first, size - first)
-        for place in range(first, size):
-            partner[place] = scale * product[place] - along * reflectors[new + place]
-            vector[place] -= turned * reflectors[new + place]
+        combine(partner, first, product, first, scale, reflectors, new + first, -along, size - first)
+        combine(vector, first, vector, first, 1.0, reflectors, new + first, -turned, size - first)
         old = new
     for row in range(max(0, rank - 2), rank):
         diagonal[row] = matrix[row * size + row] - 2.0 * reflectors[old + row] * partner[row]
@@ -166,5 +198,4 @@ def rotate_back(vector: FloatArray, rank: int, size: int, reflectors: FloatArray
     for k in range(rank - 3, -1, -1):
         row, first = k * size, (k + 1) // lanes * lanes
         turned = scales[k] * dot(vector, first, reflectors, row + first, size - first)
-        for place in range(first, size):
-            vector[place] -= turned * reflectors[row + place]
+        combine(vector, first, vector, first, 1.0, reflectors, row + first, -turned, size - first)
