@@ -59,6 +59,11 @@ def reading(kind: str, dimensions: int) -> Any:
     return types.Array(getattr(types, kind), dimensions, "C", readonly=True)
 
 
+def reading_spread(kind: str) -> Any:
+    """Type of a flat array argument that is only read, and whose elements may lie apart."""
+    return types.Array(getattr(types, kind), 1, "A", readonly=True)
+
+
 def writing(kind: str, dimensions: int) -> Any:
     """Type of a contiguous array argument that is written. ``kind``: a numba scalar type name."""
     return types.Array(getattr(types, kind), dimensions, "C")

@@ -39,7 +39,8 @@ def item_statistics(
         users: int32, shape (n_ratings,), row numbers into ``vectors``.
         entries: int64, shape (n_ratings,), places in ``weights`` and ``responses`` (user-major order).
         vectors: int16, shape (n_users, rank), grid units, within +-4096.
-        weights: int16, shape (n_ratings,), 16384 for 1.
+        weights: int16, shape (n_ratings,), 16384 for 1. Where it lies beside ``responses``, rating for rating, a
+            compiled backend waits once for both.
         responses: int16, shape (n_ratings,), grid units.
         start: first item.
         stop: one past the last item.
@@ -57,7 +58,7 @@ def item_statistics(
     kernel = implementation(backend, "item_statistics")
     indptr, entries = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(entries, np.int64)
     users, vectors = np.ascontiguousarray(users, np.int32), np.ascontiguousarray(vectors, np.int16)
-    weights, responses = np.ascontiguousarray(weights, np.int16), np.ascontiguousarray(responses, np.int16)
+    weights, responses = np.asarray(weights, np.int16), np.asarray(responses, np.int16)
     _check(indptr, users, entries, vectors, weights, responses, start, stop)
     rank = vectors.shape[1]
     squares = np.empty((stop - start, packed_size(rank) if quadratic else 0), np.int64)

@@ -32,6 +32,7 @@ from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 from fedboard.simulations.streams.giving import given_by
 
 Shapes = dict[str, tuple[tuple[int, ...], str]]
+_BOTH, _COLUMNS = "labels", ("weights", "responses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,11 @@ class SharedIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedRows:
-    """The rows of a round: ``weights``, ``vectors``, ``responses`` and ``total/<release>``, as far as asked."""
+    """The rows of a round: ``weights``, ``vectors``, ``responses`` and ``total/<release>``, as far as asked.
+
+    Where both are asked for, weights and responses are the columns of one array, ``labels``: whoever sums per item
+    looks both up in one place.
+    """
 
     arrays: Mapping[str, SharedArray]
 
@@ -103,6 +108,8 @@ class SharedRows:
     def contribution(self, population: SharedCohort) -> Contribution:
         """The rows of all users as one contribution, without copying."""
         arrays = {name: shared.array for name, shared in self.arrays.items()}
+        if _BOTH in arrays:
+            arrays |= {name: arrays[_BOTH][:, column] for column, name in enumerate(_COLUMNS)}
         totals = {name.removeprefix("total/"): a for name, a in arrays.items() if name.startswith("total/")}
         indptr, items = population.given
         return Contribution(
@@ -232,10 +239,12 @@ def shapes_of_rows(requests: Sequence[Request], population: SharedCohort) -> Sha
         elif request.source is SumSource.ITEM_PAIRS:
             shapes["responses"] = ((n_entries,), short)
         elif request.source is SumSource.ITEM_LINEAR:
-            shapes["weights"] = shapes["responses"] = ((n_entries,), short)
+            shapes[_BOTH] = ((n_entries, len(_COLUMNS)), short)
             shapes["vectors"] = ((n_users, request.release.width), short)
         elif request.source is SumSource.QUADRATIC:
             shapes["vectors"] = ((n_users, packed_rank(request.release.width)), short)
+    if _BOTH in shapes:
+        return {name: shape for name, shape in shapes.items() if name not in _COLUMNS}
     return shapes
 
 
@@ -263,6 +272,9 @@ def factored_rows(work: ClientWork, rows: SharedRows, start: int, stop: int) -> 
             shared.array[users] = sent.totals[name.removeprefix("total/")]
         elif name == "vectors":
             shared.array[users] = sent.vectors
+        elif name == _BOTH:
+            for column, part in enumerate(_COLUMNS):
+                _lay(getattr(sent, part), shared.array[entries, column], kept)
         else:
             _lay(getattr(sent, name), shared.array[entries], kept)
     sizes = factored_bytes(sent)

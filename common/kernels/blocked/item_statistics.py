@@ -17,7 +17,7 @@ from fedboard.common.arrays import IndexArray, IntArray, PairArray, ShortArray
 from fedboard.common.kernels.blocked.pairs import SPLIT_BITS, gather_pairs, move_pair_sums
 from fedboard.common.kernels.blocked.panels import prefetch
 from fedboard.common.kernels.blocked.tiles import add_outer_products, add_tile, lanes_of
-from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
+from fedboard.common.kernels.compiling import INTEGER, compiled, reading, reading_spread, writing
 
 # Three panels share the first-level cache with the sums.
 _PANEL_ELEMENTS: Final = 2 * 1024
@@ -47,10 +47,12 @@ def _gather_scalars(
     """
     count, most = 0, panel_weights.size
     mask = (1 << _PART_BITS) - 1
+    weight_step = weights.strides[0] // weights.itemsize
+    response_step = responses.strides[0] // responses.itemsize
     while count < most and first + count < last:
         ahead = entries[min(first + count + _AHEAD, entries.size - 1)]
-        prefetch(weights, ahead)
-        prefetch(responses, ahead)
+        prefetch(weights, ahead * weight_step)
+        prefetch(responses, ahead * response_step)
         entry = entries[first + count]
         weight = np.int64(weights[entry])  # int() would stay in 16 bits
         largest = ((abs(weight) << _VECTOR_BITS) + (1 << SPLIT_BITS - 1)) >> SPLIT_BITS
@@ -111,7 +113,8 @@ def _pack(sums: IntArray, size: int, rank: int, squares: IntArray) -> None:
 
 @compiled(
     *(reading("int64", 1), reading("int32", 1), reading("int64", 1), reading("int16", 2)),
-    *(reading("int16", 1), reading("int16", 1), INTEGER, INTEGER, writing("int64", 2), writing("int64", 2)),
+    *(reading_spread("int16"), reading_spread("int16"), INTEGER, INTEGER),
+    *(writing("int64", 2), writing("int64", 2)),
 )
 def sum_rows(
     indptr: IntArray,

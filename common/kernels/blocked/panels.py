@@ -5,9 +5,9 @@ from typing import Any, Final
 from llvmlite import ir
 from numba import types
 
-from fedboard.common.arrays import Float32Array, IndexArray, ShortArray
+from fedboard.common.arrays import Float32Array, IndexArray
 from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.vectors import Emitter, call, data_pointer
+from fedboard.common.kernels.blocked.vectors import Emitter, Value, call, counting, data_pointer, int64
 from fedboard.common.kernels.compiling import compiled, emitted
 
 # Rows asked for before they are needed: enough to hide a miss in the second-level cache.
@@ -37,12 +37,22 @@ def gather(
             panel[target + position] = factors[source + position]
 
 
-@compiled()
-def prefetch_row(array: Float32Array | ShortArray, row: int, rank: int) -> None:
+@emitted
+def prefetch_row(typing_context: Any, array: Any, row: Any, rank: Any) -> Any:
     """Ask for all cache lines of one row of a flat matrix, the last one too where rows do not begin with a line."""
-    for position in range(0, rank, _LINE_BYTES // array.itemsize):
-        prefetch(array, row * rank + position)
-    prefetch(array, row * rank + rank - 1)
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, per_line = (
+            data_pointer(context, builder, array, arguments[0]),
+            _LINE_BYTES * 8 // array.dtype.bitwidth,
+        )
+        first = builder.mul(arguments[1], arguments[2])
+        with counting(builder, builder.udiv(arguments[2], int64(per_line))) as loop:
+            _ask_for(builder, base, builder.add(first, builder.mul(loop.index, int64(per_line))))
+        _ask_for(builder, base, builder.add(first, builder.sub(arguments[2], int64(1))))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), emit
 
 
 @emitted
@@ -50,15 +60,18 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
     """Ask for the cache line that holds one element."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
-        element = builder.gep(data_pointer(context, builder, array, arguments[0]), [arguments[1]])
-        read, keep, data = int32(0), int32(3), int32(1)
-        address = builder.bitcast(element, byte_pointer)
-        call(builder, "llvm.prefetch.p0i8", kind, [address, read, keep, data])
+        _ask_for(builder, data_pointer(context, builder, array, arguments[0]), arguments[1])
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit
+
+
+def _ask_for(builder: Any, base: Value, place: Value) -> None:
+    byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+    address = builder.bitcast(builder.gep(base, [place]), byte_pointer)
+    read, keep, data = int32(0), int32(3), int32(1)
+    call(builder, "llvm.prefetch.p0i8", kind, [address, read, keep, data])
 
 
 @emitted

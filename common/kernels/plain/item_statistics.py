@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedboard.common.arrays import IndexArray, IntArray, ShortArray
-from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
+from fedboard.common.kernels.compiling import INTEGER, compiled, reading, reading_spread, writing
 
 
 @compiled()
@@ -23,7 +23,8 @@ def _add_entry(vector: IntArray, weight: int, response: int, squares: IntArray, 
 
 @compiled(
     *(reading("int64", 1), reading("int32", 1), reading("int64", 1), reading("int16", 2)),
-    *(reading("int16", 1), reading("int16", 1), INTEGER, INTEGER, writing("int64", 2), writing("int64", 2)),
+    *(reading_spread("int16"), reading_spread("int16"), INTEGER, INTEGER),
+    *(writing("int64", 2), writing("int64", 2)),
 )
 def sum_rows(
     indptr: IntArray,

@@ -112,6 +112,16 @@ def test_linear_part_alone_equals_the_linear_part(backend, pattern):
     assert np.array_equal(linear, item_statistics(**given)[1])
 
 
+def test_weights_and_responses_may_lie_side_by_side(backend, pattern):
+    given = problem(pattern, 7) | {"start": 0, "stop": pattern.n_rows, "backend": backend}
+    both = np.stack([given["weights"], given["responses"]], axis=1)
+
+    together = item_statistics(**(given | {"weights": both[:, 0], "responses": both[:, 1]}))
+
+    for sums, expected in zip(together, item_statistics(**given), strict=True):
+        assert np.array_equal(sums, expected)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
