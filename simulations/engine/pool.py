@@ -189,4 +189,7 @@ def _serve(connection: "Connection[Any, Any]", prepare: Job | None) -> None:
             return
         except BaseException as error:
             answer = _Failure(error, traceback.format_exc())
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except (BrokenPipeError, ConnectionResetError):  # whoever asked was killed meanwhile
+            return
