@@ -15,6 +15,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import baselines
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.judging.references import ceilings
@@ -28,8 +29,9 @@ from fedboard.simulations.judging.references.known import (
 )
 from fedboard.simulations.judging.references.streamed import StreamedReferences
 from fedboard.simulations.judging.streamed import judge_any
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.calibrated import load_any
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.streams.problem import StreamedProblem
@@ -123,7 +125,7 @@ def run_reference(
         config: what to run; its privacy section is not used.
         out: the run's directory; gets config.json and metrics.jsonl.
         resume: a finished run is read, an unfinished one is run again.
-        problem: what ``load_problem(config)`` gave, where many runs share it.
+        problem: what ``load_any(config)`` gave, where many runs share it.
 
     Returns:
         The final record. Not private: simulation only.
@@ -138,7 +140,7 @@ def run_reference(
             return run.lines()[-1]
     else:
         run.require_free()
-    problem = problem or load_problem(config)
+    problem = problem or _loaded(config)
     with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
         model = _fitted(config, problem, pool)
         judged = judge_any(model, problem, part="test", pool=pool)
@@ -152,6 +154,12 @@ def run_reference(
         run.start(config)
     run.keep_lines([line])
     return line
+
+
+def _loaded(config: SimulationConfig) -> Problem | StreamedProblem:
+    problem = load_any(config)
+    assert not isinstance(problem, ExampleProblem)  # those are of other algorithms' names
+    return problem
 
 
 def _fitted(config: SimulationConfig, problem: Problem | StreamedProblem, pool: WorkerPool) -> Predictor:
