@@ -21,18 +21,21 @@ class Size:
     """Of the log of boards: one for each board, one more for each time a signature was renewed."""
     starts: int
     """Of processes, by anybody."""
+    planned: int
+    """Rounds of the whole training; each board's certificate lists what all of them may release."""
 
 
 KB = 1_000
 Bound = Callable[[Size], float]
-BOARD = 16 * KB, 0.45 * KB
-"""A board of the soak's 60 items and rank 2, and what each release that its certificate lists adds."""
+BOARD = 16 * KB, 0.45 * KB, 0.2 * KB
+"""A board of the soak's 60 items and rank 2, and what each release that its certificate lists, and each round of
+the plan, adds."""
 
 
 def _boards(size: Size, copies: float = 1.0) -> float:
     """Of all boards together, each of which lists the releases up to it."""
-    first, more = BOARD
-    return copies * size.boards * (first + more * size.releases)
+    first, more, planned = BOARD
+    return copies * size.boards * (first + more * size.releases + planned * size.planned)
 
 
 KINDS: Mapping[str, tuple[str, Bound]] = {

@@ -146,5 +146,6 @@ class Watch:
                 devices=len(fleet.joined) + 2,
                 entries=entries.read_text().count("\nrun ") + 2 if entries.exists() else 2,
                 starts=fleet.starts,
+                planned=fleet.rounds,
             )
         return None

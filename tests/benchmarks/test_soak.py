@@ -157,7 +157,7 @@ def test_a_megabyte_a_round_is_found_and_what_settles_is_not() -> None:
 def test_files_that_grow_and_files_of_no_kind_are_found(tmp_path: Path) -> None:
     from soak_parts.files import Files, Size
 
-    size = Size(boards=10, releases=20, devices=3, entries=12, starts=9)
+    size = Size(boards=10, releases=20, devices=3, entries=12, starts=9, planned=150)
     (tmp_path / "state/runs/trial").mkdir(parents=True)
     (tmp_path / "state/runs/trial/rounds.jsonl").write_bytes(bytes(9_000))
     files = Files(tmp_path)
