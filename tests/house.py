@@ -121,7 +121,9 @@ IN_TURN = """
 import json, sys
 from click.testing import CliRunner
 from fedboard.cli.main import commands
+from fedboard.client.starting import start_quickly
 
+start_quickly()
 ended = [CliRunner().invoke(commands, words) for words in json.loads(sys.argv[1])]
 print(json.dumps([[one.exit_code, " ".join(one.output.split())] for one in ended]))
 """

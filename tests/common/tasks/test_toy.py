@@ -48,11 +48,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def engine(house: House, tmp_path_factory: pytest.TempPathFactory) -> Board:
-    """The last board of the toy by its line, made by two processes."""
-    run_folder = tmp_path_factory.mktemp("engine") / "run"
-    (board,) = simulated(house.environment, (run_folder, ["--algorithm", "toy", "--workers", 2]))
-    return board
+def both(house: House, tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, Board]:
+    """The last boards of the toy by its line: made by two processes of the engine, and over a grid."""
+    place, toy = tmp_path_factory.mktemp("both"), ["--algorithm", "toy"]
+    engine, grid = simulated(
+        house.environment,
+        (place / "engine", [*toy, "--workers", 2]),
+        (place / "grid", [*toy, "--runtime", "in-process"]),
+    )
+    return engine, grid
+
+
+@pytest.fixture(scope="module")
+def engine(both: tuple[Board, Board]) -> Board:
+    """The first of them."""
+    return both[0]
 
 
 def last_board(run_folder: Path) -> Board:
@@ -88,9 +98,11 @@ def test_everything_that_lists_algorithms_lists_the_toy(house: House) -> None:
         ["tune", "--data", "synthetic", "--algorithm", "toy", "--set", "settings.damping=3"],
     ]
 
-    *shown, of_sizes = [text.replace("- ", "-") for _, text in house.run(*helps)]  # lines break at hyphens
-    reasons = [text for _, text in house.run(*refused)]
-    ((_, sized),) = house.run(["size", "--users", 1000, "--items", 100, "--algorithm", "toy", "--json"])
+    sizes = ["size", "--users", 1000, "--items", 100, "--algorithm", "toy", "--json"]
+
+    told = [text for _, text in house.run(*helps, *refused, sizes)]
+    *shown, of_sizes = [text.replace("- ", "-") for text in told[: len(helps)]]  # lines break at hyphens
+    *reasons, sized = told[len(helps) :]
 
     assert all(names in text for text in shown)
     assert ", ".join(["toy", *sized_algorithms()]) in of_sizes
@@ -109,12 +121,8 @@ def test_without_the_line_it_is_refused() -> None:
     assert f"algorithm must be one of {ALGORITHMS[0]}" in text
 
 
-def test_the_same_verified_board_on_the_engine_and_over_a_grid(
-    house: House, engine: Board, tmp_path: Path
-) -> None:
-    (grid,) = simulated(
-        house.environment, (tmp_path / "grid", ["--algorithm", "toy", "--runtime", "in-process"])
-    )
+def test_the_same_verified_board_on_the_engine_and_over_a_grid(both: tuple[Board, Board]) -> None:
+    engine, grid = both
 
     assert engine.digest == grid.digest
     assert engine.task == "toy"
@@ -140,12 +148,14 @@ def test_the_same_file_by_its_path_and_by_an_entry_point_makes_the_same_board(
 def test_a_device_recommends_from_its_board_where_it_is_installed_and_nowhere_else(
     installed: Mapping[str, str], tmp_path: Path
 ) -> None:
-    simulated(installed, (tmp_path / "run", ["--algorithm", "toy"]))
+    made = ["simulate", *TINY, "--algorithm", "toy", "--out", tmp_path / "run"]
     ratings = tmp_path / "mine.csv"
     ratings.write_text("item,rating\n1,5\n2,1\n", encoding="utf-8")
     asked = (["recommend", ratings, tmp_path / "run"], ["explain", "3", ratings, tmp_path / "run"])
 
-    there, elsewhere = run(*asked, environment=installed), run(*asked, environment={})
+    _, *there = run(made, *asked, environment=installed)
+    elsewhere = run(*asked, environment={})
+    assert_verified(tmp_path / "run")
 
     assert [code for code, _ in there] == [0, 0], there
     for code, text in elsewhere:
