@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
+from tests.pictures import leave_out
 
 Command = Callable[..., Result]
 
@@ -36,13 +37,7 @@ def tiny() -> tuple[str, ...]:
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the report empty: drawing takes longer than everything else in a run this small."""
-    from fedboard.simulations import simulate
-
-    def written(run: Path) -> Path:
-        (run / "report.html").write_text("<p>left out")
-        return run / "report.html"
-
-    monkeypatch.setattr(simulate, "write_report", written)
+    leave_out(monkeypatch)
 
 
 @pytest.fixture(scope="session")

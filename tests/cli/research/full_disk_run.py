@@ -11,6 +11,8 @@ from pathlib import Path
 
 from killed_run import without_pictures
 
+from fedboard.client.starting import start_quickly
+
 
 def run(*arguments: str) -> tuple[int, str]:
     done = subprocess.run(
@@ -20,7 +22,9 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def inside(arguments: list[str]) -> None:
-    without_pictures()
+    start_quickly()
+    if arguments[0] == "simulate":
+        without_pictures()
     from fedboard.cli.main import commands
 
     commands.main(arguments)

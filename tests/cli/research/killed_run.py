@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedboard.client.starting import start_quickly
+
 MOMENTS = {
     "book": "fedboard.common.privacy.ledger.ledger:Ledger.book_all",
     "account": "fedboard.common.privacy.ledger.population:Population.book",
@@ -66,6 +68,7 @@ def without_pictures() -> None:
 
 
 if __name__ == "__main__":
+    start_quickly()
     signal_name, moment, count = sys.argv[1:4]
     without_pictures()
     arm(moment, int(count), getattr(signal, signal_name))

@@ -12,11 +12,13 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.publication import BoardStore
-from fedboard.simulations import simulate
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.sweeps import cells as sweep_cells
+from fedboard.simulations.sweeps import frontier as sweep_frontier
+from fedboard.simulations.sweeps.frontier_figures import frontier_figure
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells, read_record, sweep
+from tests.pictures import leave_out
 
 pytestmark = pytest.mark.slow
 
@@ -29,13 +31,8 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the reports of the cells empty: drawing takes longer than everything else."""
-
-    def written(run: Path) -> Path:
-        (run / "report.html").write_text("<p>left out")
-        return run / "report.html"
-
-    monkeypatch.setattr(simulate, "write_report", written)
+    """Leave out what is drawn: it takes longer than everything else."""
+    leave_out(monkeypatch)
 
 
 def record(**axes: object) -> SweepRecord:
@@ -128,7 +125,8 @@ def test_a_grid_that_cannot_be_run_is_refused(axes: dict[str, object], message: 
     assert not (tmp_path / "sweep").exists()
 
 
-def test_a_sweep_writes_cells_and_a_frontier(tmp_path: Path) -> None:
+def test_a_sweep_writes_cells_and_a_frontier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_frontier, "frontier_figure", frontier_figure)
     swept = record(algorithms=("adadpals", "item-mean"), seeds=(0, 1))
 
     result = sweep(swept, tmp_path / "sweep")

@@ -16,6 +16,7 @@ from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning import tune as tune_module
 from fedboard.simulations.tuning.trials import TrialRecord, judged_on_validation
 from fedboard.simulations.tuning.tune import TuneRecord, TuneResult, plan_tuning, read_tune_record, tune
+from tests.pictures import leave_out
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +61,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneResult, Path
     """A finished search. To be read only."""
     folder = tmp_path_factory.mktemp("finished")
     return tune(planned(parse_config(TINY), folder), folder / "tune"), folder / "tune"
+
+
+@pytest.fixture
+def without_pictures(finished: tuple[TuneResult, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what is drawn; ``finished`` has it."""
+    leave_out(monkeypatch)
 
 
 def with_source(config: SimulationConfig, source: str) -> SimulationConfig:
@@ -124,7 +131,7 @@ def test_tuned_settings_run_on_other_ratings_and_say_where_they_come_from(
     mine = {"synthetic": {"n_users": 200, "n_items": 40, "mean_ratings_per_user": 12.0, "seed": 7}}
     config = parse_config({**raw, "data": mine, "run": {"kernels": "numpy", "baselines": False}})
 
-    run = simulate(config, tmp_path / "run")
+    run = simulate(config, tmp_path / "run", report=False)
 
     assert config.tuned is not None
     assert config.tuned.mean == result.best.mean("validation_rmse")
@@ -140,6 +147,7 @@ def test_tuned_settings_run_on_other_ratings_and_say_where_they_come_from(
     assert run.certificate.holds
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_search_is_the_same_with_two_processes_and_after_an_interruption(
     finished: tuple[TuneResult, Path], tiny: SimulationConfig, tmp_path: Path
 ) -> None:
@@ -162,6 +170,7 @@ def test_a_search_is_the_same_with_two_processes_and_after_an_interruption(
     assert len(told) == len(spread)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_search_never_sees_the_test_part(tiny: SimulationConfig, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     user, item = (part.astype(np.int32) for part in np.nonzero(rng.random((120, 30)) < 0.4))
@@ -202,6 +211,7 @@ def test_what_a_trial_is_judged_on_is_the_validation_part(tiny: SimulationConfig
     assert judged.train is problem.split.train
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_settings_that_do_not_fit_are_failed_trials_and_never_chosen(
     tiny: SimulationConfig, tmp_path: Path
 ) -> None:
@@ -232,6 +242,7 @@ def test_an_unknown_metric_is_refused_with_those_there_are(tiny: SimulationConfi
         tune(record, tmp_path / "tune")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_directories_in_use_and_other_searches_are_refused(
     tiny: SimulationConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +262,7 @@ def test_directories_in_use_and_other_searches_are_refused(
         tune(record, out, resume=True)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_what_is_written_is_toml_whatever_the_statement_says(tiny: SimulationConfig, tmp_path: Path) -> None:
     statement = 'said "public"\\ by Zoë,\n on two lines'
     (tmp_path / "search.toml").write_text(SPACE)
