@@ -35,6 +35,7 @@ _EXTRAS = frozenset(
         "numba",
         "prometheus_client",
         "pyarrow",
+        "ray",
         "rich",
         "uvicorn",
         "yaml",

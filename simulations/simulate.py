@@ -24,7 +24,14 @@ from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import compile_kernels
 from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
-from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, StreamedTrainer, Trainer
+from fedboard.simulations.runs.trainer import (
+    EngineTrainer,
+    Listener,
+    RayTrainer,
+    Simulated,
+    StreamedTrainer,
+    Trainer,
+)
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.streams.problem import StreamedProblem
 
@@ -107,11 +114,7 @@ def simulate(
     compile_kernels(backend, features=problem.feature_values is not None, on_progress=listener.progress)
     with ExitStack() as stack:
         try:
-            pool = pool or stack.enter_context(
-                WorkerPool(
-                    config.run.workers, prepare=loading_of(config.algorithm), compiled=backend != "numpy"
-                )
-            )
+            pool = pool or _workers(config, backend, stack)
             session = _Session(config, run, problem, task, backend, listener, pool, stack, part)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
@@ -124,6 +127,27 @@ def simulate(
     certificate = Certificate.from_json(run.certificate.read_text(encoding="utf-8"))
     drawn = write_report(out) if report else None
     return RunResult(path=out, board=session.board, certificate=certificate, final=final, report=drawn)
+
+
+def _workers(config: SimulationConfig, backend: str, stack: ExitStack) -> WorkerPool:
+    """Who computes: processes of this machine, or the workers of a Ray cluster; the stack ends them.
+
+    Raises:
+        InputError: no such cluster answers, or it runs something else.
+        PrivacyError: secret noise would go to it in the clear.
+    """
+    if config.run.runtime == "ray":
+        from fedboard.simulations.engine.on_ray.cluster import Cluster
+        from fedboard.simulations.engine.on_ray.pool import RayPool
+        from fedboard.simulations.engine.on_ray.secrecy import require_encrypted
+
+        run = config.run
+        cluster = Cluster(run.address, workers=run.workers, carry_code=run.carry_code)
+        require_encrypted(cluster, private=config.promise.noise_source.private)
+        return RayPool(stack.enter_context(cluster))
+    return stack.enter_context(
+        WorkerPool(config.run.workers, prepare=loading_of(config.algorithm), compiled=backend != "numpy")
+    )
 
 
 def write_report(run: Path) -> Path:
@@ -184,6 +208,12 @@ class _Session:
         if self.config.run.runtime == "engine":
             trains = StreamedTrainer if isinstance(self.problem, StreamedProblem) else EngineTrainer
             return trains(simulated, pool=self.pool, stack=stack)
+        if self.config.run.runtime == "ray":
+            from fedboard.simulations.engine.on_ray.pool import RayPool
+
+            if not isinstance(self.pool, RayPool):
+                raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")
+            return RayTrainer(simulated, cluster=self.pool.cluster, stack=stack)
         from fedboard.simulations.flower.training import FleetTrainer
 
         return FleetTrainer(simulated, self.config.run.runtime, stack)

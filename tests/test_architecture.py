@@ -38,6 +38,7 @@ EXTRAS = {
         "matplotlib",
         "numba",
         "pyarrow",
+        "ray",
         "rich",
     },
     "cli": {"rich", "yaml"},
@@ -396,6 +397,7 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/audit/held.py", "two-server"): "it writes down what the parties of a session hold",
     ("simulations/audit/broken/helpers.py", "two-server"): "it breaks the second server",
     ("simulations/flower/on_ray.py", "local"): "Ray's word for a cluster on this machine",
+    ("simulations/engine/on_ray/cluster.py", "local"): "Ray's word for a cluster on this machine",
 }
 """Where a protocol is named, and why. Elsewhere the registry is asked, a card, or a property of the class: a new
 protocol is a folder and a line."""

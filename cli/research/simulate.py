@@ -63,9 +63,15 @@ def _algorithms() -> str:
 @click.option("--workers", type=int, help="Worker processes; never changes the result.")
 @click.option(
     "--runtime",
-    type=click.Choice(["engine", "in-process", "flower"]),
-    help="Where clients run: the engine's processes, a Flower grid in this process, or Flower's simulation on "
-    "Ray; never changes the result.  [default: engine]",
+    type=click.Choice(["engine", "ray", "in-process", "flower"]),
+    help="Where clients run: the engine's processes, workers of a Ray cluster, a Flower grid in this process, or "
+    "Flower's simulation on Ray; never changes the result.  [default: engine]",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Ray cluster that this machine is a node of, or auto; without it RAY_ADDRESS, else Ray is started here "
+    "for the run.",
 )
 @click.option("--nodes", type=int, help="Flower nodes, each with a cohort of users.  [default: 4]")
 @click.option(

@@ -28,8 +28,15 @@ class RunConfig(Section, frozen=True, kw_only=True):
     workers: int = 1
     kernels: Literal["auto", "numpy", "plain", "blocked"] = "auto"
     """Which code computes; versions agree to rounding, so resume with the same."""
-    runtime: Literal["engine", "in-process", "flower"] = "engine"
-    """Where clients run: the multi-process engine, a Flower grid in this process, or Flower's simulation on Ray."""
+    runtime: Literal["engine", "ray", "in-process", "flower"] = "engine"
+    """Where clients run: the multi-process engine, workers of a Ray cluster, a Flower grid in this process, or
+    Flower's simulation on Ray."""
+    address: str | None = None
+    """Of the Ray cluster, ``HOST:PORT``, ``ray://HOST:PORT`` or ``auto``; if not given that of ``RAY_ADDRESS``,
+    else Ray is started on this machine for the run, with ``workers`` cores. Runtime ``ray``."""
+    carry_code: bool = True
+    """Send fedboard's code to the Ray cluster that is named; else every node has the same installed. Runtime
+    ``ray``."""
     nodes: int = 4
     """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
     wire: Literal["factored", "dense"] = "factored"
@@ -74,6 +81,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
         if not 0 <= self.dropout < 1:
             raise SettingError(f"run.dropout must be in [0, 1), got {self.dropout}")
         self._check_streamed()
+        self._check_ray()
         simulated = {
             "dropout": self.dropout > 0,
             "masks 'cancelled'": self.masks == "cancelled",
@@ -88,10 +96,28 @@ class RunConfig(Section, frozen=True, kw_only=True):
     def _check_streamed(self) -> None:
         if not self.streamed:
             return
-        if self.runtime != "engine":
-            raise SettingError(f"run.streamed needs run.runtime 'engine', got {self.runtime!r}")
+        if self.runtime not in ("engine", "ray"):
+            raise SettingError(f"run.streamed needs run.runtime 'engine' or 'ray', got {self.runtime!r}")
         if not says(self.protocol, shows_rows):
             raise SettingError(
                 f"run.streamed needs run.protocol '{names_where(shows_rows)}', got {self.protocol!r}: the sums "
                 "of the others are taken over all clients at once, which streaming never holds"
+            )
+
+    def _check_ray(self) -> None:
+        if self.runtime != "ray":
+            if self.address is not None:
+                raise SettingError(
+                    f"run.address names a Ray cluster: it needs run.runtime 'ray', got {self.runtime!r}"
+                )
+            return
+        if not says(self.protocol, shows_rows):
+            raise SettingError(
+                f"run.runtime 'ray' sums rows where they are computed: it needs run.protocol "
+                f"'{names_where(shows_rows)}', got {self.protocol!r}; take run.runtime 'engine', or 'flower' for a "
+                "cluster whose nodes are the protocol's clients"
+            )
+        if self.wire != "factored":
+            raise SettingError(
+                f"run.wire is for messages, and run.runtime 'ray' sends none; leave out {self.wire!r}"
             )

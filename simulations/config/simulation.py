@@ -246,12 +246,12 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "algorithm", usual(self.feedback))
         if learns_from_examples(self.algorithm):
             self._take_examples()
-        over_flower = self.run.runtime != "engine"
+        over_flower = self.run.runtime in ("in-process", "flower")
         require_rows(self.promise, self.protocol, form=self.run.wire if over_flower else "factored")
-        if ":" in self.algorithm and over_flower:
+        if ":" in self.algorithm and self.run.runtime != "engine":
             raise SettingError(
                 f"an algorithm of your own needs run.runtime 'engine', got {self.run.runtime!r}: clients of a grid "
-                "take what is installed (docs/guide/extending.md)"
+                "or a cluster take what is installed (docs/guide/extending.md)"
             )
         if (
             self.privacy.noise == "secure"
@@ -279,6 +279,11 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
+        if self.run.runtime == "ray":
+            raise SettingError(
+                f"{self.algorithm} learns from examples, and run.runtime 'ray' takes ratings: take run.runtime "
+                "'engine'"
+            )
         plain, split = DataConfig(source=self.data.source, synthetic=self.data.synthetic), SplitConfig()
         asked = [
             f"data.{key}" for key in plain.__struct_fields__ if getattr(self.data, key) != getattr(plain, key)

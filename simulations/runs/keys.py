@@ -28,6 +28,7 @@ KEYS = {
     "seed": "seed",
     "workers": "run.workers",
     "runtime": "run.runtime",
+    "address": "run.address",
     "nodes": "run.nodes",
     "protocol": "run.protocol",
     "clients": "run.clients",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
@@ -26,6 +26,13 @@ from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.streams.spans import SpanWork
+from fedboard.simulations.streams.splitting import Splitting
+from fedboard.simulations.streams.stream import UserStream
+
+if TYPE_CHECKING:
+    from fedboard.simulations.engine.on_ray.cluster import Cluster
+    from fedboard.simulations.engine.on_ray.runtime import SpanOfUsers
 
 OnRound = Callable[[FinishedRound], None]
 
@@ -204,6 +211,50 @@ class StreamedTrainer(_RoundTrainer):
         for finished in self._training.rounds(board):
             self._engine.released()
             on_round(finished)
+
+
+class RayTrainer(_RoundTrainer):
+    """The workers of a Ray cluster, under the trusted protocol."""
+
+    def __init__(self, simulated: Simulated, *, cluster: "Cluster", stack: ExitStack) -> None:
+        """Open the ledger, which the stack closes; ratings in memory are laid into the cluster's object store.
+
+        Raises:
+            BudgetExceededError: the plan does not fit the budget.
+            PrivacyError: the ledger does not belong to this run.
+        """
+        from fedboard.simulations.engine.on_ray.runtime import OnRay
+        from fedboard.simulations.engine.on_ray.secrecy import CLUSTER_IS_TRUSTED
+
+        config, task, problem = simulated.config, simulated.task, simulated.problem
+        protocol = Trusted(backend=simulated.backend)
+        ledger = _ledger_of(simulated, stack)
+        stream, splitting, spans = _people_on(cluster, problem)
+        work = SpanWork(
+            task=task,
+            stream=stream,
+            splitting=splitting,
+            requests=(),
+            backend=simulated.backend,
+            block_ratings=config.run.block_ratings,
+            scales_of=scales_by_key(config.privacy, task, seed=config.seed),
+        )
+        runtime = OnRay(cluster, work, spans=spans, on_progress=simulated.listener.progress)
+        self._first = task.first_board(problem.catalogue)
+        trusted = () if cluster.is_local else (CLUSTER_IS_TRUSTED,)
+        self._training = _training_of(simulated, ledger, runtime, protocol, assumptions=trusted)
+
+
+def _people_on(
+    cluster: "Cluster", problem: Problem | ExampleProblem | StreamedProblem
+) -> "tuple[UserStream, Splitting, Sequence[SpanOfUsers] | None]":
+    """Who is asked, what of theirs is learnt from, and the spans where they are fixed: of ratings in memory."""
+    from fedboard.simulations.engine.on_ray.held_users import Everything, held_by
+    from fedboard.simulations.engine.on_ray.runtime import held_spans
+
+    if isinstance(problem, StreamedProblem):
+        return problem.stream, problem.splitting, None
+    return held_by(problem.train), cast(Splitting, Everything()), held_spans(cluster, problem.train)
 
 
 def _ledger_of(simulated: Simulated, stack: ExitStack) -> Ledger:

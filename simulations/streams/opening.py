@@ -31,9 +31,9 @@ def open_problem(config: SimulationConfig) -> StreamedProblem:
         InputError: it cannot be read, its split does not go with a stream, or clients run where nothing streams.
     """
     run = config.run
-    if run.runtime != "engine" or not says(run.protocol, shows_rows):
+    if run.runtime not in ("engine", "ray") or not says(run.protocol, shows_rows):
         raise InputError(
-            f"{config.data.source} is read in blocks, which needs run.runtime 'engine' and run.protocol "
+            f"{config.data.source} is read in blocks, which needs run.runtime 'engine' or 'ray' and run.protocol "
             f"'{names_where(shows_rows)}', got {run.runtime!r} and {run.protocol!r}: take these, or run.streamed = "
             "false (--no-streamed) where its ratings fit into memory"
         )

@@ -27,7 +27,7 @@ FEW = ("--set", "data.synthetic.n_users=50")
         (["simulate", "--rank", "x"], "invalid value for '--rank': 'x' is not a valid integer (see"),
         (
             ["simulate", "--runtime", "flwr"],
-            "--runtime must be one of engine, in-process, flower, got 'flwr'; did you mean 'flower'? (see",
+            "--runtime must be one of engine, ray, in-process, flower, got 'flwr'; did you mean 'flower'? (see",
         ),
         (
             ["simulate", "--set", "privcy.epsilon=3"],

@@ -1,0 +1,60 @@
+"""The workers of a cluster, called as those of the engine are: functions without arguments, results in order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from fedboard.simulations.engine.on_ray.cluster import Cluster, Ref
+from fedboard.simulations.engine.pool import Job, WorkerPool
+
+_AHEAD = 2
+"""Tasks that are handed in for each core: none waits for this process, and an autoscaler sees that more could be
+used."""
+
+
+class RayPool(WorkerPool):
+    """A pool whose workers are a cluster's: those that join are used, what was lost with one is done again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Use this one, which stays with its owner; ``n_workers`` is how many cores it has now."""
+        super().__init__(1)
+        self.cluster = cluster
+        self.n_workers = cluster.n_cpus
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
+        """Run all jobs and give each one's result as it comes, with its number.
+
+        Args:
+            jobs: picklable callables, independent of each other, that look at no memory of this machine.
+
+        Raises:
+            WorkerDiedError: Ray lost workers and could not get their jobs done again.
+        """
+        for number, ref in in_order_of_end(self.cluster, jobs, self._hand_in):
+            yield number, self.cluster.get(ref)
+
+    def _hand_in(self, job: Job) -> Ref:
+        return self.cluster.call(call, job)
+
+
+def call(job: Job) -> Any:
+    """Run a job, in a worker."""
+    return job()
+
+
+def in_order_of_end(
+    cluster: Cluster, jobs: Sequence[Any], hand_in: Callable[[Any], Ref]
+) -> Iterator[tuple[int, Ref]]:
+    """Hand in a few jobs for each core that is there, and more as they are done.
+
+    Yields:
+        The number of a job that is done, and what ``hand_in`` gave for it.
+    """
+    left, running = iter(enumerate(jobs)), dict[Ref, int]()
+    while True:
+        for number, job in islice(left, max(0, _AHEAD * cluster.n_cpus - len(running))):
+            running[hand_in(job)] = number
+        if not running:
+            return
+        for ref in cluster.done(list(running)):
+            yield running.pop(ref), ref

@@ -1,0 +1,269 @@
+"""Runs on real Ray nodes, which are processes of this test: the engine's boards, whatever is lost."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.simulations.engine.on_ray import cluster as cluster_module
+from fedboard.simulations.engine.on_ray import runtime as runtime_module
+from fedboard.simulations.engine.on_ray.cluster import Cluster
+from fedboard.simulations.engine.on_ray.failures import not_joined
+from fedboard.simulations.engine.on_ray.jobs import span_parts
+from fedboard.simulations.engine.on_ray.pool import RayPool
+from fedboard.simulations.engine.on_ray.secrecy import require_encrypted
+from fedboard.simulations.engine.on_ray.software import difference
+from fedboard.simulations.simulate import Silent, simulate
+from tests.simulations.engine.on_ray.nodes import Nodes
+from tests.simulations.flower.small_runs import a_config, digests
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    """Two, of one core each."""
+    with ExitStack() as stack:
+        found = Nodes(stack)
+        found.join()
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def many_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_module, "_FEWEST_USERS", 20)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def of_the_engine(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    out = tmp_path_factory.mktemp("engine") / "run"
+    simulate(a_config("residual"), out, report=False)
+    return digests(out)
+
+
+def marked(marks: str, *given: Any, deadly: bool = True) -> tuple[Any, ...]:
+    """A span, by a worker that says where its code is from; the first one that takes the third span dies of it."""
+    import fedboard
+
+    start = given[5]
+    if deadly and start == 40:
+        try:
+            os.close(os.open(f"{marks}/died", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    Path(f"{marks}/{os.getpid()}").write_text(f"{fedboard.common.__file__}\n{os.getppid()}")
+    return span_parts(*given)
+
+
+def marking(monkeypatch: pytest.MonkeyPatch, marks: Path, **settings: bool) -> None:
+    """Have workers call ``marked``, which is sent to them."""
+    import ray
+
+    marks.mkdir()
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+    def span(*given: Any) -> tuple[Any, ...]:
+        return marked(str(marks), *given, **settings)
+
+    monkeypatch.setattr(runtime_module, "span_parts", span)
+
+
+class InterruptedInTheMiddle(Silent):
+    """Ctrl-C after some spans of the third round."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def progress(self, phase: str, done: int, total: int) -> None:
+        if phase == "users" and self.rounds == 2 and done >= total // 2:
+            raise KeyboardInterrupt
+
+    def round_finished(self, line: Mapping[str, Any]) -> None:
+        self.rounds += 1
+
+
+def test_boards_are_the_engines_without_our_code_there_with_a_worker_killed_and_after_an_interruption(
+    nodes: Nodes, of_the_engine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    config, marks, out = (
+        a_config("residual", runtime="ray", address=nodes.address),
+        tmp_path / "m",
+        tmp_path / "r",
+    )
+    marking(monkeypatch, marks)
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(config, out, listener=InterruptedInTheMiddle(), report=False)
+    assert not ray.is_initialized()
+    assert digests(out) == of_the_engine[:3]
+    simulate(config, out, resume=True, report=False)
+
+    assert digests(out) == of_the_engine
+    assert len(of_the_engine) > 4
+    assert (marks / "died").exists()
+    told = [path.read_text().split("\n") for path in marks.iterdir() if path.name != "died"]
+    assert all("py_modules" in place for place, _ in told), (
+        "the code that was sent, not what is installed here"
+    )
+    assert len({raylet for _, raylet in told}) == 2, "both nodes took spans"
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def refuse(error: str) -> None:
+    raise {"privacy": PrivacyError("a row is too long"), "lacks": ModuleNotFoundError(name="numba")}[error]
+
+
+def test_a_pool_of_a_cluster_keeps_the_order_and_raises_what_its_jobs_raise(nodes: Nodes) -> None:
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    done: list[int] = []
+    with Cluster(nodes.address, workers=1, carry_code=False) as cluster:
+        pool = RayPool(cluster)
+
+        assert pool.n_workers == 2
+        assert pool.run([partial(double, k) for k in range(20)], done.append) == list(range(0, 40, 2))
+        assert done == list(range(1, 21))
+        assert pool.run([]) == []
+        with pytest.raises(PrivacyError, match=r"^a row is too long$"):
+            pool.run([partial(refuse, "privacy")])
+        with pytest.raises(InputError, match="lacks the Python package numba"):
+            pool.run([partial(refuse, "lacks")])
+        with (
+            pytest.raises(InputError, match=r"connected to a Ray cluster already"),
+            Cluster("auto", workers=1),
+        ):
+            raise AssertionError("not reached")
+        assert pool.run([partial(double, 1)]) == [2], "the one that was refused left it alone"
+
+
+def test_secret_noise_does_not_go_over_a_network_in_the_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    config = a_config(runtime="ray", address="127.0.0.1:1", privacy={"noise": "secure"})
+
+    with pytest.raises(PrivacyError, match=r"in the clear: switch Ray's encryption on, .*RAY_USE_TLS=1"):
+        simulate(config, tmp_path / "run", report=False)
+
+    assert not (tmp_path / "run").exists()
+    for switched_on in ("1", "true"):
+        monkeypatch.setenv("RAY_USE_TLS", switched_on)
+        require_encrypted(Cluster("127.0.0.1:1", workers=1), private=True)
+    monkeypatch.setenv("RAY_USE_TLS", "0")
+    require_encrypted(Cluster("127.0.0.1:1", workers=1), private=False)
+    require_encrypted(Cluster(None, workers=1), private=True)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(PrivacyError):
+        require_encrypted(Cluster(None, workers=1), private=True)
+
+
+def test_nobody_answers_there(tmp_path: Path) -> None:
+    config = a_config(runtime="ray", address="127.0.0.1:1")
+
+    with pytest.raises(InputError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"):
+        simulate(config, tmp_path / "run", report=False)
+
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="must be HOST:PORT"), Cluster("here", workers=1):
+        pass
+
+
+def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> None:
+        assert name == "ray"
+
+    monkeypatch.setattr(cluster_module, "find_spec", none)
+
+    with pytest.raises(InputError, match=r"pip install 'fedboard\[sim\]', or take --runtime engine"):
+        Cluster(None, workers=1)
+
+
+def test_versions_that_differ_are_named() -> None:
+    from ray._private.utils import check_version_info
+
+    other = {"ray_version": "2.1.0", "python_version": "3.8.1"}
+    with pytest.raises(RuntimeError) as of_ray:
+        check_version_info(other, "this node")
+    told = not_joined(of_ray.value, "10.0.0.1:6379")
+
+    assert "10.0.0.1:6379 runs other versions than this process" in str(told)
+    assert "2.1.0" in str(told)
+    assert "\n" not in str(told)
+    here = {"Python": "3.11.7", "numpy": "2.4.6", "fedboard's code": "0" * 64}
+    assert difference("a", here, here) is None
+    assert (
+        difference("a", here, {**here, "numpy": "2.4.5"}) == "node a has numpy 2.4.5, and this process 2.4.6"
+    )
+    lacking = {**here, "fedboard's code": "", "why": "No module named 'msgspec'"}
+    assert difference("a", here, lacking) == "node a lacks fedboard's code (No module named 'msgspec')"
+
+
+@pytest.mark.thorough
+def test_a_node_is_killed_in_mid_round_and_another_joins(
+    of_the_engine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killing(Silent):
+        def __init__(self, nodes: Nodes) -> None:
+            self.nodes, self.doomed, self.rounds = nodes, nodes.join(), 0
+
+        def progress(self, phase: str, done: int, total: int) -> None:
+            if phase == "users" and self.rounds == 1 and done >= total // 2 and self.doomed:
+                os.kill(self.doomed, signal.SIGKILL)
+                self.doomed = 0
+                self.nodes.join()
+
+        def round_finished(self, line: Mapping[str, Any]) -> None:
+            self.rounds += 1
+
+    marking(monkeypatch, tmp_path / "marks", deadly=False)
+    with ExitStack() as stack:
+        nodes = Nodes(stack)
+        config = a_config("residual", runtime="ray", address=nodes.address)
+        listener = Killing(nodes)
+        simulate(config, tmp_path / "ray", listener=listener, report=False)
+
+    assert digests(tmp_path / "ray") == of_the_engine
+
+
+@pytest.mark.thorough
+def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
+    of_the_engine: list[str], tmp_path: Path
+) -> None:
+    simulate(a_config("residual", runtime="ray", workers=2), tmp_path / "ray", report=False)
+
+    assert digests(tmp_path / "ray") == of_the_engine
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        ({"runtime": "engine", "address": "h:1"}, "run.address names a Ray cluster"),
+        ({"runtime": "ray", "protocol": "secure-sum"}, "it needs run.protocol 'trusted', got 'secure-sum'"),
+        ({"runtime": "ray", "wire": "dense"}, "leave out 'dense'"),
+        ({"runtime": "ray", "dropout": 0.1}, "needs run.runtime 'engine'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(run: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        a_config(**run)
