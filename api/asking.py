@@ -8,8 +8,9 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.shown import table_html
 from fedboard.common.questions.subject import Subject
+from fedboard.common.questions.wording import Wording
 from fedboard.ratings import InMemory, load_ratings
-from fedboard.simulations.runs.asking import Payer, Told, Wording, ask_users
+from fedboard.simulations.runs.asking import Payer, Told, ask_users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -84,6 +85,7 @@ def ask(
     rating_range: tuple[float, float] | None = None,
     share: float = 0.5,
     candidates: tuple[float, ...] | None = None,
+    bisect: bool = False,
     bound: float | None = None,
     highest: float | None = None,
     mechanism: Literal["auto", "pure", "gaussian"] = "auto",
@@ -106,6 +108,7 @@ def ask(
         rating_range: lowest and highest rating; public knowledge, for data that do not bring it.
         share: of a quantile, which; in (0, 1).
         candidates: of a quantile, the possible answers, ascending; public. None: spaced over the scale.
+        bisect: of a quantile, whether it is asked in rounds that halve the candidates; Gaussian noise only.
         bound: ratings beyond which a user weighs no more; public. None: 20.
         highest: largest number that counts; public. None: 1 000, of norms 100.
         mechanism: ``auto`` is pure (delta 0) while the account holds pure releases only, else Gaussian.
@@ -126,6 +129,7 @@ def ask(
         candidates=None if candidates is None else tuple(candidates),
         bound=bound,
         highest=highest,
+        bisected=bisect,
     )
     payer = Payer(
         ledger=None if ledger is None else Path(ledger),

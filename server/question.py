@@ -9,9 +9,11 @@ from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import is_pure
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.questions.answer import Answer, Mechanism
+from fedboard.common.questions.stated_task import StatedQuestion
 from fedboard.common.questions.task import QuestionTask
 from fedboard.server.runtime import Runtime
 
@@ -82,6 +84,41 @@ def ask(
         noise=noise,
     )
     return Asked(answer=answer, mechanism=mechanism, release=task.release_name)
+
+
+def ask_in_rounds(
+    task: StatedQuestion, *, runtime: Runtime, catalogue: Catalogue, ledger: Ledger, noise: NoiseSource
+) -> Asked:
+    """Ask and answer in rounds, of which each depends on what the one before released.
+
+    Guarantee: all rounds are durably in the ledger before the first is asked; where the budget does not cover them
+    together, nobody is asked and no noise is drawn.
+
+    Args:
+        task: the question; its releases must be new to the ledger.
+        runtime: where the clients are; it runs this very task.
+        catalogue: public; its items count, not their names.
+        ledger: pays; its adjacency is the question's.
+        noise: where the draws come from.
+
+    Raises:
+        BudgetExceededError: the question does not fit in what is left of the budget.
+    """
+    releases = [request.release for requests in task.plan() for request in requests]
+    events = [{**release.event(), **noise.describe()} for release in releases]
+    receipts = ledger.book_all(events)
+    booked = {
+        release.name: BookedRelease(
+            release=release, event=event, receipt=receipt, stream=noise.stream(release.name)
+        )
+        for release, event, receipt in zip(releases, events, receipts, strict=True)
+    }
+    board = task.first_board(catalogue)
+    while requests := task.requests(board):
+        gathered = runtime.gather(board, requests)
+        asked = {request.name: booked[request.name] for request in requests}
+        board = task.update(board, runtime.open(gathered.sums, requests, asked))
+    return Asked(answer=task.answer(board), mechanism=Mechanism.GAUSSIAN, release=task.statement.release)
 
 
 def fitting_mechanism(ledger: Ledger, population: Population | None) -> Mechanism:

@@ -46,6 +46,10 @@ def _record(found: "Status") -> dict[str, Any]:
             for given in found.runs
         ],
         "refusals": dict(found.refusals),
+        "questions": [
+            {"run": one.run, "title": one.title, "question": one.sentence, "answered": one.answered}
+            for one in found.questions
+        ],
         "users": found.n_users,
         "ratings": found.n_ratings,
         "boards": [
@@ -78,6 +82,9 @@ def _print(found: "Status") -> None:
             for g in found.runs
         ]
         click.echo("\n" + aligned(("run", "rounds", "answers", "part", "epsilon"), rows, right=(2, 3, 4)))
+    if found.questions:
+        rows_asked = [("yes" if one.answered else "no", one.sentence) for one in found.questions]
+        click.echo("\n" + aligned(("answered", "question"), rows_asked))
     if found.refusals:
         rows_refused = [(code, f"{number}") for code, number in sorted(found.refusals.items())]
         click.echo("\n" + aligned(("refused", "times"), rows_refused, right=(1,)))

@@ -1,28 +1,34 @@
-"""``fedboard ask``: one private question to the users of a data set, booked and answered with its noise."""
+"""``fedboard ask``: one private question, to the users of a data set or to the devices of a fleet."""
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedboard.cli.columns import column_mapping
 from fedboard.cli.guarantee.ask_options import question_options
+from fedboard.cli.guarantee.ask_text import tell
 from fedboard.cli.research.configuration import parse_range
-from fedboard.cli.style.documents import document
+from fedboard.cli.style.documents import JSON
 from fedboard.cli.style.groups import Commands
-from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.common.questions.wording import Wording
 
 _EXAMPLES = """\b
 Examples:
   fedboard ask mean --data ml-1m/ --epsilon 0.5 --ledger questions.ledger --budget 4
   fedboard ask quantile --of counts --share 0.9 --data ml-1m/ --epsilon 0.5 --ledger questions.ledger
   fedboard ask mean --data ml-1m/ --epsilon 0.2 --population members.ledger --noise secure
+  fedboard ask mean --fleet fleet.toml --epsilon 0.5
+  fedboard ask quantile --of counts --share 0.9 --bisect --fleet fleet.toml --epsilon 0.5
 """
 
 
 @click.group(cls=Commands)
 def ask() -> None:
-    """Ask the users of a data set one private question; the answer is booked before it is drawn."""
+    """Ask the users of a data set, or of a fleet, one private question; it is booked before the answer is drawn."""
 
 
 @ask.command(epilog=_EXAMPLES)
@@ -43,6 +49,9 @@ def mean(**given: Any) -> None:
     metavar="X,X,...",
     help="The possible answers, ascending.  [default: evenly spaced ratings; log-spaced counts and norms]",
 )
+@click.option(
+    "--bisect", is_flag=True, help="Ask in rounds that halve the candidates: less noise, Gaussian only."
+)
 @question_options
 def quantile(**given: Any) -> None:
     """Print a private quantile: of the ratings, of the users' numbers of ratings, of their norms.
@@ -52,12 +61,34 @@ def quantile(**given: Any) -> None:
     _answer("quantile", given)
 
 
+@ask.command(epilog="Example: fedboard ask answers --fleet fleet.toml")
+@click.argument("name", required=False, metavar="[QUESTION-N]")
+@click.option(
+    "--fleet",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The fleet.toml of its server.",
+)
+@JSON
+def answers(name: str | None, fleet: Path, as_json: bool) -> None:
+    """List what a fleet was asked, and how each question stands; or tell the answer to one."""
+    from fedboard.cli.guarantee.ask_fleet import list_questions, tell_one
+
+    if name is None:
+        list_questions(fleet, as_json=as_json)
+    else:
+        tell_one(fleet, name, as_json=as_json)
+
+
 def _answer(kind: Any, given: dict[str, Any]) -> None:
     from fedboard.common.questions.subject import Subject
-    from fedboard.simulations.datasets import find_data, load_ratings
-    from fedboard.simulations.runs.asking import Payer, Wording, ask_users
+    from fedboard.common.questions.wording import Wording
 
-    scale = None if given["rating_range"] is None else parse_range(given["rating_range"])
+    if (given["data"] is None) == (given["fleet"] is None):
+        raise InputError(
+            "who is asked? give --data PATH for a data set, or --fleet FILE for the devices of a fleet"
+        )
     wording = Wording(
         kind=kind,
         subject=Subject(given["subject"]),
@@ -65,7 +96,23 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
         candidates=_candidates(given.get("candidates")),
         bound=given["bound"],
         highest=given["highest"],
+        bisected=given.get("bisect", False),
     )
+    if given["fleet"] is not None:
+        from fedboard.cli.guarantee.ask_fleet import ask_fleet
+
+        ask_fleet(wording, given)
+    else:
+        _ask_data(wording, given)
+
+
+def _ask_data(wording: "Wording", given: dict[str, Any]) -> None:
+    from fedboard.simulations.datasets import find_data, load_ratings
+    from fedboard.simulations.runs.asking import Payer, ask_users
+
+    if given["no_wait"]:
+        raise InputError("--no-wait is for --fleet; a data set is asked at once")
+    scale = None if given["rating_range"] is None else parse_range(given["rating_range"])
     ratings = load_ratings(
         find_data(given["data"]),
         format=given["data_format"],
@@ -78,12 +125,7 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
         Payer(**{name: given[name] for name in ("ledger", "population", "budget", "delta", "adjacency")}),
         **{name: given[name] for name in ("epsilon", "mechanism", "noise", "seed", "workers")},
     )
-    if given["certificate"] is not None:
-        given["certificate"].write_text(told.certificate.to_json() + "\n", encoding="utf-8")
-    if given["as_json"]:
-        document({**told.to_dict(), "certificate": told.certificate.to_dict()})
-    else:
-        click.echo(_text(told.to_dict()))
+    tell(told.to_dict(), told.certificate, place=given["certificate"], as_json=given["as_json"])
 
 
 def _candidates(text: str | None) -> tuple[float, ...] | None:
@@ -93,29 +135,3 @@ def _candidates(text: str | None) -> tuple[float, ...] | None:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"--candidates must be numbers X,X,..., got {text!r}") from None
-
-
-def _text(record: dict[str, Any]) -> str:
-    rows = [(record["question"], f"{record['value']:.6g}")]
-    if record["interval"] is not None:
-        rows.append(("95 % interval of the noise", "{:.6g} to {:.6g}".format(*record["interval"])))
-    if record["rank_error"] is not None:
-        rows.append(("rank error, 95 %", f"at most {record['rank_error']:.6g} {record['rank_unit']}"))
-    rows += [
-        ("noise", record["noise"]),
-        ("this question", f"epsilon {record['epsilon']:g} ({record['mechanism']})"),
-        (
-            "spent with it",
-            f"epsilon {record['spent']:.6g} of {record['budget']:g} at delta {record['delta']:g}, "
-            f"{record['adjacency']}",
-        ),
-        (
-            "promised",
-            f"epsilon {record['claimed']:g}, the whole budget: questions are chosen by the answers before them, so "
-            "what was spent when you stop promises nothing",
-        ),
-    ]
-    told = aligned(("", ""), rows)
-    if not record["private"]:
-        told += "\n\nIts noise can be reproduced from a seed: a simulation, not a private answer."
-    return told

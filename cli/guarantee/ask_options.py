@@ -1,4 +1,4 @@
-"""The options that every private question has."""
+"""The options that every private question has, and which of them are for a data set alone."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,21 @@ from fedboard.cli.style.documents import JSON
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
+OF_DATA = {
+    "data_format": "--format",
+    "columns": "--columns",
+    "rating_range": "--rating-range",
+    "ledger": "--ledger",
+    "population": "--population",
+    "budget": "--budget",
+    "delta": "--delta",
+    "adjacency": "--adjacency",
+    "noise": "--noise",
+    "seed": "--seed",
+    "workers": "--workers",
+}
+"""What a fleet has in its own settings: parameter to option."""
+
 _SUBJECTS = click.Choice(["ratings", "counts", "norms"])
 
 
@@ -19,7 +34,16 @@ def question_options(command: Command) -> Command:
     """Options that say whom to ask, about what, at which cost and who pays."""
     for option in reversed(
         (
-            click.option("--data", required=True, metavar="PATH|NAME", help="Ratings, or `synthetic`."),
+            click.option("--data", metavar="PATH|NAME", help="Ratings, or `synthetic`."),
+            click.option(
+                "--fleet",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="Instead of data: the fleet.toml of a server, whose devices are asked. Its [questions] pays.",
+            ),
+            click.option(
+                "--no-wait", is_flag=True, help="Of a fleet: put the question and end; see `ask answers`."
+            ),
             click.option(
                 "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
             ),

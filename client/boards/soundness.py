@@ -4,15 +4,18 @@ Which arrays there are and what each must be, the algorithm says (``array_rules`
 to it before anything is computed, for all items alike, is decided here.
 """
 
+import numpy as np
+
 from fedboard.common.board import Board
+from fedboard.common.questions.stated_task import BRACKET, StatedQuestion
 from fedboard.common.tasks.on_examples.from_cohort import CohortTask
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of
-from fedboard.common.tasks.rebuilding import AnyTask
+from fedboard.common.tasks.rebuilding import BoardTask
 from fedboard.common.tasks.registry import algorithm_of
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 
 
-def array_rules(board: Board, task: AnyTask) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, task: BoardTask) -> tuple[ArrayRule, ...]:
     """The rules of all arrays that a device reads of a board of this version.
 
     Args:
@@ -22,11 +25,15 @@ def array_rules(board: Board, task: AnyTask) -> tuple[ArrayRule, ...]:
     Raises:
         InputError: an algorithm that is not installed here.
     """
+    if isinstance(task, StatedQuestion):
+        last = len(task.statement.candidates) - 1
+        left = ArrayRule(name=BRACKET, dtype=np.dtype(np.int64), shape=(2,), low=0, high=last)
+        return (left,) if task.statement.bisected else ()
     if isinstance(task, CohortTask):
         return example_algorithm_of(task.name).array_rules(board, task.task.settings)
     return algorithm_of(task.name).array_rules(board, task.settings)
 
 
-def has_sound_arrays(board: Board, task: AnyTask) -> bool:
+def has_sound_arrays(board: Board, task: BoardTask) -> bool:
     """Whether a board holds all that a device reads of it, each array as its rule says."""
     return all(rule.holds(board.arrays.get(rule.name)) for rule in array_rules(board, task))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
     from fedboard.client.boards.witnessed import WitnessedLog
+    from fedboard.client.device.asked_questions import AskedQuestions
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
@@ -250,6 +251,16 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
 
         return RefusalCounts(self.state / "refusals.json")
 
+    def asked(self) -> "AskedQuestions":
+        """The questions that it was asked, in words.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        from fedboard.client.device.asked_questions import AskedQuestions
+
+        return AskedQuestions(self.state / "questions.json")
+
     def authority(self, source: str) -> Path | None:
         """PEM file of the authority to trust at a source of boards; None for the system's."""
         if self.board.ca_certificate is not None or self.server is None:
@@ -359,6 +370,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             cache=config.published_boards(),
             log=config.witnessed_log(),
             voucher=config.voucher(),
+            asked=config.asked(),
         )
         yield source, gate
 

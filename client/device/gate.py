@@ -20,10 +20,17 @@ from fedboard.client.answering.rounds import Scale
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.soundness import has_sound_arrays
 from fedboard.client.boards.witnessed import WitnessedLog, run_stem
+from fedboard.client.device.asked_questions import AskedQuestions
 from fedboard.client.device.board_policy import MOST_RELEASES, require_certified
 from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.device.policy import Policy
 from fedboard.client.device.protocol_policy import relied_on
+from fedboard.client.device.question_policy import (
+    is_question,
+    limits_of,
+    require_task_allowed,
+    statement_of,
+)
 from fedboard.client.device.run_terms import catalogue_digest, terms_of
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
@@ -31,6 +38,7 @@ from fedboard.common.errors import BudgetExceededError, FedboardError, InputErro
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.questions.statement import of_question
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.rebuilding import rebuild_any
@@ -60,6 +68,7 @@ class DeviceGate:
         cache: BoardCache | None = None,
         log: WitnessedLog | None = None,
         voucher: Voucher | None = None,
+        asked: AskedQuestions | None = None,
     ) -> None:
         """Use a ledger that is open for writing: its lock keeps a second process from answering too.
 
@@ -72,6 +81,7 @@ class DeviceGate:
             cache: of published boards.
             log: of those that enough witnesses have seen, where the policy names any.
             voucher: the device's identity, where the policy names who vouches for devices.
+            asked: questions are noted there, in words, whether they are answered or not.
         """
         self._policy = policy
         self._ledger = ledger
@@ -79,8 +89,7 @@ class DeviceGate:
         self._refusals = refusals
         self.asker = asker
         self._cache, self._log = cache, log
-        self._cache = cache
-        self._voucher = voucher
+        self._voucher, self._asked = voucher, asked
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """The bytes that answered this very question before, to be sent again as they are; None for a new one.
@@ -107,7 +116,7 @@ class DeviceGate:
         with self._counting():
             self._require_allowed(question, question.board)
             self._require_promise(question.board, requests, _plan_of(question.board))
-            self._require_within_limits(question.run)
+            self._require_within_limits(question.run, question=is_question(question.board))
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> float:
         """Hold a question against policy, history and limit; books nothing.
@@ -172,6 +181,9 @@ class DeviceGate:
             except (BudgetExceededError, PrivacyError):
                 self._answers.drop(question)
                 raise
+            if self._asked is not None and is_question(question.board):
+                asked, n_items = statement_of(question.board), question.board.catalogue.n_items
+                self._asked.note(question.run, asked, n_items=n_items, answered=True)
             self._answers.drop_earlier(question)  # not before: until now the server may ask for them again
 
     def note(self, code: Refusal) -> None:
@@ -194,7 +206,9 @@ class DeviceGate:
     def _require_allowed(self, question: Question, board: Board) -> None:
         policy, catalogue = self._policy, board.catalogue
         self._require_run(question.run, question.protocol, private_noise=question.private_noise)
-        _require(policy.tasks is None or board.task in policy.tasks, Refusal.NOT_ALLOWED)
+        if self._asked is not None and is_question(board):
+            self._asked.note(question.run, statement_of(board), n_items=catalogue.n_items)
+        require_task_allowed(board, policy)
         _require(catalogue.n_items >= policy.smallest_catalogue, Refusal.SINGLES_OUT)
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
         agreed = policy.catalogues
@@ -250,31 +264,29 @@ class DeviceGate:
 
     def _scale(self, run: str, rounds: Sequence[Sequence[Request]]) -> float:
         """Fixed by the first answer for the whole run, so that every round of it is the same part of her."""
-        policy, ledger, of_run = self._policy, self._ledger, self._limit_of_run
+        policy, ledger = self._policy, self._ledger
+        limits = limits_of(policy, run=run, question=of_question(rounds[0][0].name))
         scales = {scale for _, scale in self._answered(run)}
         if scales:
             scale = min(scales)
-            fits = ledger.cost_with(rounds[0], scale=scale) <= policy.epsilon
-            _require(fits, Refusal.OVER_LIMIT)
-            _require(ledger.cost_with(rounds[0], scale=scale, run=run) <= of_run, Refusal.OVER_LIMIT)
+            for epsilon, of_run, questions in limits:
+                cost = ledger.cost_with(rounds[0], scale=scale, run=of_run, questions=questions)
+                _require(cost <= epsilon, Refusal.OVER_LIMIT)
             return scale
         scale = min(
-            ledger.largest_scale(rounds, epsilon=policy.epsilon),
-            ledger.largest_scale(rounds, epsilon=of_run, run=run),
+            ledger.largest_scale(rounds, epsilon=epsilon, run=of_run, questions=questions)
+            for epsilon, of_run, questions in limits
         )
         enough = scale == 1.0 or (policy.scale_down and scale >= policy.smallest_scale)
         _require(enough, Refusal.OVER_LIMIT)
         return scale
 
-    @property
-    def _limit_of_run(self) -> float:
-        return min(self._policy.epsilon_per_run or self._policy.epsilon, self._policy.epsilon)
-
-    def _require_within_limits(self, run: str) -> None:
+    def _require_within_limits(self, run: str, *, question: bool) -> None:
         """What was given keeps to the limits of today, which may be lower than when it was given."""
         slack = 1 + RELATIVE_TOLERANCE
-        within = self._ledger.cost_with((), run=run) <= self._limit_of_run * slack
-        _require(within and self._ledger.cost_with(()) <= self._policy.epsilon * slack, Refusal.OVER_LIMIT)
+        for epsilon, of_run, questions in limits_of(self._policy, run=run, question=question):
+            given = self._ledger.cost_with((), run=of_run, questions=questions)
+            _require(given <= epsilon * slack, Refusal.OVER_LIMIT)
 
     def _answered(self, run: str) -> list[tuple[AnsweredBoard, float]]:
         """Boards of a run that were answered, with the part given."""

@@ -22,6 +22,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, derived_problems, is_amplified, stated_problems
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger, Receipt
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.questions.statement import of_question
 
 Result = TypeVar("Result")
 
@@ -154,23 +155,36 @@ class DeviceLedger:
         """
         return self._ledger.spent()
 
-    def cost_with(self, requests: Sequence[Request], *, scale: float = 1.0, run: str | None = None) -> float:
+    def cost_with(
+        self,
+        requests: Sequence[Request],
+        *,
+        scale: float = 1.0,
+        run: str | None = None,
+        questions: bool = False,
+    ) -> float:
         """Epsilon of what she gave and these answers together, at the delta of her limit; books nothing.
 
         Args:
             requests: not trusted.
             scale: which part of them she would give.
             run: count only what she gave to this run; default: to all.
+            questions: count only what she gave to questions.
 
         Raises:
             PrivacyError: a request would be refused whatever the limit.
         """
-        events = [*self._events(run), *self._own_events("", requests, scale)]
+        events = [*self._events(run, questions), *self._own_events("", requests, scale)]
         cost: float = _read(lambda: epsilon_of_events(events, self.limit.delta))
         return cost
 
     def largest_scale(
-        self, plan: Sequence[Sequence[Request]], *, epsilon: float | None = None, run: str | None = None
+        self,
+        plan: Sequence[Sequence[Request]],
+        *,
+        epsilon: float | None = None,
+        run: str | None = None,
+        questions: bool = False,
     ) -> float:
         """Largest s with which a whole plan still fits her limit beside what she gave already.
 
@@ -179,6 +193,7 @@ class DeviceLedger:
                 begun, only those that she has not answered.
             epsilon: a stricter limit than hers.
             run: hold only what she gave to this run against it; default: to all.
+            questions: hold only what she gave to questions against it.
 
         Returns:
             A multiple of ``1 / SCALE_STEPS`` in (0, 1], or 0.0 where not even the smallest part fits.
@@ -190,7 +205,8 @@ class DeviceLedger:
         allowed = self.limit.epsilon if epsilon is None else min(epsilon, self.limit.epsilon)
 
         def fits(steps: int) -> bool:
-            return self.cost_with(requests, scale=steps / SCALE_STEPS, run=run) <= allowed
+            scale = steps / SCALE_STEPS
+            return self.cost_with(requests, scale=scale, run=run, questions=questions) <= allowed
 
         if fits(SCALE_STEPS):
             return 1.0
@@ -202,8 +218,12 @@ class DeviceLedger:
             low, high = (middle, high) if fits(middle) else (low, middle)
         return low / SCALE_STEPS
 
-    def _events(self, run: str | None) -> list[dict[str, Any]]:
-        return [event for event in self._ledger.events() if run is None or event["run"] == run]
+    def _events(self, run: str | None, questions: bool) -> list[dict[str, Any]]:
+        return [
+            event
+            for event in self._ledger.events()
+            if (run is None or event["run"] == run) and (not questions or of_question(event["release"]))
+        ]
 
     def _own_events(self, run: str, requests: Sequence[Request], scale: float) -> list[dict[str, Any]]:
         adjacency = self.limit.adjacency

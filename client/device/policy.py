@@ -14,7 +14,9 @@ _AUTHORITY = re.compile("[0-9a-f]{64}")
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The section ``[policy]`` of a device's configuration. A list that is left out allows everything."""
+    """The section ``[policy]`` of a device's configuration. A list that is left out allows everything, but
+    for ``questions``.
+    """
 
     epsilon: float
     """Limit on everything that this device will ever give, over all runs; > 0."""
@@ -34,6 +36,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Patterns of names of the runs that may ask, such as ``films-*``."""
     tasks: tuple[str, ...] | None = None
     """Names of the tasks, such as ``residual``."""
+    questions: tuple[str, ...] = ()
+    """Patterns of the questions that are answered, by their titles, such as ``mean of ratings`` or ``* of counts``.
+    Left out: none. Whoever joined for recommendations has not agreed to be asked about anything else."""
+    epsilon_of_questions: float | None = None
+    """Limit on what all questions together may cost her, at the same delta, so that they leave something for the
+    trainings; None for the whole limit."""
     protocols: tuple[str, ...] | None = None
     """Names of the aggregation protocols, such as ``trusted``."""
     least_survivors: int = 2
@@ -69,6 +77,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """
         self.limit()
         _require(self.epsilon_per_run is None or self.epsilon_per_run > 0, "epsilon_per_run", "> 0")
+        _require(
+            self.epsilon_of_questions is None or self.epsilon_of_questions > 0, "epsilon_of_questions", "> 0"
+        )
         _require(0 < self.smallest_scale <= 1, "smallest_scale", "in (0, 1]")
         _require(0 <= self.least_noise < float("inf"), "least_noise", "a finite number >= 0")
         known = self.helper is None or _IDENTITY.fullmatch(self.helper) is not None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedboard.client.boards.cache import CachedBoard
+from fedboard.client.device.asked_questions import AskedQuestion
 from fedboard.client.device.config import DeviceConfig
 from fedboard.client.device.ledger import GivenRelease
 from fedboard.client.ratings.store import RatingStore
@@ -40,6 +41,8 @@ class Status:
     n_ratings: int | None
     """Ratings in the store; None at a gateway."""
     boards: tuple[CachedBoard, ...]
+    questions: tuple[AskedQuestion, ...]
+    """The newest that it was asked, answered or not."""
 
     @property
     def left(self) -> float:
@@ -65,6 +68,7 @@ def status_of(config: DeviceConfig) -> Status:
         n_users=n_users,
         n_ratings=n_ratings,
         boards=tuple(config.board_cache().boards()) if config.board.cache.exists() else (),
+        questions=tuple(config.asked().all()),
     )
 
 

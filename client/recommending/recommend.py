@@ -8,6 +8,7 @@ from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.shared.ratings_config import Feedback
 
@@ -23,7 +24,9 @@ class Recommendation:
 
 
 def rating_range_of(board: Board) -> tuple[float, float] | None:
-    """The public range of ratings, inclusive; None for a board made from implicit feedback."""
+    """The public range of ratings, inclusive; None for a board of implicit feedback."""
+    if board.task == StatedQuestion.NAME:
+        return rebuilt_question(board).statement.rating_range
     shared = rebuild_task(board).settings.shared
     return (shared.rating_low, shared.rating_high) if shared.feedback is Feedback.EXPLICIT else None
 

@@ -130,16 +130,28 @@ class MeanQuestion:
         adjacency = ledger.budget.adjacency
         release = self.release(name, mechanism, noise_multiplier=noise_multiplier, adjacency=adjacency)
         if isinstance(release, LaplaceRelease):
-            first, second = release.book(ledger, noise).publish(sums)
+            noised = release.book(ledger, noise).publish(sums)
             scale = release.noise_scale * release.grid_step
-            told, beyond = f"Laplace, scale {scale:.6g} on each of two sums", _beyond_laplace(scale)
-        else:
-            first, second = release.book(ledger, noise).publish(sums.reshape(1, 2))[0]
-            deviation = release.noise_stddev * release.grid_step
-            told, beyond = (
-                f"Gaussian, deviation {deviation:.6g} on each of two sums",
-                _beyond_normal(deviation),
+            return self._told(
+                noised, f"Laplace, scale {scale:.6g} on each of two sums", _beyond_laplace(scale)
             )
+        noised = release.book(ledger, noise).publish(sums.reshape(1, 2))[0]
+        return self.read(noised, deviation=release.noise_stddev * release.grid_step)
+
+    def read(self, noised: FloatArray, *, deviation: float) -> Answer:
+        """What follows from the two sums with Gaussian noise.
+
+        Args:
+            noised: float64, shape (2,). Public.
+            deviation: of the noise in each, in their unit; > 0.
+        """
+        told = f"Gaussian, deviation {deviation:.6g} on each of two sums"
+        return self._told(noised, told, _beyond_normal(deviation))
+
+    def _told(
+        self, noised: FloatArray, told: str, beyond: Callable[[FloatArray, FloatArray], FloatArray]
+    ) -> Answer:
+        first, second = (float(number) for number in noised)
         total = first + second
         share = min(max(second / total, 0.0), 1.0) if total > 0 else 0.5
         lower, upper = _interval(first, second, beyond)

@@ -84,7 +84,6 @@ class QuantileQuestion:
         self, name: str, mechanism: Mechanism, *, noise_multiplier: float, adjacency: Adjacency
     ) -> ExponentialRelease | GaussianRelease:
         """The release through which the answer, or the histogram that it is read from, leaves."""
-        weighted = f", no user weighing more than {self.bound:g} ratings" * (self.subject is Subject.RATINGS)
         if mechanism is Mechanism.PURE:
             return ExponentialRelease(
                 name=name,
@@ -92,7 +91,7 @@ class QuantileQuestion:
                 score_sensitivity=self.target.sensitivity(ROW_BOUND, adjacency),
                 adjacency=adjacency,
                 noise_multiplier=noise_multiplier,
-                covers=f"{self.title}{weighted}",
+                covers=f"{self.title}{weighted(self)}",
             )
         return GaussianRelease(
             name=name,
@@ -104,7 +103,7 @@ class QuantileQuestion:
             same_sign=True,
             adjacency=adjacency,
             noise_multiplier=noise_multiplier,
-            covers=f"weight by candidate, for the {self.title}{weighted}",
+            covers=f"weight by candidate, for the {self.title}{weighted(self)}",
         )
 
     def answer(
@@ -126,12 +125,23 @@ class QuantileQuestion:
             scale = release.score_scale * self._weight_of_penalty
             error = scale * math.log(len(self.candidates) / (1.0 - CONFIDENCE))
             told = f"exponential mechanism, e times less likely for each {scale:.6g} of missed weight"
-        else:
-            noised = release.book(ledger, noise).publish(sums.reshape(1, -1))[0]
-            deviation = release.noise_stddev * release.grid_step
-            chosen, error = self._nearest(noised), self._gaussian_error(deviation)
-            told = f"Gaussian, deviation {deviation:.6g} on the weight of each candidate"
-        return Answer(value=self.candidates[chosen], interval=None, rank_error=error, noise=told)
+            return Answer(value=self.candidates[chosen], interval=None, rank_error=error, noise=told)
+        noised = release.book(ledger, noise).publish(sums.reshape(1, -1))[0]
+        return self.read(noised, deviation=release.noise_stddev * release.grid_step)
+
+    def read(self, noised: FloatArray, *, deviation: float) -> Answer:
+        """What follows from the histogram with Gaussian noise.
+
+        Args:
+            noised: float64, shape (n_candidates,). Public.
+            deviation: of the noise in each number, in their unit; > 0.
+        """
+        return Answer(
+            value=self.candidates[self._nearest(noised)],
+            interval=None,
+            rank_error=self._gaussian_error(deviation),
+            noise=f"Gaussian, deviation {deviation:.6g} on the weight of each candidate",
+        )
 
     @property
     def _weight_of_penalty(self) -> float:
@@ -148,3 +158,10 @@ class QuantileQuestion:
         n, share = len(self.candidates), float(self.target.ratio)
         largest = deviation * math.sqrt(n) * max(share, 1.0 - share)
         return float(2.0 * largest * -ndtri((1.0 - CONFIDENCE) / (2.0 * n)))
+
+
+def weighted(question: QuantileQuestion) -> str:
+    """How much a user weighs at most, for the end of a phrase; empty where that is one number."""
+    if question.subject is not Subject.RATINGS:
+        return ""
+    return f", no user weighing more than {question.bound:g} ratings"

@@ -7,17 +7,21 @@ import msgspec
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
 from fedboard.common.tasks.on_examples.from_cohort import CohortTask
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of, learns_from_examples
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.shared.algorithm import RatingTask
 
 AnyTask: TypeAlias = RatingTask | CohortTask
-"""Of either kind; both are a ``ClientTask``."""
+"""Of a training, of either kind; both are a ``ClientTask``."""
+BoardTask: TypeAlias = AnyTask | StatedQuestion
+"""Whatever a board may be about: a training or a question."""
 
 
-def rebuild_any(board: Board, *, backend: str = "numpy", features: FloatArray | None = None) -> AnyTask:
-    """The task that a board was made by, on ratings or on examples, from the board alone.
+def rebuild_any(board: Board, *, backend: str = "numpy", features: FloatArray | None = None) -> BoardTask:
+    """The task that a board was made by, on ratings or on examples, or the question that it states, from the board
+    alone.
 
     Args:
         board: of any version.
@@ -27,6 +31,8 @@ def rebuild_any(board: Board, *, backend: str = "numpy", features: FloatArray | 
     Raises:
         InputError: the algorithm is not installed here, or does not know the configuration.
     """
+    if board.task == StatedQuestion.NAME:
+        return rebuilt_question(board)
     if not learns_from_examples(board.task):
         return rebuild_task(board, backend=backend, features=features)
     algorithm = example_algorithm_of(board.task)

@@ -1,12 +1,10 @@
-"""One private question to the users of a data set: in words, who pays, and what comes back."""
+"""One private question to the users of a data set: who pays, and what comes back."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from fedboard.common.board import Catalogue
 from fedboard.common.certificate import Certificate, certify
@@ -15,89 +13,20 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.questions.answer import Answer, Mechanism
-from fedboard.common.questions.bounding.quantile import Target
-from fedboard.common.questions.mean import MeanQuestion
-from fedboard.common.questions.quantile import QuantileQuestion
-from fedboard.common.questions.subject import Subject
+from fedboard.common.questions.stated_task import StatedQuestion
 from fedboard.common.questions.task import Question, QuestionTask
+from fedboard.common.questions.wording import Wording
 from fedboard.server.publication import sentences
-from fedboard.server.question import ASSUMPTIONS, Asked, fitting_mechanism
+from fedboard.server.question import ASSUMPTIONS, Asked, ask_in_rounds, fitting_mechanism
 from fedboard.server.question import ask as ask_fleet
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import Engine, WorkerPool
 
-_FEW_CANDIDATES, _MANY_CANDIDATES = 65, 201
 _DELTA = 1e-5
 """Of a new ledger."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
-    """What is asked, as a person puts it. Public; nothing here may be read off the ratings."""
-
-    kind: Literal["mean", "quantile"]
-    subject: Subject = Subject.RATINGS
-    share: float = 0.5
-    """Of a quantile, which: in (0, 1)."""
-    candidates: tuple[float, ...] | None = None
-    """Of a quantile, the possible answers, ascending; None: spaced over the scale, or logarithmically."""
-    bound: float | None = None
-    """Ratings beyond which a user weighs no more; None: 20 of ratings, 1 of what a user has once."""
-    highest: float | None = None
-    """Largest number that counts; None: 1 000, of norms 100."""
-
-    def question(self, rating_range: tuple[float, float]) -> Question:
-        """The question, on a scale of ratings.
-
-        Raises:
-            InputError: a number is out of its range.
-        """
-        low, high = rating_range
-        centre = 0.5 * (low + high)
-        if self.kind == "quantile":
-            return QuantileQuestion(
-                subject=self.subject,
-                target=Target(self.share),
-                candidates=self._spaced(low, high) if self.candidates is None else self.candidates,
-                bound=self.weight,
-                centre=centre,
-            )
-        on_scale = self.subject is Subject.RATINGS
-        return MeanQuestion(
-            subject=self.subject,
-            low=low if on_scale else 0.0,
-            high=high if on_scale else self._highest,
-            bound=self.weight,
-            centre=centre,
-        )
-
-    @property
-    def weight(self) -> float:
-        """What all numbers of a user together weigh at most."""
-        default = 20.0 if self.subject is Subject.RATINGS else 1.0
-        return default if self.bound is None else float(self.bound)
-
-    @property
-    def rank_unit(self) -> str:
-        """What a rank error counts: a user has many ratings, but one number of them and one norm."""
-        if self.subject is not Subject.RATINGS:
-            return "users"
-        return f"ratings, no user's counting for more than {self.weight:g}"
-
-    @property
-    def _highest(self) -> float:
-        default = 1000.0 if self.subject is Subject.COUNTS else 100.0
-        return default if self.highest is None else float(self.highest)
-
-    def _spaced(self, low: float, high: float) -> tuple[float, ...]:
-        if self.subject is Subject.RATINGS:
-            return tuple(np.linspace(low, high, _MANY_CANDIDATES).tolist())
-        counts = self.subject is Subject.COUNTS
-        spaced = np.geomspace(1.0 if counts else 0.1, self._highest, _FEW_CANDIDATES)
-        return tuple(np.unique(np.rint(spaced) if counts else spaced).tolist())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,25 +142,66 @@ def ask_users(
         raise InputError("--seed N goes with --noise seeded, a simulation; secure noise has no seed")
     if mechanism not in ("auto", *Mechanism):  # before a ledger is made
         raise InputError(f"mechanism must be auto, {' or '.join(Mechanism)}, got {mechanism!r}")
+    if wording.bisected and mechanism == Mechanism.PURE:
+        raise InputError("a quantile that is bisected has Gaussian noise; leave out --mechanism, or --bisect")
     question = wording.question(ratings.rating_range)
     with payer.opened() as (ledger, population):
-        task = QuestionTask(question=question, release_name=f"question-{len(ledger.events()) + 1}")
-        with (
-            WorkerPool(workers) as pool,
-            Engine(task, ratings.cohort(), protocol=Trusted(), pool=pool) as engine,
-        ):
-            asked = ask_fleet(
-                task,
-                runtime=engine,
-                catalogue=Catalogue(item_ids=tuple(str(number) for number in range(ratings.n_items))),
-                ledger=ledger,
-                noise=SecureNoise() if seed is None else SeededNoise(seed),
-                epsilon=epsilon,
-                mechanism=fitting_mechanism(ledger, population)
-                if mechanism == "auto"
-                else Mechanism(mechanism),
-            )
+        drawn = SecureNoise() if seed is None else SeededNoise(seed)
+        name = f"question-{len(ledger.events()) + 1}"
+        if wording.bisected:
+            asked = _asked_in_rounds(wording, ratings, ledger, drawn, name, epsilon=epsilon, workers=workers)
+        else:
+            task = QuestionTask(question=question, release_name=name)
+            with _engine(task, ratings, workers) as engine:
+                asked = ask_fleet(
+                    task,
+                    runtime=engine,
+                    catalogue=_catalogue(ratings),
+                    ledger=ledger,
+                    noise=drawn,
+                    epsilon=epsilon,
+                    mechanism=fitting_mechanism(ledger, population)
+                    if mechanism == "auto"
+                    else Mechanism(mechanism),
+                )
         return _told(asked, wording, question, ratings, ledger, epsilon)
+
+
+def _asked_in_rounds(
+    wording: Wording,
+    ratings: Ratings,
+    ledger: Ledger,
+    noise: NoiseSource,
+    name: str,
+    *,
+    epsilon: float,
+    workers: int,
+) -> Asked:
+    budget = ledger.budget
+    task = StatedQuestion(
+        wording.statement(
+            ratings.rating_range,
+            release=name,
+            epsilon=epsilon,
+            delta=budget.delta,
+            adjacency=budget.adjacency,
+        )
+    )
+    with _engine(task, ratings, workers) as engine:
+        return ask_in_rounds(task, runtime=engine, catalogue=_catalogue(ratings), ledger=ledger, noise=noise)
+
+
+@contextmanager
+def _engine(task: QuestionTask | StatedQuestion, ratings: Ratings, workers: int) -> Iterator[Engine]:
+    with (
+        WorkerPool(workers) as pool,
+        Engine(task, ratings.cohort(), protocol=Trusted(), pool=pool) as engine,
+    ):
+        yield engine
+
+
+def _catalogue(ratings: Ratings) -> Catalogue:
+    return Catalogue(item_ids=tuple(str(number) for number in range(ratings.n_items)))
 
 
 def _told(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -116,21 +117,33 @@ def _catalogue(path: Path) -> Catalogue:
 
 def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Job:
     return Job(
+        **shared_by_jobs(settings),
         folder=str(state.run),
         first_board=str(state.first_board),
-        question_key=str(settings.network.question_key),
         privacy=settings.privacy,
-        protocol=settings.protocol,
-        rounds=settings.rounds,
-        dataset=settings.catalogue.statement,
         backend=settings.task.kernels,
-        deployment=None if settings.deployment is None else settings.deployment.stated(),
         features=str(state.features) if with_features else None,
-        nodes={key: node.max_users for key, node in settings.public_keys.items()},
-        enrolled=_enrolled(settings, state),
-        line=str(state.line),
-        assumptions=() if settings.enrolment is None else (_who_takes_part(settings),),
+        assumptions=() if settings.enrolment is None else (who_takes_part(settings),),
     )
+
+
+def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
+    """What the jobs of the training and of each question have alike: whom they ask, how, and how long they wait.
+
+    Raises:
+        InputError: a key of a node cannot be read.
+    """
+    state = StateFolder.of(settings)
+    return {
+        "question_key": str(settings.network.question_key),
+        "protocol": settings.protocol,
+        "rounds": settings.rounds,
+        "dataset": settings.catalogue.statement,
+        "deployment": None if settings.deployment is None else settings.deployment.stated(),
+        "nodes": {key: node.max_users for key, node in settings.public_keys.items()},
+        "enrolled": _enrolled(settings, state),
+        "line": str(state.line),
+    }
 
 
 def _enrolled(settings: FleetSettings, state: StateFolder) -> EnrolledDevices:
@@ -145,7 +158,7 @@ def _enrolled(settings: FleetSettings, state: StateFolder) -> EnrolledDevices:
     )
 
 
-def _who_takes_part(settings: FleetSettings) -> str:
+def who_takes_part(settings: FleetSettings) -> str:
     """For the certificate: what is promised does not count on who is a member when."""
     hidden = (
         ""

@@ -1,10 +1,12 @@
 """The sections of ``fleet.toml`` that it has alone; the others are in ``fedboard.server.run_spec``."""
 
+import math
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.errors import SettingError
 from fedboard.common.tasks.registry import usual
 from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.upkeep.signers import USUAL_DAYS
@@ -140,3 +142,21 @@ class BoardSection(Section, frozen=True, kw_only=True):
     """Health and metrics over HTTP, on 127.0.0.1 only; None: not served."""
     limits: Limits = Limits()
     """``[board.limits]``: what the service takes on; see ``server/board_service/limits.py``."""
+
+
+class QuestionsSection(Section, frozen=True, kw_only=True):
+    """Questions to the people of the fleet (``fedboard ask --fleet``). Left out: none are asked."""
+
+    epsilon: float
+    """Of the training and of all questions together, at privacy.delta; finite and > 0."""
+    alone: bool = False
+    """Whether there is no training: the server waits for questions, and all of epsilon is for them."""
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            SettingError: names the key.
+        """
+        if not 0 < self.epsilon < math.inf:
+            raise SettingError(f"questions.epsilon must be a finite number > 0, got {self.epsilon}")

@@ -20,6 +20,7 @@ from fedboard.server.fleet.plan.sections import (
     EnrolmentSection,
     NetworkSection,
     NodeSection,
+    QuestionsSection,
     TaskSection,
 )
 from fedboard.server.run_spec import (
@@ -52,6 +53,7 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     nodes: tuple[NodeSection, ...] = ()
     enrolment: EnrolmentSection | None = None
     board: BoardSection = BoardSection()
+    questions: QuestionsSection | None = None
     deployment: DeploymentSection | None = None
 
     def __post_init__(self) -> None:
@@ -83,6 +85,10 @@ class FleetSettings(Section, frozen=True, kw_only=True):
                 (privacy.participation, privacy.population, privacy.lineage)
                 == (ParticipationChoice(), None, None)
             ),
+            "questions.epsilon is of the training too: it must be larger than privacy.epsilon, or questions.alone "
+            "true": self.questions is None
+            or self.questions.alone
+            or self.questions.epsilon > privacy.epsilon,
             "rounds.expected_nodes must be at most the number of [[nodes]] and enrolment.max_devices together": (
                 rounds.expected_nodes <= len(self.nodes) + enrolled
             ),

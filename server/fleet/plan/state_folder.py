@@ -70,6 +70,11 @@ class StateFolder:
         return self.run / "counts"
 
     @property
+    def questions(self) -> Path:
+        """Folder of the questions and of the account that they are paid from."""
+        return self.path / "questions"
+
+    @property
     def mirror(self) -> Path:
         """The signed boards, as readers get them."""
         return self.path / "mirror"

@@ -30,6 +30,7 @@ from fedboard.server.fleet.processes.control import Control
 from fedboard.server.fleet.processes.message_store import compact, forget, knows_as_gone
 from fedboard.server.fleet.processes.ports import require_descriptors, require_free_ports
 from fedboard.server.fleet.processes.proxy_process import proxy_command
+from fedboard.server.fleet.processes.question_runs import QuestionRuns
 from fedboard.server.fleet.processes.superlink import superlink_command, superlink_environment
 from fedboard.server.fleet.processes.training_run import TrainingRun
 from fedboard.server.fleet.processes.wall_clock import WallClock, written_ahead
@@ -63,6 +64,7 @@ class Supervisor:
         self._state = StateFolder.of(settings)
         self._control = Control(port=settings.network.superlink_port, authority=settings.network.authority)
         self._training = TrainingRun(self._control, self._state, say=say)
+        self._questions = QuestionRuns(self._control, self._state, say=say)
         self._superlink = Child(
             name="superlink",
             command=superlink_command(settings),
@@ -144,7 +146,10 @@ class Supervisor:
             self._trouble = str(error)
 
     def _tell_closed(self) -> None:
-        """A training that is closed is not handed in; its boards are served."""
+        """A training that is closed is not handed in; its boards are served. Nor is one where questions are all."""
+        if self._settings.questions is not None and self._settings.questions.alone:
+            self._training.complete = self._told_end = True
+            self._say("there is no training here: the server waits for questions")
         if (reason := reason_of(self._state.run)) is not None:
             self._training.complete = self._told_end = True
             self._say(f"this training is closed: {reason}; its boards are published as before")
@@ -214,7 +219,8 @@ class Supervisor:
             else:
                 if self._admission is not None:
                     self._admission.look()
-                if not self._training.watch():
+                watched = self._questions if self._training.complete else self._training
+                if not watched.watch():
                     self._say("the SuperLink no longer starts runs; it is restarted")
                     self._superlink.stop()
         except (httpx.HTTPError, ValueError):
@@ -232,6 +238,7 @@ class Supervisor:
         if self._admission is not None:
             self._admission.begin()
         self._training.begin()
+        self._questions.begin()
         return True
 
     def _tell_rounds(self) -> None:

@@ -21,20 +21,28 @@ _GONE_SECONDS = 3.0
 class TrainingRun:
     """One training, over as many runs as it takes."""
 
-    def __init__(self, control: Control, state: StateFolder, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        control: Control,
+        state: StateFolder,
+        *,
+        say: Callable[[str], None],
+        what: str = "the training",
+    ) -> None:
         """Make ready.
 
         Args:
             control: of the SuperLink.
             state: names the job.
             say: takes sentences for the operator.
+            what: it is called in them.
         """
         self.complete = False
         self.failures = 0
         """Runs in a row that failed without publishing a board."""
         self.problem: str | None = None
         """Why the last run failed; None while all is well."""
-        self._control, self._state, self._say = control, state, say
+        self._control, self._state, self._say, self._what = control, state, say, what
         self._run_id: int | None = None
         self._handed_in = 0.0
         self._boards = 0
@@ -71,7 +79,7 @@ class TrainingRun:
         """Whether the ServerApp of an earlier run is still at work: two would fight for the ledger."""
         before, self._waits = self._waits, is_at_work(self._state.run)
         if self._waits and not before:
-            self._say("the training waits until the ServerApp of an earlier run has ended")
+            self._say(f"{self._what} waits until the ServerApp of an earlier run has ended")
         return self._waits
 
     def _was_killed(self, now: float) -> bool:
@@ -89,7 +97,7 @@ class TrainingRun:
         if self._published() > self._boards:
             self.failures, self._wait = 0, _FIRST_WAIT
         self.failures += 1
-        self._say(f"the training was interrupted: {self.problem}; handed in again in {self._wait:g} s")
+        self._say(f"{self._what} was interrupted: {self.problem}; handed in again in {self._wait:g} s")
         self._next = time.monotonic() + self._wait
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
 

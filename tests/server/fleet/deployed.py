@@ -62,10 +62,14 @@ simulation = true
 
 [deployment]
 name = "Films of a trial"
+
+[questions]
+epsilon = 5.5
 """
 _DEVICE = """\
 ratings = {{ cohort = "cohort" }}
-policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true{believes} }}
+policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true, questions = ["mean of ratings", "* of counts"]\
+{believes} }}
 
 [server]
 address = "127.0.0.1:{port}"

@@ -1,0 +1,173 @@
+"""A question as it stands on a board: all that a device must know to answer it, and to show it to its owner."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from fedboard.common.checks import require
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.accounting.exact import mu_for
+from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
+from fedboard.common.privacy.events import RELATIVE_TOLERANCE
+from fedboard.common.questions.bisection import Bisection
+from fedboard.common.questions.bounding.quantile import Target
+from fedboard.common.questions.mean import MeanQuestion
+from fedboard.common.questions.quantile import QuantileQuestion
+from fedboard.common.questions.subject import Subject
+
+_EPSILONS, _LEAST_DELTA = (1e-6, 1e3), 1e-15
+"""Beyond them calibration is no longer exact; nobody asks there."""
+_RELEASE = re.compile(r"(question-[0-9]{1,9})(?:/[0-9]{1,2})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionStatement:
+    """Everything about one question to a fleet. Every field is public by definition.
+
+    Guarantee: what it says of epsilon is what its noise costs; one whose numbers do not agree cannot be made.
+    """
+
+    kind: Literal["mean", "quantile"]
+    subject: Subject
+    release: str
+    """``question-N``: of the release, or of each round's with the number of the round behind a slash."""
+    epsilon: float
+    """What it costs a user who gives all of her part, in all of its rounds."""
+    delta: float
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    bound: float = 1.0
+    """Ratings beyond which a user weighs no more; 1 for the other subjects."""
+    rating_range: tuple[float, float] | None = None
+    """Lowest and highest rating, beyond which one is left out; None, of counts alone: all are counted."""
+    low: float = 0.0
+    """Of a mean: numbers below are raised to it."""
+    high: float = 1.0
+    """Of a mean: numbers above are lowered to it."""
+    share: float = 0.5
+    """Of a quantile, which; in (0, 1)."""
+    candidates: tuple[float, ...] = ()
+    """Of a quantile, the possible answers, ascending."""
+    bisected: bool = False
+    """Of a quantile: whether it is asked in rounds, each of which halves the candidates."""
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """Release name -> z; they follow from the rest, and are stated as those of every task are."""
+
+    def __post_init__(self) -> None:
+        """Check every range, and that noise and epsilon agree.
+
+        Raises:
+            InputError: a value is outside its range, or they do not agree.
+        """
+        named = _RELEASE.fullmatch(self.release)
+        require(named is not None and "/" not in self.release, "release", "question-N", self.release)
+        low, high = _EPSILONS
+        require(low <= self.epsilon <= high, "epsilon", f"in [{low:g}, {high:g}]", self.epsilon)
+        require(_LEAST_DELTA <= self.delta < 1, "delta", f"in [{_LEAST_DELTA:g}, 1)", self.delta)
+        require(self.adjacency in OF_TRAININGS, "adjacency", " or ".join(OF_TRAININGS), str(self.adjacency))
+        if self.bisected and self.kind != "quantile":
+            raise InputError("only a quantile is bisected; leave bisected out for a mean")
+        _ = self.question
+        scaled = self.rating_range is not None and math.isfinite(sum(self.rating_range))
+        if self.rating_range is None and self.subject is not Subject.COUNTS:
+            raise InputError(f"a question about {self.subject} needs the public range of the ratings")
+        require(
+            self.rating_range is None or (scaled and self.rating_range[0] < self.rating_range[1]),
+            "rating_range",
+            "LOW < HIGH, both finite",
+            self.rating_range,
+        )
+        if not self.noise_multipliers:
+            object.__setattr__(self, "noise_multipliers", dict.fromkeys(self.releases, self._multiplier))
+        self._require_agreeing()
+
+    @property
+    def question(self) -> MeanQuestion | QuantileQuestion:
+        """What each user is asked.
+
+        Raises:
+            InputError: a number is out of its range.
+        """
+        if self.kind == "mean":
+            return MeanQuestion(
+                subject=self.subject, low=self.low, high=self.high, bound=self.bound, centre=self._centre
+            )
+        return QuantileQuestion(
+            subject=self.subject,
+            target=Target(self.share),
+            candidates=self.candidates,
+            bound=self.bound,
+            centre=self._centre,
+        )
+
+    @property
+    def bisection(self) -> Bisection | None:
+        """Its rounds; None where it is asked in one."""
+        question = self.question
+        return Bisection(question) if self.bisected and isinstance(question, QuantileQuestion) else None
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """Names of its releases, one a round."""
+        bisection = self.bisection
+        if bisection is None:
+            return (self.release,)
+        return tuple(f"{self.release}/{number}" for number in range(1, bisection.n_rounds + 1))
+
+    @property
+    def title(self) -> str:
+        """What it asks, in a few words; by these a policy allows it."""
+        return self.question.title
+
+    @property
+    def sentence(self) -> str:
+        """All of it, for a person: what is asked, within which bounds, at which cost."""
+        said = [self.title, self._answers]
+        if self.rating_range is not None:
+            said.append("of ratings from {:g} to {:g}".format(*self.rating_range))
+        if self.subject is Subject.RATINGS:
+            said.append(f"no user weighing more than {self.bound:g} ratings")
+        rounds = len(self.releases)
+        said.append(f"in {rounds} round{'s' * (rounds > 1)}")
+        said.append(f"at epsilon {self.epsilon:g} and delta {self.delta:g} ({self.adjacency})")
+        return ", ".join(said)
+
+    @property
+    def _centre(self) -> float:
+        """Of the rating scale; for norms."""
+        return 0.0 if self.rating_range is None else 0.5 * sum(self.rating_range)
+
+    @property
+    def _answers(self) -> str:
+        if self.kind == "mean":
+            return f"numbers from {self.low:g} to {self.high:g}"
+        first, last = self.candidates[0], self.candidates[-1]
+        return f"one of {len(self.candidates)} numbers from {first:g} to {last:g}"
+
+    @property
+    def _multiplier(self) -> float:
+        """Of each round: together they cost epsilon."""
+        return math.sqrt(len(self.releases)) / _mu(self.epsilon, self.delta)
+
+    def _require_agreeing(self) -> None:
+        stated, due = self.noise_multipliers, self._multiplier
+        agreeing = stated.keys() == set(self.releases) and all(
+            math.isclose(z, due, rel_tol=RELATIVE_TOLERANCE) for z in stated.values()
+        )
+        if not agreeing:
+            raise InputError(
+                f"the noise of a question must be that of its epsilon {self.epsilon:g} at delta {self.delta:g}; "
+                "it was stated with other noise"
+            )
+
+
+@lru_cache(maxsize=64)
+def _mu(epsilon: float, delta: float) -> float:
+    return mu_for(epsilon, delta)
+
+
+def of_question(release: str) -> bool:
+    """Whether a release of this name is a question's; no training has such names."""
+    return _RELEASE.fullmatch(release) is not None

@@ -1,0 +1,104 @@
+"""The account of a fleet's people: the training and every question are reserved in it before anybody is asked."""
+
+from pathlib import Path
+
+from fedboard.common.board import Board
+from fedboard.common.errors import InputError, StorageError
+from fedboard.common.per_user.participation import FullParticipation
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.tasks.rebuilding import rebuild_any
+from fedboard.server.fleet.plan.closing import close_training
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.questions.places import LEDGER, PutQuestion
+from fedboard.server.run_ledger import plan_of
+
+_TRAINING = "training"
+"""What the account calls it; a question has the id of its ledger."""
+
+
+def account_path(state: StateFolder) -> Path:
+    """File of the account."""
+    return state.questions / "account.sqlite"
+
+
+def open_account(settings: FleetSettings) -> Population:
+    """Open the account, or make it; the training's whole plan is reserved there, what it has released is booked.
+
+    Raises:
+        BudgetExceededError: the training alone costs more than the account holds.
+        InputError: no questions are foreseen, or the account was made for another budget.
+        PrivacyError: account or ledger were tampered with, or the training is another one than the account knows.
+        StorageError: they cannot be written.
+    """
+    section, state = settings.questions, StateFolder.of(settings)
+    if section is None:
+        raise InputError(
+            "this fleet is asked no questions: give its fleet.toml a section [questions] with epsilon, of the "
+            "training and all questions together"
+        )
+    promise = settings.privacy
+    budget = Budget(epsilon=section.epsilon, delta=promise.delta, adjacency=promise.adjacency)
+    path = account_path(state)
+    _make_folder(state.questions)
+    account = Population.open(path) if path.exists() else Population.create(path, budget)
+    try:
+        _require_same(account, budget, path)
+        if not section.alone:
+            _count_training(account, state)
+    except BaseException:
+        account.close()
+        raise
+    return account
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StorageError(f"{folder}: no questions can be kept there ({error.strerror})") from error
+
+
+def _require_same(account: Population, budget: Budget, path: Path) -> None:
+    if account.budget != budget:
+        made = account.budget
+        raise InputError(
+            f"{path}: this account was made for epsilon {made.epsilon:g} at delta {made.delta:g}, "
+            f"{made.adjacency}, which is what was promised; set questions.epsilon back to {made.epsilon:g}"
+        )
+
+
+def _count_training(account: Population, state: StateFolder) -> None:
+    """All that the training will ever release is reserved; what it has released is booked as its ledger has it."""
+    task = rebuild_any(Board.load(state.first_board))
+    account.join(_TRAINING, name=state.name, plan=plan_of(task, FullParticipation()))
+    ledger = state.run / LEDGER
+    if not ledger.exists():
+        return
+    with Ledger.open(ledger, read_only=True) as paid:
+        events = paid.events()
+    booked = next(member for member in account.members() if member.run == _TRAINING).booked
+    if missing := [event for event in events if event["name"] not in booked]:
+        account.book(_TRAINING, missing)
+
+
+def give_up(put: PutQuestion, fleet: StateFolder, reason: str) -> None:
+    """Nothing more is released in a question's name; what was reserved for it and not booked is free for others.
+
+    Args:
+        put: which.
+        fleet: whose account paid.
+        reason: a sentence.
+
+    Raises:
+        PrivacyError: its ledger is in use or was tampered with; it is given up, and its part stays reserved.
+        StorageError: it cannot be written.
+    """
+    close_training(put.state, reason.rstrip("."))
+    with (
+        Population.open(account_path(fleet)) as account,
+        Ledger.open(put.state.run / LEDGER, population=account) as ledger,
+    ):
+        ledger.finish()
