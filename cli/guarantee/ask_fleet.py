@@ -104,7 +104,7 @@ def list_questions(fleet: Path, *, as_json: bool) -> None:
     from fedboard.server.fleet.questions.places import Standing
     from fedboard.server.fleet.questions.telling import told
 
-    records = []
+    records: list[dict[str, Any]] = []
     for put in _questions(fleet):
         standing, statement = put.standing(), put.task().statement
         answered = standing is Standing.ANSWERED
@@ -120,15 +120,15 @@ def list_questions(fleet: Path, *, as_json: bool) -> None:
         )
     if as_json:
         document({"questions": records})
-        return
-    if not records:
+    elif not records:
         click.echo("This fleet was asked nothing so far; see: fedboard ask mean --help")
-        return
-    rows = [
-        (one["name"], one["standing"], "" if one["value"] is None else f"{one['value']:.6g}", one["question"])
-        for one in records
-    ]
-    click.echo(aligned(("", "", "answer", "question"), rows, right=(2,)))
+    else:
+        rows = [(one["name"], one["standing"], _shown(one["value"]), one["question"]) for one in records]
+        click.echo(aligned(("", "", "answer", "question"), rows, right=(2,)))
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _questions(fleet: Path) -> "list[PutQuestion]":
