@@ -25,6 +25,7 @@ from fedboard.server.publication import BoardStore
 
 CONFIG, STATE, SETTINGS = "config", "state", "fleet.toml"
 _LEDGER = "ledger.sqlite"
+_DATABASE, _PASSING, _BESIDE = ".sqlite", (".lock", ".part"), ("-wal", "-shm", "-journal")
 _OF_RUN = ("rounds.jsonl", "certificate.json", "protocol", "contributions-asked.json")
 
 
@@ -131,6 +132,20 @@ def _copy_state(state: StateFolder, target: Path) -> None:
             shutil.copyfile(state.run / name, run / name)
     _copy_database(state.members, target / state.members.name)
     _copy_database(state.run / _LEDGER, run / _LEDGER)
+    _copy_questions(state, target)
+
+
+def _copy_questions(state: StateFolder, target: Path) -> None:
+    """Their boards first, then their ledgers, and the account that paid for all of them last."""
+    files = [path for path in state.questions.rglob("*") if path.is_file()]
+    kept = [path for path in files if path.suffix not in _PASSING and not path.name.endswith(_BESIDE)]
+    for path in sorted(kept, key=lambda path: (path.suffix == _DATABASE, -len(path.parts))):
+        copy = target / path.relative_to(state.path)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == _DATABASE:
+            _copy_database(path, copy)
+        else:
+            shutil.copyfile(path, copy)
 
 
 def _copy_database(source: Path, target: Path) -> None:

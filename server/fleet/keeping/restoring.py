@@ -25,6 +25,8 @@ from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.questions.account import close_account
+from fedboard.server.fleet.questions.places import Standing, questions_of
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import book_lost
@@ -87,6 +89,7 @@ def restore(
     if closed:
         close_training(state, "a backup was restored, and nobody could show that nothing was released since")
     prepare(settings)
+    _close_questions(state, stopped=stopped)
     lost = _book_round(settings, state, latest) if newest is not None and latest is not None else None
     return Restored(
         config=folder / SETTINGS, contents=contents, lost_round=lost, closed=closed, withdrawn=withdrawn
@@ -165,6 +168,18 @@ def _newest_of(place: Path) -> Board:
     if not exact:
         raise InputError(f"{place}: no board is there; give a board's file, a folder of boards, or a mirror")
     return max(exact, key=lambda board: board.version)
+
+
+def _close_questions(state: StateFolder, *, stopped: bool) -> None:
+    """What was under way is given up: its job names another place. Unless nothing ran since, nobody knows what was
+    asked after the backup, and so nothing more may be.
+    """
+    why = "a backup was restored"
+    for put in questions_of(state):
+        if put.standing() is Standing.WAITING:
+            close_training(put.state, why)
+    if not stopped:
+        close_account(state, f"{why}, and nobody can show what was asked since it was made")
 
 
 def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> int | None:

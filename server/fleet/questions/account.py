@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from fedboard.common.board import Board
-from fedboard.common.errors import InputError, StorageError
+from fedboard.common.errors import InputError, PrivacyError, StorageError
+from fedboard.common.files import write_atomically
 from fedboard.common.per_user.participation import FullParticipation
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -34,6 +35,7 @@ def open_account(settings: FleetSettings) -> Population:
         StorageError: they cannot be written.
     """
     section, state = settings.questions, StateFolder.of(settings)
+    _require_open(state)
     if section is None:
         raise InputError(
             "this fleet is asked no questions: give its fleet.toml a section [questions] with epsilon, of the "
@@ -52,6 +54,29 @@ def open_account(settings: FleetSettings) -> Population:
         account.close()
         raise
     return account
+
+
+def close_account(state: StateFolder, reason: str) -> None:
+    """No question is put any more; durable on return.
+
+    Args:
+        state: of the fleet.
+        reason: a sentence without a full stop.
+    """
+    _make_folder(state.questions)
+    write_atomically(_mark(state), reason.encode())
+
+
+def _mark(state: StateFolder) -> Path:
+    return state.questions / "closed"
+
+
+def _require_open(state: StateFolder) -> None:
+    if (mark := _mark(state)).exists():
+        raise PrivacyError(
+            f"{state.questions}: no more questions can be put here: {mark.read_text(encoding='utf-8')}. What "
+            "was promised may be used up"
+        )
 
 
 def _make_folder(folder: Path) -> None:

@@ -28,6 +28,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import FullParticipation
+from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
@@ -41,9 +42,12 @@ from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.question import Question
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.server.fleet.keeping.backup import back_up
+from fedboard.server.fleet.keeping.restoring import restore
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.questions.account import account_path, give_up
 from fedboard.server.fleet.questions.places import PutQuestion, Standing, questions_of
 from fedboard.server.fleet.questions.putting import put_question
@@ -578,3 +582,26 @@ def test_a_question_that_is_given_up_says_why_and_frees_what_was_reserved(
         assert account.cost(reserved=True) == 0.0
     with pytest.raises(PrivacyError, match="closed"):
         asked.run(put)
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_backup_brings_the_account_back_and_asks_nothing_on_it_that_might_be_spent_already(
+    asked: Asked, tmp_path: Path, stopped: bool
+) -> None:
+    first, _ = asked.put(), asked.put()
+    asked.run(first)
+    place, _ = back_up(asked.settings, asked.fleet.folder / "fleet.toml", tmp_path / "backup")
+
+    restored = restore(place, tmp_path / "new", stopped=stopped, closed=not stopped)
+
+    settings = read_settings(restored.config)
+    state = StateFolder.of(settings)
+    assert [put.standing() for put in questions_of(state)] == [Standing.ANSWERED, Standing.CLOSED]
+    assert told(questions_of(state)[0]) == told(first)
+    with Population.open(account_path(state), read_only=True) as account:
+        assert account.cost(reserved=True) == pytest.approx(epsilon_of(1e-5, mu=2**0.5 * mu_for(0.5, 1e-5)))
+    if stopped:
+        assert put_question(settings, MEAN, epsilon=0.5).name == "question-3"
+    else:
+        with pytest.raises(PrivacyError, match="nobody can show what was asked since"):
+            put_question(settings, MEAN, epsilon=0.5)
