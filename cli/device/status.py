@@ -47,7 +47,13 @@ def _record(found: "Status") -> dict[str, Any]:
         ],
         "refusals": dict(found.refusals),
         "questions": [
-            {"run": one.run, "title": one.title, "question": one.sentence, "answered": one.answered}
+            {
+                "run": one.run,
+                "title": one.title,
+                "question": one.sentence,
+                "board": one.digest,
+                "answered": one.answered,
+            }
             for one in found.questions
         ],
         "users": found.n_users,
@@ -83,8 +89,10 @@ def _print(found: "Status") -> None:
         ]
         click.echo("\n" + aligned(("run", "rounds", "answers", "part", "epsilon"), rows, right=(2, 3, 4)))
     if found.questions:
-        rows_asked = [("yes" if one.answered else "no", one.sentence) for one in found.questions]
-        click.echo("\n" + aligned(("answered", "question"), rows_asked))
+        rows_asked = [
+            ("yes" if one.answered else "no", one.digest[:16], one.sentence) for one in found.questions
+        ]
+        click.echo("\n" + aligned(("answered", "board", "question"), rows_asked))
     if found.refusals:
         rows_refused = [(code, f"{number}") for code, number in sorted(found.refusals.items())]
         click.echo("\n" + aligned(("refused", "times"), rows_refused, right=(1,)))

@@ -101,6 +101,7 @@ def tell_one(fleet: Path, name: str, *, as_json: bool) -> None:
 
 def list_questions(fleet: Path, *, as_json: bool) -> None:
     """Every question and how it stands, oldest first."""
+    from fedboard.common.board import Board
     from fedboard.server.fleet.questions.places import Standing
     from fedboard.server.fleet.questions.telling import told
 
@@ -113,6 +114,7 @@ def list_questions(fleet: Path, *, as_json: bool) -> None:
                 "name": put.name,
                 "standing": standing.value,
                 "question": statement.sentence,
+                "board": Board.load(put.state.first_board).digest,
                 "epsilon": statement.epsilon,
                 "value": told(put).answer.value if answered else None,
                 "reason": put.reason,
@@ -123,8 +125,11 @@ def list_questions(fleet: Path, *, as_json: bool) -> None:
     elif not records:
         click.echo("This fleet was asked nothing so far; see: fedboard ask mean --help")
     else:
-        rows = [(one["name"], one["standing"], _shown(one["value"]), one["question"]) for one in records]
-        click.echo(aligned(("", "", "answer", "question"), rows, right=(2,)))
+        rows = [
+            (one["name"], one["standing"], _shown(one["value"]), one["board"][:16], one["question"])
+            for one in records
+        ]
+        click.echo(aligned(("", "", "answer", "board", "question"), rows, right=(2,)))
 
 
 def _shown(value: float | None) -> str:

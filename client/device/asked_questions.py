@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from fedboard.client.private_files import write_private
+from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.keys.validity import Clock
 from fedboard.common.questions.statement import QuestionStatement
@@ -22,6 +23,8 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What a policy names to allow it."""
     sentence: str
     """All of it: bounds, possible answers, rounds, epsilon."""
+    digest: str
+    """Of the board that it came with: people who compare it know whether they were asked the same."""
     asked: float
     """When, seconds since 1970 UTC."""
     answered: bool = False
@@ -52,13 +55,13 @@ class AskedQuestions:
             ) from None
         self._by_run = {one.run: one for one in found}
 
-    def note(self, run: str, statement: QuestionStatement, *, n_items: int, answered: bool = False) -> None:
+    def note(self, run: str, statement: QuestionStatement, board: Board, *, answered: bool = False) -> None:
         """Take note that this was asked, or answered; durable on return.
 
         Args:
             run: a name that can be shown.
             statement: what is asked.
-            n_items: of the catalogue; ratings of others do not count.
+            board: that states it; ratings of items beyond its catalogue do not count.
             answered: whether a part of her leaves for it.
         """
         known = self._by_run.get(run)
@@ -67,7 +70,8 @@ class AskedQuestions:
         self._by_run[run] = AskedQuestion(
             run=run,
             title=statement.title,
-            sentence=f"{statement.sentence}, over a catalogue of {n_items} items",
+            sentence=f"{statement.sentence}, over a catalogue of {board.catalogue.n_items} items",
+            digest=board.digest if known is None else known.digest,
             asked=self._clock() if known is None else known.asked,
             answered=answered,
         )

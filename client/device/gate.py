@@ -182,8 +182,8 @@ class DeviceGate:
                 self._answers.drop(question)
                 raise
             if self._asked is not None and is_question(question.board):
-                asked, n_items = statement_of(question.board), question.board.catalogue.n_items
-                self._asked.note(question.run, asked, n_items=n_items, answered=True)
+                asked = statement_of(question.board)
+                self._asked.note(question.run, asked, question.board, answered=True)
             self._answers.drop_earlier(question)  # not before: until now the server may ask for them again
 
     def note(self, code: Refusal) -> None:
@@ -207,7 +207,7 @@ class DeviceGate:
         policy, catalogue = self._policy, board.catalogue
         self._require_run(question.run, question.protocol, private_noise=question.private_noise)
         if self._asked is not None and is_question(board):
-            self._asked.note(question.run, statement_of(board), n_items=catalogue.n_items)
+            self._asked.note(question.run, statement_of(board), board)
         require_task_allowed(board, policy)
         _require(catalogue.n_items >= policy.smallest_catalogue, Refusal.SINGLES_OUT)
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)

@@ -23,7 +23,7 @@ from fedboard.client.device.config import load_device, open_device
 from fedboard.client.device.status import given_so_far
 from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.client.ratings.cohort_file import CohortFile
-from fedboard.common.board import Board
+from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError, TooFewAnswersError
@@ -179,7 +179,8 @@ def test_each_device_books_it_and_tells_its_owner_in_words_what_was_asked(asked:
         "round, at epsilon 0.5 and delta 1e-05 (add-remove), over a catalogue of 60 items"
     )
     status = CliRunner().invoke(commands, ["status", "--device", str(asked.device("a"))])
-    assert f"yes       {noted.sentence}" in status.stdout
+    first = Board.load(put.state.first_board)
+    assert f"yes       {first.digest[:16]}  {noted.sentence}" in status.stdout
     certificate = Certificate.from_dict(dict(board.certificate or {}))
     assert certificate.holds
     assert certificate.population is not None
@@ -479,9 +480,10 @@ def question_statement() -> QuestionStatement:
 
 def test_the_list_of_a_device_keeps_the_newest_and_survives_its_process(tmp_path: Path) -> None:
     asked = AskedQuestions(tmp_path / "questions.json", clock=lambda: 7.0)
+    board = StatedQuestion(question_statement()).first_board(Catalogue(item_ids=("i1",)))
     for number in range(MOST + 5):
-        asked.note(f"run-{number}", question_statement(), n_items=60)
-    asked.note(f"run-{MOST}", question_statement(), n_items=60, answered=True)
+        asked.note(f"run-{number}", question_statement(), board)
+    asked.note(f"run-{MOST}", question_statement(), board, answered=True)
 
     again = AskedQuestions(tmp_path / "questions.json").all()
 
@@ -513,7 +515,7 @@ def test_a_question_is_put_listed_and_told_by_the_command_line(
     assert put.exit_code == 0, put.stderr
     assert "question-1: 0.5 quantile of counts, one of 3 numbers from 4 to 20" in put.stderr
     waiting = ask("answers")
-    assert re.search(r"question-1  waiting +0\.5 quantile of counts", waiting.stdout)
+    assert re.search(r"question-1  waiting +[0-9a-f]{16}  0\.5 quantile of counts", waiting.stdout)
     early, none = ask("answers", "question-1"), ask("answers", "question-2", "--json")
     assert (early.exit_code, none.exit_code) == (2, 2)
     assert "is not answered yet" in early.stderr
