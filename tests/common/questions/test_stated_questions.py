@@ -210,3 +210,21 @@ def test_a_question_about_the_number_of_ratings_needs_no_scale() -> None:
     assert isinstance(statement, QuestionStatement)
     with pytest.raises(InputError, match="needs the public range"):
         Wording(kind="mean").statement((1, 5), scaled=False, adjacency=Adjacency.ADD_REMOVE, **told)
+
+
+@pytest.mark.parametrize(("task", "arrays"), [(EVERY[0], {"sums": np.array([40.0, 60.0])}), (EVERY[4], {})])
+def test_an_error_counts_the_noise_that_is_there_and_not_only_what_was_booked(
+    task: StatedQuestion, arrays: dict[str, Any]
+) -> None:
+    """Clients who add the noise add more than is counted on."""
+
+    def length(ratio: float) -> float:
+        board = board_of(task)
+        for _ in task.plan():
+            board = board.successor(noise_ratio=np.array([ratio]), **arrays)
+        answer = task.answer(board)
+        low, high = answer.interval or (0.0, 0.0)
+        return answer.rank_error or high - low
+
+    assert length(1.1) == pytest.approx(1.1 * length(1.0), rel=0.05)
+    assert length(1.2) > 1.1 * length(1.0)

@@ -410,6 +410,8 @@ def test_a_question_that_is_altered_between_two_asks_gets_the_answer_to_the_firs
     for other in (replace(MEAN, bound=40.0), replace(MEAN, bound=1.0), replace(MEAN, subject=Subject.COUNTS)):
         assert code_of(answered(asked, "a", question_about(asked, other))) is Refusal.OTHER_HISTORY
     assert shares_moved(asked)[0] == 1
+    asked.policy("seeded_noise = true", "seeded_noise = true, epsilon_of_questions = 0.4")
+    assert code_of(answered(asked, "a", first)) is Refusal.OVER_LIMIT, "kept, and over the limit of today"
 
 
 @pytest.mark.parametrize(
@@ -444,9 +446,10 @@ def test_a_device_that_answers_published_boards_alone_answers_no_question_that_n
     assert code_of(reply) is Refusal.NOT_PUBLISHED
 
 
-def test_rows_beyond_the_bound_and_below_nothing_are_left_out_by_the_server_too(asked: Asked) -> None:
+@pytest.mark.parametrize("wording", [MEAN, replace(NINE_IN_TEN, bisected=True)], ids=["mean", "bisection"])
+def test_rows_beyond_the_bound_and_below_nothing_are_left_out_by_the_server_too(wording: Wording) -> None:
     """Of a device that has thrown its own checks away."""
-    request = StatedQuestion(question_statement()).plan()[0][0]
+    request = StatedQuestion(question_statement(wording)).plan()[0][0]
     rows = np.array(
         [
             [ROW_BOUND, 0],
@@ -460,7 +463,7 @@ def test_rows_beyond_the_bound_and_below_nothing_are_left_out_by_the_server_too(
         n_items=60,
         indptr=np.zeros(6, dtype=np.int64),
         items=np.empty(0, dtype=np.int32),
-        totals={"question-1": rows},
+        totals={request.name: rows},
     )
     running = RunningSums(requests=(request,), backend="numpy")
 
@@ -469,11 +472,11 @@ def test_rows_beyond_the_bound_and_below_nothing_are_left_out_by_the_server_too(
     sums = running.sums()
     assert sums.rejected_rows == 3
     expected = [[ROW_BOUND + ROW_BOUND // 2, ROW_BOUND // 2]]
-    np.testing.assert_array_equal(sums.block([request], 0, 1)["question-1"], expected)
+    np.testing.assert_array_equal(sums.block([request], 0, 1)[request.name], expected)
 
 
-def question_statement() -> QuestionStatement:
-    return MEAN.statement(
+def question_statement(wording: Wording = MEAN) -> QuestionStatement:
+    return wording.statement(
         (1.0, 5.0), release="question-1", epsilon=0.5, delta=1e-5, adjacency=Adjacency.ADD_REMOVE
     )
 
