@@ -85,9 +85,12 @@ def server(
     require_credentials(settings)
     require_named(settings)
     board = prepare(settings)
-    privacy = settings.privacy
+    privacy, questions = settings.privacy, settings.questions
+    what, epsilon = board.task, privacy.epsilon
+    if questions is not None and questions.alone:
+        what, epsilon = "questions alone", questions.epsilon
     _say(
-        f"{settings.name}: {board.task} over {board.catalogue.n_items} items, epsilon {privacy.epsilon:g} at delta "
+        f"{settings.name}: {what} over {board.catalogue.n_items} items, epsilon {epsilon:g} at delta "
         f"{privacy.delta:g} for every user ({privacy.adjacency}), {privacy.noise} noise, "
         f"{len(settings.nodes)} nodes admitted{_and_invited(settings)}, protocol {settings.protocol.name}"
     )

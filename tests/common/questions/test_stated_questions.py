@@ -212,7 +212,9 @@ def test_a_question_about_the_number_of_ratings_needs_no_scale() -> None:
         Wording(kind="mean").statement((1, 5), scaled=False, adjacency=Adjacency.ADD_REMOVE, **told)
 
 
-@pytest.mark.parametrize(("task", "arrays"), [(EVERY[0], {"sums": np.array([8000.0, 9000.0])}), (EVERY[4], {})])
+@pytest.mark.parametrize(
+    ("task", "arrays"), [(EVERY[0], {"sums": np.array([8000.0, 9000.0])}), (EVERY[4], {})]
+)
 def test_an_error_counts_the_noise_that_is_there_and_not_only_what_was_booked(
     task: StatedQuestion, arrays: dict[str, Any]
 ) -> None:
