@@ -16,8 +16,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.questions.answer import CONFIDENCE, Answer
+from fedboard.common.questions.collection import gaussian_total
 from fedboard.common.questions.quantile import QuantileQuestion, weighted
-from fedboard.common.questions.subject import ROW_BOUND
 
 WIDTH = 2
 """Numbers that a user gives in a round."""
@@ -66,14 +66,10 @@ class Bisection:
     def release(self, name: str, *, noise_multiplier: float, adjacency: Adjacency) -> GaussianRelease:
         """The release through which the two sums of one round leave."""
         question = self.question
-        return GaussianRelease(
-            name=name,
-            rows=1,
+        return gaussian_total(
+            name,
             width=WIDTH,
-            layout="vector",
-            grid_step=question.bound / ROW_BOUND,
-            l2_bound=ROW_BOUND,
-            same_sign=True,
+            bound=question.bound,
             adjacency=adjacency,
             noise_multiplier=noise_multiplier,
             covers=f"weight up to a candidate and above it, for the {question.title}{weighted(question)}",

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.contribution import Request, SumSource
+from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.laplace import keeps_l1_bound
 from fedboard.common.questions.subject import ROW_BOUND
@@ -33,6 +34,36 @@ class Collection:
         """What the runtime asks the users."""
         # Runtimes and protocols read of a release its shape and what it enforces, not its noise.
         return Request(source=SumSource.TOTAL, release=cast(GaussianRelease, self))
+
+
+def gaussian_total(
+    name: str, *, width: int, bound: float, adjacency: Adjacency, noise_multiplier: float, covers: str
+) -> GaussianRelease:
+    """The release through which a sum of such rows leaves with Gaussian noise.
+
+    Args:
+        name: of the release.
+        width: numbers in a row.
+        bound: what a row of sum ``ROW_BOUND`` weighs.
+        adjacency: what neighbouring means.
+        noise_multiplier: z.
+        covers: one phrase for ledger and certificate.
+
+    Raises:
+        PrivacyError: it would be no privacy at all.
+    """
+    return GaussianRelease(
+        name=name,
+        rows=1,
+        width=width,
+        layout="vector",
+        grid_step=bound / ROW_BOUND,
+        l2_bound=ROW_BOUND,
+        same_sign=True,
+        adjacency=adjacency,
+        noise_multiplier=noise_multiplier,
+        covers=covers,
+    )
 
 
 def whole_rows(weights: IntArray, *, n_users: int, width: int) -> IntArray:

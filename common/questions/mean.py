@@ -24,7 +24,7 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
-from fedboard.common.questions.collection import Collection, whole_rows
+from fedboard.common.questions.collection import Collection, gaussian_total, whole_rows
 from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of
 
 _STEPS = 20_001
@@ -91,14 +91,10 @@ class MeanQuestion:
                 noise_multiplier=noise_multiplier,
                 covers=covers,
             )
-        return GaussianRelease(
-            name=name,
-            rows=1,
+        return gaussian_total(
+            name,
             width=2,
-            layout="vector",
-            grid_step=step,
-            l2_bound=ROW_BOUND,
-            same_sign=True,
+            bound=self.bound,
             adjacency=adjacency,
             noise_multiplier=noise_multiplier,
             covers=covers,

@@ -23,7 +23,7 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
 from fedboard.common.questions.bounding.quantile import Target
-from fedboard.common.questions.collection import Collection, whole_rows
+from fedboard.common.questions.collection import Collection, gaussian_total, whole_rows
 from fedboard.common.questions.mean import require_bound
 from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of
 
@@ -93,14 +93,10 @@ class QuantileQuestion:
                 noise_multiplier=noise_multiplier,
                 covers=f"{self.title}{weighted(self)}",
             )
-        return GaussianRelease(
-            name=name,
-            rows=1,
+        return gaussian_total(
+            name,
             width=len(self.candidates),
-            layout="vector",
-            grid_step=self.bound / ROW_BOUND,
-            l2_bound=ROW_BOUND,
-            same_sign=True,
+            bound=self.bound,
             adjacency=adjacency,
             noise_multiplier=noise_multiplier,
             covers=f"weight by candidate, for the {self.title}{weighted(self)}",
