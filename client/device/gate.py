@@ -38,7 +38,7 @@ from fedboard.common.errors import BudgetExceededError, FedboardError, InputErro
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.voucher import Voucher
-from fedboard.common.questions.statement import of_question
+from fedboard.common.questions.names import of_question
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.rebuilding import rebuild_any

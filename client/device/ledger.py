@@ -22,7 +22,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, derived_problems, is_amplified, stated_problems
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger, Receipt
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.questions.statement import of_question
+from fedboard.common.questions.names import of_question
 
 Result = TypeVar("Result")
 

@@ -8,7 +8,7 @@ from fedboard.common import kernels
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
+from fedboard.common.questions.names import TASK as QUESTION
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.shared.ratings_config import Feedback
 
@@ -25,7 +25,9 @@ class Recommendation:
 
 def rating_range_of(board: Board) -> tuple[float, float] | None:
     """The public range of ratings, inclusive; None for a board of implicit feedback."""
-    if board.task == StatedQuestion.NAME:
+    if board.task == QUESTION:
+        from fedboard.common.questions.stated_task import rebuilt_question
+
         return rebuilt_question(board).statement.rating_range
     shared = rebuild_task(board).settings.shared
     return (shared.rating_low, shared.rating_high) if shared.feedback is Feedback.EXPLICIT else None

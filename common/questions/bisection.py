@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
@@ -98,6 +97,8 @@ class Bisection:
             bracket: after the last round.
             deviation: of the noise in each sum, in their unit; > 0.
         """
+        from scipy.special import ndtri  # devices, which read no answers, need none of it
+
         candidates, share = self.question.candidates, float(self.question.target.ratio)
         beyond = -ndtri((1.0 - CONFIDENCE) / (2.0 * self.n_rounds))
         ends = (candidates[bracket.first], candidates[bracket.last])

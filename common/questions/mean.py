@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
@@ -208,6 +207,8 @@ def _beyond_laplace(scale: float) -> Callable[[FloatArray, FloatArray], FloatArr
 
 
 def _beyond_normal(deviation: float) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    from scipy.special import ndtr  # devices, which read no answers, need none of it
+
     def probability(shares: FloatArray, distances: FloatArray) -> FloatArray:
         spread = deviation * np.sqrt(shares**2 + (1.0 - shares) ** 2)
         found: FloatArray = 2.0 * ndtr(-distances / spread)

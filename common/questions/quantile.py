@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
@@ -151,6 +150,8 @@ class QuantileQuestion:
 
     def _gaussian_error(self, deviation: float) -> float:
         """Twice what no noised ``B - q T`` of any candidate misses by, with probability ``CONFIDENCE``."""
+        from scipy.special import ndtri  # devices, which read no answers, need none of it
+
         n, share = len(self.candidates), float(self.target.ratio)
         largest = deviation * math.sqrt(n) * max(share, 1.0 - share)
         return float(2.0 * largest * -ndtri((1.0 - CONFIDENCE) / (2.0 * n)))

@@ -14,6 +14,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.questions.answer import Answer, Mechanism
 from fedboard.common.questions.bisection import Bracket
+from fedboard.common.questions.names import TASK
 from fedboard.common.questions.statement import QuestionStatement
 from fedboard.common.task import ReleasedSums
 
@@ -30,7 +31,7 @@ class StatedQuestion:
     else of her ratings, not even which items she has.
     """
 
-    NAME: ClassVar[str] = "question"
+    NAME: ClassVar[str] = TASK
     statement: QuestionStatement
 
     @property

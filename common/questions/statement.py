@@ -1,7 +1,6 @@
 """A question as it stands on a board: all that a device must know to answer it, and to show it to its owner."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,12 +14,12 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.questions.bisection import Bisection
 from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.mean import MeanQuestion
+from fedboard.common.questions.names import of_question
 from fedboard.common.questions.quantile import QuantileQuestion
 from fedboard.common.questions.subject import Subject
 
 _EPSILONS, _LEAST_DELTA = (1e-6, 1e3), 1e-15
 """Beyond them calibration is no longer exact; nobody asks there."""
-_RELEASE = re.compile(r"(question-[0-9]{1,9})(?:/[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +60,8 @@ class QuestionStatement:
         Raises:
             InputError: a value is outside its range, or they do not agree.
         """
-        named = _RELEASE.fullmatch(self.release)
-        require(named is not None and "/" not in self.release, "release", "question-N", self.release)
+        named = of_question(self.release) and "/" not in self.release
+        require(named, "release", "question-N", self.release)
         low, high = _EPSILONS
         require(low <= self.epsilon <= high, "epsilon", f"in [{low:g}, {high:g}]", self.epsilon)
         require(_LEAST_DELTA <= self.delta < 1, "delta", f"in [{_LEAST_DELTA:g}, 1)", self.delta)
@@ -166,8 +165,3 @@ class QuestionStatement:
 @lru_cache(maxsize=64)
 def _mu(epsilon: float, delta: float) -> float:
     return mu_for(epsilon, delta)
-
-
-def of_question(release: str) -> bool:
-    """Whether a release of this name is a question's; no training has such names."""
-    return _RELEASE.fullmatch(release) is not None

@@ -13,7 +13,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.questions.stated_task import StatedQuestion
+from fedboard.common.questions.names import TASK as QUESTION
 from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -137,7 +137,7 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
             f"this board was made by the task {board.task!r}, which learns from examples: it has features and no "
             "items, so that nothing is recommended by it; see docs/guide/personalisation.md"
         )
-    if board.task == StatedQuestion.NAME:
+    if board.task == QUESTION:
         raise InputError(
             "this board is about a question to a fleet: its last one holds the answer, see `fedboard ask answers`, "
             "and nothing is recommended by it"
