@@ -7,6 +7,7 @@ the public description. Loading maps the file; arrays are read when they are tou
 
 import hashlib
 import json
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -247,7 +248,20 @@ def _digest_of(board: Board) -> str:
         little_endian = value.astype(value.dtype.newbyteorder("<"), copy=False)
         digest.update(_canonical([name, _dtype_name(value), list(value.shape)]))
         digest.update(np.ascontiguousarray(little_endian).data)  # no copy: boards can be large
+        _let_go(value)
     return digest.hexdigest()
+
+
+def _let_go(array: AnyArray) -> None:
+    """Give back the memory of a mapped file that an array lies in; what is touched again is read again.
+
+    Only of what is mapped to be read: a map that may have been written to is left as it is.
+    """
+    place: Any = array
+    while isinstance(place, np.ndarray) and not place.flags.writeable:
+        place = place.base
+    if isinstance(place, mmap.mmap) and hasattr(place, "madvise"):  # not on every system
+        place.madvise(mmap.MADV_DONTNEED)
 
 
 def _dtype_name(value: AnyArray) -> str:

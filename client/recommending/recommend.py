@@ -1,16 +1,21 @@
 """Recommendations on the device: solve one's own vector from the board, rank what one has not rated."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedboard.common import kernels
-from fedboard.common.board import Board
+from fedboard.common.arrays import BoolArray, Float32Array, IndexArray
+from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.questions.names import TASK as QUESTION
 from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.common.tasks.shared.ratings_config import Feedback
+
+_ITEMS_AT_ONCE = 1 << 13
+"""Of a larger catalogue blocks are ranked one after the other: its factors are read from the file, not copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +60,50 @@ def recommend(own: Cohort, board: Board, *, k: int) -> list[Recommendation]:
         raise InputError(f"recommendations are made for one person at a time, got {own.n_users}")
     task = rebuild_task(board)
     local = task.fit_local(own, board)
-    not_learnt = np.flatnonzero(np.asarray(board.arrays["learnt"]) == 0)
-    excluded = np.union1d(own.items, not_learnt).astype(np.int32)
-    users, items = task.ranking_factors(local, board)
-    best = kernels.top_k(
-        users,
-        items,
-        k=min(k, board.catalogue.n_items),
-        exclude_indptr=np.array([0, excluded.size], dtype=np.int64),
-        exclude_items=excluded,
-        backend=task.backend,
-    )[0]
-    chosen = best[best >= 0]
+    asked = np.asarray(board.arrays["learnt"]) != 0
+    asked[own.items] = False
+    chosen = _best(task, local, board, asked, k=min(k, board.catalogue.n_items))
     scores = task.predict(local, board, np.zeros(chosen.size, dtype=np.int32), chosen)
     return [
         Recommendation(item=int(item), score=float(score)) for item, score in zip(chosen, scores, strict=True)
     ]
+
+
+def _best(task: RatingTask, local: Float32Array, board: Board, asked: BoolArray, *, k: int) -> IndexArray:
+    """The k best of the items that are asked about, best first, ties to the lower number; fewer where there are not
+    as many.
+    """
+    if k < 1:
+        raise InputError(f"k must be >= 1, got {k}")
+    items, scores = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+    for start, block in _item_blocks(board):
+        users, vectors = task.ranking_factors(local, block)
+        found = np.asarray(vectors @ users[0], dtype=np.float32)
+        among = np.flatnonzero(asked[start : start + found.size] & (found > -np.inf))
+        if among.size > k:  # with all that tie with the last of them
+            least = np.partition(found[among], among.size - k)[among.size - k]
+            among = among[found[among] >= least]
+        items = np.concatenate([items, (start + among).astype(np.int32)])
+        scores = np.concatenate([scores, found[among]])
+        best = np.argsort(-scores, kind="stable")[:k]
+        items, scores = items[best], scores[best]
+    return items
+
+
+def _item_blocks(board: Board) -> Iterator[tuple[int, Board]]:
+    """A board's items in blocks, each as a board of these alone with the number of its first item.
+
+    What public features say of an item is standardised over the catalogue, so with features it stays whole.
+    """
+    n_items = board.catalogue.n_items
+    if n_items <= _ITEMS_AT_ONCE or board.catalogue.features is not None:
+        yield 0, board
+        return
+    for start in range(0, n_items, _ITEMS_AT_ONCE):
+        some = slice(start, min(start + _ITEMS_AT_ONCE, n_items))
+        arrays = {
+            name: values[some] if values.shape[:1] == (n_items,) else values
+            for name, values in board.arrays.items()
+        }
+        catalogue = Catalogue(item_ids=board.catalogue.item_ids[some])
+        yield start, replace(board, arrays=arrays, catalogue=catalogue, _digest=[])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common import kernels
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
@@ -25,6 +25,7 @@ from fedboard.common.tasks.shared.levels.even_sums import even_rows, even_sums_r
 from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
 from fedboard.common.tasks.shared.levels.noisy_effects import posterior_effects
 from fedboard.common.tasks.shared.levels.rating_level import in_range, spread_of
+from fedboard.common.tasks.shared.rated_rows import rated_rows
 from fedboard.common.tasks.shared.releases import real_stddev
 
 COUNTS, SUMS = "bias/counts", "bias/sums"
@@ -84,24 +85,31 @@ class BiasedModel:
         left: Float32Array = ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
         return left
 
-    def columns(self, settings: AdaDpalsConfig) -> Float32Array:
-        """A constant that stands for the own bias under its own ridge, then the factors."""
-        found = np.empty((self.factors.shape[0], 1 + self.factors.shape[1]), dtype=np.float32)
-        found[:, 0] = math.sqrt(settings.user_ridge / settings.user_bias_ridge)
-        found[:, 1:] = self.factors
+    def columns(self, settings: AdaDpalsConfig, rows: IndexArray | slice = slice(None)) -> Float32Array:
+        """A constant that stands for the own bias under its own ridge, then the factors; of some items, or all."""
+        factors = self.factors[rows]
+        found = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
+        found[:, 0] = _constant(settings)
+        found[:, 1:] = factors
         return found
 
     def fit(self, cohort: Cohort, settings: AdaDpalsConfig, *, backend: str) -> Float32Array:
         """(c_j, v_j) by one ridge regression; float32, shape (n_users, 1 + rank). Private, unclipped."""
-        columns = self.columns(settings)
+        rows, items = rated_rows(cohort.items, self.factors.shape[0])
+        columns = self.columns(settings, rows)
         own = np.maximum(cohort.counts, 1).astype(np.float64)
         solved = kernels.solve_ridge(
             cohort.indptr,
-            cohort.items,
+            items,
             self.labels(cohort),
             columns,
             ridge=(settings.user_ridge * own**settings.user_ridge_exponent).astype(np.float32),
             backend=backend,
         )
-        solved[:, 0] *= columns[0, 0]
+        solved[:, 0] *= np.float32(_constant(settings))
         return solved
+
+
+def _constant(settings: AdaDpalsConfig) -> float:
+    """The column by which the own bias has a ridge of its own."""
+    return math.sqrt(settings.user_ridge / settings.user_bias_ridge)

@@ -35,6 +35,7 @@ from fedboard.common.tasks.adadpals.biases import (
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population, written_config
 from fedboard.common.tasks.adadpals.item_solve import ItemSolver, gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
+from fedboard.common.tasks.shared.gram import gram_of
 from fedboard.common.tasks.shared.levels.rating_level import moments_of, released_level
 from fedboard.common.tasks.shared.preparation import (
     capped_counts,
@@ -119,7 +120,7 @@ class AdaDpals:
         ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
         gram = None
         if settings.unobserved_weight > 0:
-            gram = settings.unobserved_weight * (factors.T.astype(np.float64) @ factors)
+            gram = settings.unobserved_weight * gram_of(factors)
         return kernels.solve_ridge(
             cohort.indptr,
             cohort.items,

@@ -10,6 +10,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
 from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.tasks.residual.config import ResidualConfig
+from fedboard.common.tasks.shared.gram import gram_of
+from fedboard.common.tasks.shared.rated_rows import rated_rows
 
 _INSIDE = 1.0 - 1e-6  # keeps a clipped contribution inside its bound whatever floating point does
 _ENTRIES_AT_ONCE = 1 << 18
@@ -63,18 +65,18 @@ def fit_users(
         return _fit_presence(cohort, model, settings, strength, backend=backend)
     # One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
     scale = np.float32(np.sqrt(strength / settings.user_bias_ridge))
-    columns = np.empty((model.factors.shape[0], 1 + model.factors.shape[1]), dtype=np.float32)
+    rows, items = rated_rows(cohort.items, model.factors.shape[0])
+    factors = model.factors[rows]
+    columns = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
     columns[:, 0] = scale
-    columns[:, 1:] = model.factors
+    columns[:, 1:] = factors
     targets = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
     ridge = _ridge(cohort, settings, strength)
     if model.content is None:
-        solved = kernels.solve_ridge(
-            cohort.indptr, cohort.items, targets, columns, ridge=ridge, backend=backend
-        )
+        solved = kernels.solve_ridge(cohort.indptr, items, targets, columns, ridge=ridge, backend=backend)
     else:
         solved, _ = kernels.solve_own_models(
-            cohort.indptr, cohort.items, targets, columns, model.content, ridge=ridge, backend=backend
+            cohort.indptr, items, targets, columns, model.content[rows], ridge=ridge, backend=backend
         )
     solved[:, 0] *= scale
     return solved
@@ -85,7 +87,7 @@ def _fit_presence(
 ) -> Float32Array:
     gram = None
     if settings.unobserved_weight > 0:
-        gram = settings.unobserved_weight * (model.factors.T.astype(np.float64) @ model.factors)
+        gram = settings.unobserved_weight * gram_of(model.factors)
     local = np.zeros((cohort.n_users, 1 + model.factors.shape[1]), dtype=np.float32)
     local[:, 1:] = kernels.solve_ridge(
         cohort.indptr,
