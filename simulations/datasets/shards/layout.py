@@ -9,7 +9,8 @@ UNTIMED: Final = (USER, KEY, ITEM, VALUE)
 def schema_of(*, times: bool) -> Any:
     """The schema of a shard, of pyarrow.
 
-    ``user``: int64, the number of the user among all, from 0. ``key``: uint64, see ``id_keys``. ``item``: int32,
+    ``user``: int64, the number of the user among all, from 0. ``key``: uint64, see ``id_keys``; int64 with the same
+    bits is read too, since not everybody writes unsigned numbers. ``item``: int32,
     the number of the item in the catalogue. ``value``: float32. ``time``: int64, if they are kept. Item, value and
     time are empty in the one row of a user who has no rating, and nowhere else.
 

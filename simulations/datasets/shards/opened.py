@@ -166,4 +166,4 @@ def _of(table: Any, name: str, filled: Any, kind: "np.dtype[Any]", *, wanted: bo
     if not wanted:
         return np.zeros(0, dtype=kind)
     column = table.column(name)
-    return np.array(column.drop_null() if filled is not None else column, dtype=kind)
+    return np.array(column.drop_null() if filled is not None else column).astype(kind, copy=False)
