@@ -190,15 +190,29 @@ def require_fitting_split(config: SimulationConfig, name: str, *, presence: bool
 
 def _require_something_to_learn(split: RatingSplit | UserSplit, config: SimulationConfig) -> None:
     indptr = split.train.indptr
-    if int((indptr[1:] > indptr[:-1]).sum()) == 1:
+    part = f"of users with enough ratings above {config.split.positive_above:g}, " * (
+        config.split_kind == "users"
+    )
+    require_learnable(users=int((indptr[1:] > indptr[:-1]).sum()), ratings=split.train.n_ratings, part=part)
+
+
+def require_learnable(*, users: int, ratings: int, part: str = "") -> None:
+    """Refuse to spend a budget on nobody's ratings, or on one user's. For seeded noise: the refusal tells of them.
+
+    Args:
+        users: with training ratings. Private.
+        ratings: of theirs. Private.
+        part: whose ratings count, for the message.
+
+    Raises:
+        InputError: there is nothing to learn.
+    """
+    if users == 1:
         raise InputError(
             "one user alone has ratings to learn from: a board of her would be her ratings and noise, and the "
             "budget would be spent on it. Give the ratings of many users; nothing was spent"
         )
-    if split.train.n_ratings == 0:
-        part = f"of users with enough ratings above {config.split.positive_above:g}, " * (
-            config.split_kind == "users"
-        )
+    if ratings == 0:
         raise InputError(
             f"the split leaves no rating {part}to learn from: give more ratings, or smaller shares to hold out."
         )

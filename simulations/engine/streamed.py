@@ -24,6 +24,7 @@ from fedboard.simulations.engine.pool import Job, WorkerPool
 from fedboard.simulations.engine.runtime import OnProgress, SpreadSums
 from fedboard.simulations.engine.shared import SharedArrays
 from fedboard.simulations.engine.shared_stream import within_reach
+from fedboard.simulations.problem import require_learnable
 from fedboard.simulations.streams.giving import ScalesOf
 from fedboard.simulations.streams.merging import Merging, SpanRead, SpanSums, require_everybody
 from fedboard.simulations.streams.partial_sums import PartialSums, RoundKey, digest_of, requests_digest
@@ -150,7 +151,8 @@ class StreamedEngine:
         Raises:
             PrivacyError: the requests state who takes part and there is no attendance that draws it, or the sums
                 are not over each user once.
-            InputError: the sums do not fit, ratings cannot be read or have changed, or partial sums are damaged.
+            InputError: the sums do not fit, ratings cannot be read or have changed, partial sums are damaged, or,
+                with seeded noise, there is nothing to learn.
         """
         asked = tuple(requests)
         require_room(asked, self._stream.n_items, self._layout.most_bytes)
@@ -170,6 +172,8 @@ class StreamedEngine:
         path = self._publish(board)
         found = self._summed(work, str(path), _Kept.of(self, board, asked, attendance))
         require_everybody(found, self._stream.n_users)
+        if attendance is not None and not attendance.noise.private:
+            require_learnable(users=found.n_learnt_from, ratings=found.n_ratings)
         traffic = Traffic.of_counted(found.sizes, path.stat().st_size)
         return Gathered(sums=DenseSums(sums=found.sums), traffic=traffic)
 

@@ -34,6 +34,8 @@ class SpanSums:
     """By first row; no two share a user."""
     n_ratings: int
     """Training ratings that were gone through."""
+    n_learnt_from: int
+    """Users who have any."""
     sizes: Mapping[int, int]
     """Bytes that a user who takes part would send -> how many such users."""
     seconds: float
@@ -75,6 +77,7 @@ class Merging:
     _spans: dict[int, SpanRead] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)
     _n_ratings: int = 0
+    _n_learnt_from: int = 0
     _seconds: float = 0.0
 
     @property
@@ -104,6 +107,7 @@ class Merging:
         for size, users in part.sizes.items():
             self._sizes[size] = self._sizes.get(size, 0) + users
         self._n_ratings += part.n_ratings
+        self._n_learnt_from += part.n_learnt_from
         self._seconds += part.seconds
 
     def sums(self) -> SpanSums:
@@ -118,6 +122,7 @@ class Merging:
             sums=self._sums,
             spans=dict(self._spans),
             n_ratings=self._n_ratings,
+            n_learnt_from=self._n_learnt_from,
             sizes=dict(self._sizes),
             seconds=self._seconds,
         )

@@ -111,7 +111,7 @@ class PartialSums:
                 found = _read(_Hashing(stream), self.path, shapes, of_board=key.board)
         except FileNotFoundError:
             return None
-        except (KeyError, TypeError, ValueError, msgspec.MsgspecError, EOFError):
+        except (KeyError, TypeError, ValueError, msgspec.MsgspecError, EOFError, RecursionError):
             raise self._damaged() from None
         if (
             found is None
@@ -152,6 +152,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spans: list[_Span]
     sizes: list[tuple[int, int]]
     n_ratings: int
+    n_learnt_from: int
     seconds: float
     shapes: dict[str, tuple[int, int]]
 
@@ -165,6 +166,7 @@ def _header_of(key: RoundKey, sums: SpanSums) -> dict[str, Any]:
         ],
         "sizes": sorted(sums.sizes.items()),
         "n_ratings": sums.n_ratings,
+        "n_learnt_from": sums.n_learnt_from,
         "seconds": sums.seconds,
         "shapes": {name: values.shape for name, values in sums.sums.items()},
     }
@@ -198,6 +200,7 @@ def _read(
         sums=arrays,
         spans=spans,
         n_ratings=header.n_ratings,
+        n_learnt_from=header.n_learnt_from,
         sizes=dict(header.sizes),
         seconds=header.seconds,
     )

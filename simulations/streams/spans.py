@@ -74,14 +74,21 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
     """
     if not 0 <= start < stop <= work.stream.n_users:
         raise InputError(f"users {start} to {stop} are no span of a stream of {work.stream.n_users} users")
-    began, trace, n_ratings = process_time(), _Trace(), 0
+    began, trace, n_ratings, n_learnt_from = process_time(), _Trace(), 0, 0
     sums, sizes = zero_sums(work.requests), dict[int, int]()
     for block in blocks_of(work.stream, start, stop, work.block_ratings):
         trace.update(block)
-        n_ratings += _add_block(work, board, block, into=sums, sizes=sizes)
-    read = SpanRead(stop=stop, digest=trace.digest())
+        cohort = work.splitting.train(block, item_keys_of(work.stream))
+        n_ratings += cohort.n_ratings
+        n_learnt_from += int(np.count_nonzero(cohort.counts))
+        _add_block(work, board, cohort, into=sums, sizes=sizes)
     return SpanSums(
-        sums=sums, spans={start: read}, n_ratings=n_ratings, sizes=sizes, seconds=process_time() - began
+        sums=sums,
+        spans={start: SpanRead(stop=stop, digest=trace.digest())},
+        n_ratings=n_ratings,
+        n_learnt_from=n_learnt_from,
+        sizes=sizes,
+        seconds=process_time() - began,
     )
 
 
@@ -135,10 +142,9 @@ def blocks_of(stream: UserStream, start: int, stop: int, most_ratings: int) -> I
 
 
 def _add_block(
-    work: SpanWork, board: Board, block: Cohort, *, into: dict[str, IntArray], sizes: dict[int, int]
-) -> int:
-    """Add what a block of users gives; how many training ratings they have."""
-    cohort = work.splitting.train(block, item_keys_of(work.stream))
+    work: SpanWork, board: Board, cohort: Cohort, *, into: dict[str, IntArray], sizes: dict[int, int]
+) -> None:
+    """Add what the users of a block give."""
     first, last = cohort.first_row, cohort.first_row + cohort.n_users
     present = None if work.present is None else work.present.rows(first, last)
     scales = None if work.scales_of is None else work.scales_of(cohort.keys)
@@ -148,7 +154,6 @@ def _add_block(
     sent = factored_bytes(given)
     _count(sent if present is None else sent[present], sizes)
     add_sums(FactoredSums.of(asked_rows(given, work.requests), backend=work.backend), work.requests, into)
-    return cohort.n_ratings
 
 
 def _count(numbers: IntArray, into: dict[int, int]) -> None:

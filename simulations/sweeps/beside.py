@@ -12,6 +12,7 @@ from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.simulate import simulate
+from fedboard.simulations.streams.problem import StreamedProblem
 
 
 def run_beside(
@@ -19,7 +20,7 @@ def run_beside(
     config: SimulationConfig,
     place: Path,
     *,
-    problem: Problem | None,
+    problem: Problem | StreamedProblem | None,
     pool: WorkerPool,
     on_progress: Callable[[str, int, int], None],
 ) -> dict[str, Mapping[str, float]]:

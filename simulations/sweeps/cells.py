@@ -22,6 +22,8 @@ from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
 from fedboard.simulations.simulate import simulate
+from fedboard.simulations.streams.opening import is_streamed, open_problem
+from fedboard.simulations.streams.problem import StreamedProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class CellOutcome:
     """Whether an earlier sweep had finished it."""
 
 
-def run_cell(cell: Cell, folder: Path, problem: Problem | None = None) -> CellOutcome:
+def run_cell(cell: Cell, folder: Path, problem: Problem | StreamedProblem | None = None) -> CellOutcome:
     """Run one cell, go on with it, or find that it has run; errors become part of the outcome."""
     try:
         run = RunDirectory(folder / cell.name)
@@ -58,7 +60,7 @@ def run_cell(cell: Cell, folder: Path, problem: Problem | None = None) -> CellOu
             final = _finished(run, cell)
             if final is not None:
                 return CellOutcome(cell=cell, final=final, was_finished=True)
-        problem = problem or shared_problem(cell.config)
+        problem = problem or problem_of_cell(cell.config)
         if is_reference(cell.config.algorithm):
             final = run_reference(cell.config, run.path, resume=resume, problem=problem)
         else:
@@ -71,7 +73,7 @@ def run_cell(cell: Cell, folder: Path, problem: Problem | None = None) -> CellOu
 
 
 def run_cells(
-    cells: Sequence[Cell], folder: Path, *, jobs: int, problem: Problem | None = None
+    cells: Sequence[Cell], folder: Path, *, jobs: int, problem: Problem | StreamedProblem | None = None
 ) -> Iterator[CellOutcome]:
     """Run all cells; yields each as it ends.
 
@@ -113,6 +115,11 @@ def _data_of(config: SimulationConfig) -> bytes:
     """The part of a configuration that decides about ratings and split, as a key."""
     part = SimulationConfig(data=config.data, split=config.split, feedback=config.feedback)
     return msgspec.json.encode(part, order="sorted")
+
+
+def problem_of_cell(config: SimulationConfig) -> Problem | StreamedProblem:
+    """What ``load_any`` gives of ratings; those that are held, once per process."""
+    return open_problem(config) if is_streamed(config) else shared_problem(config)
 
 
 def shared_problem(config: SimulationConfig) -> Problem:

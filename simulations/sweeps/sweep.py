@@ -19,6 +19,7 @@ from fedboard.simulations.judging.references.known import ALS, ceiling_names, re
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import is_reference
+from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
 
@@ -142,7 +143,7 @@ def sweep(
     jobs: int = 1,
     resume: bool = False,
     on_done: OnDone | None = None,
-    problem: Problem | None = None,
+    problem: Problem | StreamedProblem | None = None,
 ) -> SweepResult:
     """Run the cells, then draw the privacy-utility frontier of those that succeeded.
 

@@ -33,7 +33,7 @@ from fedboard.simulations.engine.streamed import spans_left
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.participants import personal_scales, scales_by_key
-from fedboard.simulations.streams import InMemoryStream
+from fedboard.simulations.streams import InMemoryStream, SpanWork, sums_of_span
 from fedboard.simulations.streams.merging import SpanRead
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.splitting import splitting_of
@@ -96,28 +96,34 @@ PERSONAL = {**BIAS, "privacy": {"personal": [{"epsilon": 1.0, "share": 0.5}]}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", [BIAS, PERSONAL], ids=["everybody's level", "personal levels"])
 def test_boards_and_traffic_are_those_of_the_engine_for_any_blocks_and_workers(
-    ratings: Ratings, tmp_path: Path, run: dict[str, Any]
+    ratings: Ratings, tmp_path: Path
 ) -> None:
     with WorkerPool(1) as one, WorkerPool(2) as two:
-        expected = boards_of(in_memory(ratings, one, run), ratings, tmp_path / "memory")
+        expected = boards_of(in_memory(ratings, one, BIAS), ratings, tmp_path / "memory")
         for number, (pool, layout) in enumerate(
             [(one, SMALL), (one, StreamLayout()), (two, StreamLayout(block_ratings=1, span_users=100))]
         ):
-            engine = engine_of(ratings, pool, run, layout=layout)
+            engine = engine_of(ratings, pool, BIAS, layout=layout)
             assert boards_of(engine, ratings, tmp_path / str(number)) == expected
 
 
 @pytest.mark.slow
-def test_who_takes_part_is_the_same_in_a_stream(ratings: Ratings, tmp_path: Path) -> None:
-    participation = PoissonParticipation(0.3)
+@pytest.mark.parametrize(
+    ("run", "participation"),
+    [(PERSONAL, FullParticipation()), (BIAS, PoissonParticipation(0.3))],
+    ids=["personal levels", "Poisson"],
+)
+def test_who_gives_how_much_is_the_same_in_a_stream(
+    ratings: Ratings, tmp_path: Path, run: dict[str, Any], participation: Participation
+) -> None:
     with WorkerPool(1) as pool:
-        expected = boards_of(
-            in_memory(ratings, pool, BIAS), ratings, tmp_path / "memory", participation=participation
+        expected, found = (
+            boards_of(engine, ratings, tmp_path / str(number), participation=participation)
+            for number, engine in enumerate(
+                (in_memory(ratings, pool, run), engine_of(ratings, pool, run, layout=SMALL))
+            )
         )
-        engine = engine_of(ratings, pool, BIAS, layout=SMALL)
-        found = boards_of(engine, ratings, tmp_path / "streamed", participation=participation)
 
     assert found == expected
 
@@ -332,6 +338,80 @@ def test_ratings_that_change_between_rounds_are_refused(ratings: Ratings) -> Non
 
         with pytest.raises(InputError, match="ratings have changed since an earlier round"):
             engine.gather(board, engine._task.requests(board))
+
+
+@pytest.mark.parametrize(("n_users", "said"), [(1, "one user alone"), (0, "leaves no rating")])
+def test_a_seeded_run_spends_nothing_on_one_user_and_a_secure_one_says_nothing_of_it(
+    ratings: Ratings, tmp_path: Path, n_users: int, said: str
+) -> None:
+    fields = ("user_ids", "item_ids", "titles", "rating_range", "name")
+    kept = ratings.users < n_users + 1  # the first user has no ratings
+    lonely = Ratings(
+        **{name: getattr(ratings, name) for name in fields},
+        **{name: getattr(ratings, name)[kept] for name in ("users", "items", "values")},
+    )
+    a_round = Round(ratings=lonely, path=tmp_path / "partial")
+
+    with pytest.raises(InputError, match=said):
+        a_round.asked()
+    replace(a_round, noise=SecureNoise()).asked()
+
+
+def test_users_and_words_beyond_32_bits_are_like_any_others(ratings: Ratings) -> None:
+    far = 1 << 33
+    with WorkerPool(1) as pool:
+        near = engine_of(ratings, pool, BIAS)
+        board = near._task.first_board(streamed_catalogue(ratings))
+        requests = near._task.requests(board)
+        splitting, task = near._splitting, near._task
+        near.close()
+    rows = PoissonParticipation(0.5).rows(far + 230, SEEDED, "round-1")
+    work = SpanWork(
+        task=task,
+        stream=Shifted(InMemoryStream(ratings), far),
+        splitting=splitting,
+        requests=requests,
+        backend="numpy",
+        block_ratings=100,
+        present=rows,
+    )
+
+    found = sums_of_span(work, board, far, far + 230)
+
+    assert found.n_users == 230
+    at_hand = replace(work, stream=InMemoryStream(ratings), present=AtHand(rows.rows(far, far + 230)))
+    assert same(dict(found.sums), dict(sums_of_span(at_hand, board, 0, 230).sums))
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """Who takes part, as an array."""
+
+    present: np.ndarray
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        return self.present[start:stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A stream whose users have very high numbers."""
+
+    stream: InMemoryStream
+    by: int
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "stream"), name)
+
+    @property
+    def n_users(self) -> int:
+        return self.by + self.stream.n_users
+
+    def counts(self, start: int, stop: int) -> np.ndarray:
+        return self.stream.counts(start - self.by, stop - self.by)
+
+    def read(self, start: int, stop: int) -> Any:
+        return replace(self.stream.read(start - self.by, stop - self.by), first_row=start)
 
 
 def test_requests_that_claim_a_sampling_that_was_not_done_are_refused(ratings: Ratings) -> None:

@@ -48,11 +48,10 @@ pytestmark = pytest.mark.slow
 
 N_USERS = 230
 RUNS = {
-    "residual": {"algorithm": "residual"},
+    "residual": {"algorithm": "residual", "settings": {"rounds": 2}},
     "adadpals": {"algorithm": "adadpals", "settings": {"rank": 3, "rounds": 1}},
-    "residual, implicit": {"algorithm": "residual", "feedback": "implicit"},
+    "residual, implicit": {"algorithm": "residual", "feedback": "implicit", "settings": {"rounds": 2}},
     "topk": {"algorithm": "topk", "feedback": "implicit"},
-    "bias": {"algorithm": "bias-private"},
     "popularity": {"algorithm": "popularity-private", "feedback": "implicit"},
 }
 
@@ -219,6 +218,7 @@ def test_sums_of_other_requests_are_not_merged(ratings: Ratings) -> None:
         sums={**part.sums, name: part.sums[name][:, :0]},
         spans={100: SpanRead(stop=230, digest=b"")},
         n_ratings=0,
+        n_learnt_from=0,
         sizes={},
         seconds=0.0,
     )
