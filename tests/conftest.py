@@ -33,6 +33,7 @@ LONGEST = (
     "docs/test_extending.py",
     "simulations/audit/attacks/test_noise_check.py",
     "simulations/flower/test_on_ray.py",
+    "simulations/engine/on_ray/test_on_ray.py",
     "simulations/audit/attacks/test_small_releases.py",
     "cli/research/test_interruptions.py",
     "common/tasks/test_toy.py",

@@ -1,5 +1,6 @@
 """The workers of a cluster, called as those of the engine are: functions without arguments, results in order."""
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -31,15 +32,21 @@ class RayPool(WorkerPool):
             WorkerDiedError: Ray lost workers and could not get their jobs done again.
         """
         for number, ref in in_order_of_end(self.cluster, jobs, self._hand_in):
-            yield number, self.cluster.get(ref)
+            yield number, pickle.loads(self.cluster.get(ref))
 
     def _hand_in(self, job: Job) -> Ref:
-        return self.cluster.call(call, job)
+        from ray import cloudpickle
+
+        return self.cluster.call(call, cloudpickle.dumps(job))  # type: ignore[no-untyped-call]
 
 
-def call(job: Job) -> Any:
-    """Run a job, in a worker."""
-    return job()
+def call(job: bytes) -> bytes:
+    """Run a pickled job, in a worker; its result, pickled.
+
+    As bytes, because arrays of Ray's store cannot be written: jobs, and those who merge what they give, may do so,
+    as with the engine's processes.
+    """
+    return pickle.dumps(pickle.loads(job)(), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def in_order_of_end(

@@ -5,22 +5,34 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.participation import Attendance, round_name
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.server.runtime import Traffic
+from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine.on_ray import cluster as cluster_module
 from fedboard.simulations.engine.on_ray import runtime as runtime_module
 from fedboard.simulations.engine.on_ray.cluster import Cluster
 from fedboard.simulations.engine.on_ray.failures import not_joined
 from fedboard.simulations.engine.on_ray.jobs import span_parts
 from fedboard.simulations.engine.on_ray.pool import RayPool
+from fedboard.simulations.engine.on_ray.runtime import OnRay
 from fedboard.simulations.engine.on_ray.secrecy import require_encrypted
 from fedboard.simulations.engine.on_ray.software import difference
+from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.simulate import Silent, simulate
+from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from tests.simulations.engine.on_ray.nodes import Nodes
 from tests.simulations.flower.small_runs import a_config, digests
 
@@ -129,11 +141,57 @@ def double(number: int) -> int:
     return 2 * number
 
 
+def some_numbers(given: IntArray) -> IntArray:
+    given += 1  # nor is what comes to a worker another's
+    return given
+
+
+def people_run() -> SimulationConfig:
+    """Of people who are made up where they are summed."""
+    return parse_config(
+        {
+            "algorithm": "residual",
+            "data": {"source": "synthetic:users=300,items=40,mean=6"},
+            "settings": {"rank": 2, "rounds": 1},
+            "privacy": {"participation": {"kind": "poisson", "probability": 0.7}},
+            "run": {"runtime": "ray", "kernels": "numpy", "block_ratings": 200},
+        }
+    )
+
+
+def require_streamed_sums(cluster: Cluster) -> None:
+    """Sums over a stream that workers open for themselves are those of this process."""
+    config = people_run()
+    problem = load_any(config)
+    assert isinstance(problem, StreamedProblem)
+    task = build_any(config, problem, backend="numpy")
+    board = task.first_board(problem.catalogue)
+    participation = config.privacy.participation.chosen
+
+    def attendance() -> Attendance:
+        return Attendance(participation=participation, name=round_name(0), noise=SeededNoise(0))
+
+    asked = attendance().mark(task.requests(board))
+    work = SpanWork(
+        task=task, stream=problem.stream, splitting=problem.splitting, requests=asked, backend="numpy"
+    )
+    told: list[tuple[str, int, int]] = []
+
+    found = OnRay(cluster, work, on_progress=lambda *at: told.append(at)).gather(board, asked, attendance())
+
+    here = sums_of_span(replace(work, present=attendance().rows(300)), board, 0, 300)
+    for name, sums in whole_sums(found.sums, asked).items():
+        np.testing.assert_array_equal(sums, here.sums[name])
+    assert found.traffic == Traffic.of_counted(here.sizes, len(board.to_bytes()))
+    assert told[-1] == ("users", 300, 300)
+    assert len(told) == 15
+
+
 def refuse(error: str) -> None:
     raise {"privacy": PrivacyError("a row is too long"), "lacks": ModuleNotFoundError(name="numba")}[error]
 
 
-def test_a_pool_of_a_cluster_keeps_the_order_and_raises_what_its_jobs_raise(nodes: Nodes) -> None:
+def test_a_cluster_is_a_pool_and_sums_streams(nodes: Nodes) -> None:
     import ray
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -145,6 +203,10 @@ def test_a_pool_of_a_cluster_keeps_the_order_and_raises_what_its_jobs_raise(node
         assert pool.run([partial(double, k) for k in range(20)], done.append) == list(range(0, 40, 2))
         assert done == list(range(1, 21))
         assert pool.run([]) == []
+        (numbers,) = pool.run([partial(some_numbers, np.zeros(100_000, dtype=np.int64))])
+        numbers += 1  # whoever merges may add in place
+        assert numbers.sum() == 200_000
+        require_streamed_sums(cluster)
         with pytest.raises(PrivacyError, match=r"^a row is too long$"):
             pool.run([partial(refuse, "privacy")])
         with pytest.raises(InputError, match="lacks the Python package numba"):
