@@ -78,6 +78,8 @@ def _first_empty(column: Any) -> int | None:
 
     if pa.types.is_integer(column.type):
         return None
+    if pa.types.is_dictionary(column.type) and pa.types.is_integer(column.type.value_type):
+        return None
     if not pa.types.is_dictionary(column.type):
         found = int(pc.index(column, pa.scalar("", column.type)).as_py())
         return None if found < 0 else found

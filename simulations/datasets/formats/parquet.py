@@ -16,6 +16,8 @@ from fedboard.simulations.datasets.splits.times import times_of_arrow
 
 _MAGIC = b"PAR1"
 _ROWS_AT_ONCE = 1 << 17
+_BYTES_AT_ONCE = 1 << 20
+"""Of a column: a row group may be larger than memory."""
 
 
 def _recognises(looks: Looks) -> bool:
@@ -118,7 +120,7 @@ def _each_block(file: StoredFile, mapping: ColumnMapping) -> Iterator[Block]:
 
     first = 0
     with file.open() as stream, readable(file):
-        opened = arrow_parquet.ParquetFile(stream)
+        opened = arrow_parquet.ParquetFile(stream, pre_buffer=False, buffer_size=_BYTES_AT_ONCE)
         require_columns(file.label, opened.schema_arrow.names, mapping)
         for batch in opened.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_names(mapping)):
             for name in _names(mapping):

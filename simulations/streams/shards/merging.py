@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import BitArray, IndexArray
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.numbering import (
     first_repeated_row,
@@ -19,6 +20,9 @@ from fedboard.simulations.streams.shards.item_numbers import FinalItems
 from fedboard.simulations.streams.shards.runs import Run, RunCursor, UserPart
 from fedboard.simulations.streams.shards.user_order import UserOrder, plain, sorted_distinct
 from fedboard.simulations.streams.shards.writing import SortedUsers
+
+_IDS_AT_ONCE = 1 << 16
+"""As objects all of them would take several times as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -78,12 +82,17 @@ def _together(parts: list[UserPart], merging: Merging) -> SortedUsers:
             users, items, values = users[kept], items[kept], values[kept]
             times = None if times is None else times[kept]
     return SortedUsers(
-        keys=id_keys(plain(ids, merging.order).to_pylist(), Kind.USER),
+        keys=_keys(plain(ids, merging.order)),
         counts=np.bincount(users, minlength=len(ids)).astype(np.int64),
         items=items,
         values=values,
         times=times,
     )
+
+
+def _keys(ids: Any) -> BitArray:
+    parts = (ids[start : start + _IDS_AT_ONCE].to_pylist() for start in range(0, len(ids), _IDS_AT_ONCE))
+    return id_keys(chain.from_iterable(parts), Kind.USER)
 
 
 def _kept(

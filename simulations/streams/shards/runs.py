@@ -16,9 +16,11 @@ from fedboard.client.private_files import open_private
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.simulations.datasets.numbering import counting_order
 from fedboard.simulations.streams.shards.user_order import UserOrder, kept_as, plain, sorted_distinct
+from fedboard.simulations.streams.stream import cut
 
 _IDS, _COUNTS = "id", "rows"
-_USERS_AT_ONCE = 1 << 12
+_ROWS_AT_ONCE = 1 << 14
+"""Of the users that are read ahead together: else few users with many rows would be all of a run."""
 _COLUMNS: dict[str, "np.dtype[Any]"] = {
     "items": np.dtype(np.int32),
     "values": np.dtype(np.float32),
@@ -127,7 +129,8 @@ def write_run(folder: Path, number: int, order: UserOrder, part: UserPart) -> Ru
     )
     table = pa.table({_IDS: part.ids, _COUNTS: part.counts})
     with open_private(run.path("users")) as stream, pa.ipc.new_file(stream, table.schema) as file:
-        file.write_table(table, max_chunksize=_USERS_AT_ONCE)
+        for start, stop in cut(part.counts + 1, _ROWS_AT_ONCE):
+            file.write_table(table[start:stop])
     for name, column in part.columns.items():
         with open_private(run.path(name)) as stream:
             stream.write(np.ascontiguousarray(column).data)

@@ -20,6 +20,8 @@ _ROW_BYTES = 128
 """Memory that a row of a run takes while it is sorted, texts aside: columns as they came, sorted, and the order."""
 _TEXT_SHARE = 8
 """Of the memory, what blocks may take before they become a run: texts are copied while they are put together."""
+_MOST_TEXT = 1 << 30
+"""Bytes; pyarrow counts those of one array of texts in 32 bits."""
 
 
 @dataclass(slots=True, repr=False)
@@ -49,8 +51,15 @@ class Spill:
             InputError: there is no rating, or one that cannot be used, naming file and line.
             StorageError: the disk is full.
         """
+        import pyarrow as pa
+
         for blocks in _batches(source.blocks, self.memory):
-            self._add_run(source, blocks)
+            try:
+                self._add_run(source, blocks)
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"{label}: an id is a whole number beyond {2**63 - 1}; write the column as text instead."
+                ) from error
             self.told(self.n_read)
         if self.n_read == 0:
             raise InputError(f"{label} has no ratings; give a file with at least one rating.")
@@ -100,7 +109,7 @@ def _batches(blocks: Iterator[Block], memory: int) -> Iterator[list[Block]]:
         waiting.append(block)
         n_rows += block.n_rows
         n_bytes += block.users.nbytes + block.items.nbytes
-        if n_rows * _ROW_BYTES >= memory or n_bytes * _TEXT_SHARE >= memory:
+        if n_rows * _ROW_BYTES >= memory or n_bytes >= min(memory // _TEXT_SHARE, _MOST_TEXT):
             yield waiting
             waiting, n_rows, n_bytes = [], 0, 0
     if n_rows:
@@ -113,7 +122,7 @@ def _distinct(columns: list[Any]) -> tuple[Any, IndexArray]:
     import pyarrow.compute as pc
 
     if pa.types.is_integer(columns[0].type):
-        encoded = pc.dictionary_encode(pa.concat_arrays([_as_int64(column) for column in columns]))
+        encoded = pc.dictionary_encode(pa.concat_arrays([column.cast(pa.int64()) for column in columns]))
         return encoded.dictionary, np.asarray(encoded.indices)
     encoded = [
         column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column) for column in columns
@@ -126,18 +135,9 @@ def _distinct(columns: list[Any]) -> tuple[Any, IndexArray]:
     if not used.all():
         words = words.filter(pa.array(used))
         codes = (np.cumsum(used, dtype=np.int32) - np.int32(1))[codes]
-    return words if pa.types.is_integer(words.type) else words.cast(pa.string()), codes.astype(np.int32)
-
-
-def _as_int64(column: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"an id is a whole number beyond {2**63 - 1}; write the column as text instead."
-        ) from error
+    return words.cast(pa.string()), codes.astype(
+        np.int32
+    )  # also of numbers, as ``number_arrow_column`` has it
 
 
 def _needs(words: Any) -> UserOrder:

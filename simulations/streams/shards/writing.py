@@ -1,5 +1,6 @@
 """Writing shards: users in order go in, files with whole users in whole row groups come out."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,6 +127,8 @@ class ShardWriter:
         if self._file is None or self._stream is None:
             return
         self._file.close()
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
         self._stream.close()
         path = self._path()
         self.shards.append(

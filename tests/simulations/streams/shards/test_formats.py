@@ -92,6 +92,7 @@ def test_made_up_ratings_are_sharded_too(shard: Shard, monkeypatch: pytest.Monke
     assert_same(shards, in_memory(Path("synthetic"), shards))
 
 
+@pytest.mark.slow  # their kernels are compiled
 def test_made_up_people_are_sharded_a_block_at_a_time(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "_PEOPLE_AT_ONCE", 30)
     people = "synthetic:users=100,items=40,mean=8"

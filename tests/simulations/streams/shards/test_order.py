@@ -7,15 +7,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from pyarrow import parquet
 
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets import load_ratings
 from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
-from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
+from fedboard.simulations.streams.shards import ShardOptions, merging, runs, shard_ratings, sharding
 from tests.simulations.streams.shards.conftest import Shard
 from tests.simulations.streams.shards.test_formats import assert_same
 
@@ -56,6 +58,41 @@ def test_an_id_that_comes_late_may_change_the_order_of_all(late: str, tmp_path: 
     shards = shard(source, rating_range=(1.0, 5.0))
 
     assert_same(shards, load_ratings(source, rating_range=(1.0, 5.0)))
+
+
+def test_numbers_that_a_table_keeps_once_each_are_texts_as_in_memory(tmp_path: Path, shard: Shard) -> None:
+    users = pa.array([-5, 10, 9, 10, -5, 100]).dictionary_encode()
+    table = {"user": users, "item": [1, 1, 1, 2, 2, 2], "rating": [1, 2, 3, 4, 5, 1]}
+    parquet.write_table(pa.table(table), tmp_path / "any.parquet")
+
+    shards = shard(tmp_path / "any.parquet", rating_range=(1.0, 5.0))
+
+    assert_same(shards, load_ratings(tmp_path / "any.parquet", rating_range=(1.0, 5.0)))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_merged_at_a_time_is_bounded_also_of_few_users_with_many_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [((f"u{user}", str(item)), 1.0 + item % 5) for item in range(400) for user in range(8)]
+    source = written(tmp_path / "many.csv", rows)
+    monkeypatch.setattr(runs, "_ROWS_AT_ONCE", 20)
+    monkeypatch.setattr(sharding, "_MERGED_ROW_BYTES", (1 << 24) // 100)
+    seen: list[int] = []
+    together = merging._together
+
+    def watched(parts: list[runs.UserPart], known: merging.Merging) -> Any:
+        seen.append(sum(part.values.size for part in parts))
+        return together(parts, known)
+
+    monkeypatch.setattr(merging, "_together", watched)
+
+    options = ShardOptions(rating_range=(1.0, 5.0), memory=1 << 24, shard_ratings=500)
+    shard_ratings(source, tmp_path / "shards", options)
+
+    assert sum(seen) == 3200
+    assert max(seen) <= 800, "one or two users at a time, of eight"
+    assert_same(open_shards(tmp_path / "shards"), load_ratings(source, rating_range=(1.0, 5.0)))
 
 
 @pytest.mark.usefixtures("small_parts")
