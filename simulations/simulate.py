@@ -21,7 +21,7 @@ from fedboard.simulations.runs.algorithm_choice import loading_of
 from fedboard.simulations.runs.calibrated import AnyProblem, build_any, kernels_of, load_any
 from fedboard.simulations.runs.comparison import compared, histograms, judged
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.kernel_choice import compile_kernels
+from fedboard.simulations.runs.kernel_choice import compile_kernels, never_called
 from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
 from fedboard.simulations.runs.trainer import (
@@ -111,7 +111,12 @@ def simulate(
     task = build_any(config, problem, backend=backend)
     if not resume:
         run.start(with_kernels(config, backend))
-    compile_kernels(backend, features=problem.feature_values is not None, on_progress=listener.progress)
+    compile_kernels(
+        backend,
+        features=problem.feature_values is not None,
+        not_called=never_called(config.algorithm),
+        on_progress=listener.progress,
+    )
     with ExitStack() as stack:
         try:
             pool = pool or _workers(config, backend, stack)

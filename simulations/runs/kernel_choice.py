@@ -1,10 +1,15 @@
 """Which kernels a run uses; and that they are compiled once, before anything waits for them."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from fedboard.common import kernels
 from fedboard.common.kernels.backends import has_compiler, implementation
-from fedboard.common.kernels.shared.compiled_code import compile_seconds, is_noted, note
+from fedboard.common.kernels.shared.compiled_code import compile_seconds, is_kept, is_noted, note
+from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
@@ -13,6 +18,16 @@ from fedboard.simulations.streams.problem import StreamedProblem
 
 _USUAL_RANK = 8
 _RATINGS_PER_ITEM = 2000
+_MOST_PROCESSES: Final = 3
+_STARTING: Final = 1.0
+"""Seconds until a process that compiles has begun to."""
+_COMPILE: Final = """
+import sys
+from fedboard.common.kernels.backends import implementation
+
+for name in sys.argv[2:]:
+    implementation(sys.argv[1], name)
+"""
 
 
 def backend_of(
@@ -40,33 +55,89 @@ def backend_of(
     return kernels.choose_backend(rank, _RATINGS_PER_ITEM * problem.catalogue.n_items)
 
 
+def never_called(algorithm: str) -> frozenset[str]:
+    """The kernels that no run of this algorithm calls, as far as it says."""
+    if learns_from_examples(algorithm):
+        return frozenset()
+    return chosen_algorithm(algorithm).algorithm.not_called
+
+
 def compile_kernels(
-    backend: str, *, features: bool = False, on_progress: Callable[[str, int, int], None]
+    backend: str,
+    *,
+    features: bool = False,
+    not_called: frozenset[str] = frozenset(),
+    on_progress: Callable[[str, int, int], None],
 ) -> None:
     """Compile what a run will call, where that was never done on this machine; worker processes then find it.
+
+    Where there are more cores, other processes compile a part of it meanwhile.
 
     Args:
         backend: of the run.
         features: whether users' own models look at item features.
+        not_called: kernels that the run's algorithm never calls.
         on_progress: told ("compiling", seconds done, seconds in all) if and only if something has to be compiled;
-            the seconds are those of an idle core of 2024.
+            the seconds are those of idle cores of 2024.
     """
-    seconds = compile_seconds(backend, features=features)
-    if not seconds or not has_compiler() or is_noted(backend, features=features):
+    usual = compile_seconds(backend, features=features)
+    seconds = {
+        name: takes for name, takes in usual.items() if name not in not_called and not is_noted(backend, name)
+    }
+    if not seconds or not has_compiler():
         return
     from fedboard.common.kernels.compiling import told_of_compiling  # takes numba half a second
 
-    done, total, begun = 0.0, sum(seconds.values()), False
+    ours, *theirs = shared_out(seconds, _processes())
+    done, total = 0.0, max(sum(seconds[name] for name in share) for share in (ours, *theirs))
+    begun, waited = False, False
+    helpers: list[subprocess.Popen[bytes]] = []
 
     def begin() -> None:
         nonlocal begun
         begun = True
         on_progress("compiling", round(done), round(total))
+        if is_kept() and not waited:
+            helpers.extend(_compiling(backend, share) for share in theirs)
 
     with told_of_compiling(begin):
-        for kernel, takes in seconds.items():
-            implementation(backend, kernel)
-            done += takes
+        for name in ours:
+            implementation(backend, name)
+            done += seconds[name]
             if begun:
                 on_progress("compiling", round(done), round(total))
-    note(backend, features=features)
+        waited = True
+        for helper in helpers:
+            helper.wait()
+        for name in (
+            name for share in theirs for name in share
+        ):  # found; compiled here, where a helper failed
+            implementation(backend, name)
+    for name in seconds:
+        note(backend, name)
+
+
+def shared_out(seconds: Mapping[str, float], processes: int) -> list[list[str]]:
+    """The kernels for each process, so that all are done at about the same time: the longest first, each to the one
+    that has least to do. Every process but the first has to start.
+    """
+    shares: list[list[str]] = [[] for _ in range(processes)]
+    busy = [0.0] + [_STARTING] * (processes - 1)
+    for name in sorted(seconds, key=lambda name: -seconds[name]):
+        least = busy.index(min(busy))
+        shares[least].append(name)
+        busy[least] += seconds[name]
+    return shares[:1] + [share for share in shares[1:] if share]
+
+
+def _processes() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _MOST_PROCESSES) if sys.executable else 1
+
+
+def _compiling(backend: str, names: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """A process that compiles these kernels and finds the packages that this one finds."""
+    path = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
+    silent = subprocess.DEVNULL
+    command = [sys.executable, "-c", _COMPILE, backend, *names]
+    return subprocess.Popen(command, env=os.environ | path, stdin=silent, stdout=silent, stderr=silent)

@@ -19,6 +19,7 @@ from fedboard.common.kernels.blocked.tridiagonal import rotate_back, tridiagonal
 from fedboard.common.kernels.blocked.vectors import Emitter, Registers, counting, int64
 from fedboard.common.kernels.blocked.zolotarev import N_POLES, SMALLEST, sign_coefficients
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
+from fedboard.common.kernels.plain.copying import copy_vector
 from fedboard.common.kernels.reference import psd as reference
 
 # An eigenvalue above -1e-8 ridge counts as zero: a relative error of 1e-8.
@@ -157,12 +158,15 @@ def _solve_definite(
     vector: FloatArray,
 ) -> bool:
     """Solve with A + ridge I + gram if A has no negative eigenvalue; returns whether it has none."""
-    work[:] = matrix
-    work[:: size + 1] += _SHIFT * ridge
+    copy_vector(matrix, work)
+    for place in range(0, size * size, size + 1):
+        work[place] += _SHIFT * ridge
     if not factor(work, size, size, inverses):
         return False
-    work[:] = matrix + gram
-    work[:: size + 1] += ridge
+    for place in range(size * size):
+        work[place] = matrix[place] + gram[place]
+    for place in range(0, size * size, size + 1):
+        work[place] += ridge
     factor(work, size, size, inverses)
     substitute(work, size, size, inverses, vector)
     return True
@@ -200,10 +204,10 @@ def _solve_rows(
         for column in range(rank):
             added[row * size + column] = gram[row, column]
     for row in range(start, stop):
-        vector[:rank] = linear[row]
+        copy_vector(linear[row], vector[:rank])
         smallest = _unpack(quadratic[row], rank, size, matrix)
         if smallest >= 0.0 and _solve_definite(matrix, size, ridge[row], added, work, inverses, vector):
-            out[row] = vector[:rank]
+            copy_vector(vector, out[row])
         elif has_gram:
             left_over[row] = True
         else:
@@ -213,7 +217,7 @@ def _solve_rows(
             if not left_over[row]:
                 _apply_function(diagonal, beside, vector, ridge[row], bound, poles, weights, scratch)
                 rotate_back(vector, rank, size, reflectors, scales)
-                out[row] = vector[:rank]
+                copy_vector(vector, out[row])
 
 
 def solve_rows(

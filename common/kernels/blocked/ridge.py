@@ -9,7 +9,7 @@ from fedboard.common.kernels.blocked.cholesky import factor, substitute
 from fedboard.common.kernels.blocked.panels import gather
 from fedboard.common.kernels.blocked.tiles import add_outer_products, add_products, lanes_of
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
-from fedboard.common.kernels.plain import ridge as plain
+from fedboard.common.kernels.plain.copying import copy_vector
 
 # A panel takes half of a first-level cache of 48 KB and leaves the rest to the sums.
 _PANEL_ELEMENTS: Final = 6 * 1024
@@ -119,8 +119,9 @@ def _solve_rows(
                 solution,
             )
         else:
-            system[:] = empty
-            system[:: size + 1] += ridge[row]
+            copy_vector(empty, system)
+            for position in range(size):
+                system[position * (size + 1)] += ridge[row]
             solved = _solve_primal(first, last, columns, targets, factors, panel, system, inverses, solution)
         for position in range(rank):
             out[row, position] = solution[position] if solved else np.nan
@@ -144,5 +145,11 @@ def solve_rows(
     has_gram = bool(np.any(gram))
     _solve_rows(indptr, columns, targets, factors, ridge, gram, has_gram, start, stop, out)
     failed = np.flatnonzero(~np.isfinite(out[start:stop, 0])) + start
+    if not failed.size:
+        return
+    from fedboard.common.kernels.plain import (
+        ridge as plain,
+    )  # compiled where it is needed, which is hardly ever
+
     for row in failed.tolist():
         plain.solve_rows(indptr, columns, targets, factors, ridge, gram, row, row + 1, out)

@@ -45,5 +45,6 @@ def sum_rows(
         linear[item] = 0
         for k in range(indptr[item], indptr[item + 1]):
             weight, response = int(weights[entries[k]]), int(responses[entries[k]])
-            vector[:] = vectors[users[k]]
+            for position in range(vector.size):
+                vector[position] = vectors[users[k], position]
             _add_entry(vector, weight, response, squares[item], linear[item])

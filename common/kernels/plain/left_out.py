@@ -5,6 +5,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.kernels.compiling import INTEGER, REAL, compiled, reading, writing
 from fedboard.common.kernels.plain.cholesky import solve_positive
+from fedboard.common.kernels.plain.copying import copy_matrix, copy_vector
 
 
 @compiled()
@@ -78,8 +79,8 @@ def errors_of_rows(
             error = (np.float64(targets[k]) - moment[0] / alone) / (1.0 - 1.0 / alone)
             without += error * error
         for candidate in range(ridges.size):
-            root[:, :] = system
-            own[:] = moment
+            copy_matrix(system, root)
+            copy_vector(moment, own)
             root[0, 0] = alone
             for coordinate in range(1, width):
                 root[coordinate, coordinate] += growth[row] * ridges[candidate]

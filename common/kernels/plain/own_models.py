@@ -7,6 +7,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
 from fedboard.common.kernels.plain.cholesky import solve_positive
+from fedboard.common.kernels.plain.copying import copy_matrix, copy_vector
 from fedboard.common.kernels.reference.own_models import LEAST
 
 _LEAST = LEAST
@@ -23,6 +24,14 @@ def _sum_outer(panel: FloatArray, system: FloatArray) -> None:
             own, others, factor = system[row, row:], x[row:], x[row]
             for column in range(size - row):
                 own[column] += factor * others[column]
+
+
+@compiled()
+def _add_scaled(board: FloatArray, content: FloatArray, scale: float, out: FloatArray) -> None:
+    """Set ``out`` to board + content / scale."""
+    for row in range(out.shape[0]):
+        for column in range(out.shape[1]):
+            out[row, column] = board[row, column] + content[row, column] / scale
 
 
 @compiled()
@@ -66,23 +75,23 @@ def _by_coordinates(
     for number in range(candidates.size + 1):
         last = number == candidates.size
         used = width if last else size
-        system[:used, :used] = gram[:used, :used]
+        copy_matrix(gram, system[:used, :used])
         of_prior = 0.5 * width * log(own)
         if not last:
             of_prior += 0.5 * (size - width) * log(candidates[number])
             for place in range(width, size):
                 system[place, place] += candidates[number]
-        out[:used] = moment[:used]
+        copy_vector(moment, out[:used])
         solve_positive(system[:used, :used], out[:used])
         left = total
         for place in range(used):
             left -= moment[place] * out[place]
         evidence[number] = _evidence_of(system, used, left, total, n) + of_prior
     chosen = _mean_ridge(evidence, candidates)
-    system[:, :] = gram
+    copy_matrix(gram, system)
     for place in range(width, size):
         system[place, place] += chosen
-    out[:] = moment
+    copy_vector(moment, out)
     solve_positive(system, out)
     return chosen
 
@@ -102,20 +111,22 @@ def _by_ratings(
         for other in range(n):
             board[k, other] /= own
         board[k, k] += 1.0
-    evidence, weights = np.empty(candidates.size + 1), np.empty(n)
+    system, evidence, weights = np.empty((n, n)), np.empty(candidates.size + 1), np.empty(n)
     for number in range(candidates.size + 1):
-        system = board.copy()
         if number < candidates.size:
-            system += content / candidates[number]
-        weights[:] = wanted
+            _add_scaled(board, content, candidates[number], system)
+        else:
+            copy_matrix(board, system)
+        copy_vector(wanted, weights)
         solve_positive(system, weights)
         left = 0.0
         for k in range(n):
             left += wanted[k] * weights[k]
         evidence[number] = _evidence_of(system, n, left, total, n)
     chosen = _mean_ridge(evidence, candidates)
-    weights[:] = wanted
-    solve_positive(board + content / chosen, weights)
+    copy_vector(wanted, weights)
+    _add_scaled(board, content, chosen, system)
+    solve_positive(system, weights)
     out[:] = 0.0
     for k in range(n):
         for place in range(size):
@@ -147,7 +158,7 @@ def solve_rows(
             continue
         panel, wanted = np.empty((n, size)), np.empty(n)
         for k in range(n):
-            panel[k] = both[items[first + k]]
+            copy_vector(both[items[first + k]], panel[k])
             wanted[k] = targets[first + k]
         own = np.float64(ridge[row])
         if n < size:

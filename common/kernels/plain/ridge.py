@@ -5,6 +5,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
 from fedboard.common.kernels.plain.cholesky import solve_positive
+from fedboard.common.kernels.plain.copying import copy_matrix, copy_vector
 
 
 @compiled()
@@ -37,10 +38,10 @@ def solve_rows(
     rank = factors.shape[1]
     system, moment, factor = np.empty((rank, rank)), np.empty(rank), np.empty(rank)
     for row in range(start, stop):
-        system[:, :] = gram
+        copy_matrix(gram, system)
         moment[:] = 0.0
         for k in range(indptr[row], indptr[row + 1]):
-            factor[:] = factors[columns[k]]
+            copy_vector(factors[columns[k]], factor)
             _add_entry(factor, float(targets[k]), system, moment)
         for diagonal in range(rank):
             system[diagonal, diagonal] += np.float64(ridge[row])

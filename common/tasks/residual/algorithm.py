@@ -41,4 +41,5 @@ ALGORITHM = Algorithm(
     regression=regression,
     round_size=_round_size,
     complete=complete,
+    not_called=frozenset({"psd"}),
 )

@@ -108,6 +108,8 @@ class Algorithm:
     """Those of its names that are the simplest private answer, which every comparison shows."""
     complete: Completion | None = None
     """What follows from the budget before it is shared out; None: nothing."""
+    not_called: frozenset[str] = frozenset()
+    """Kernels (modules of ``common.kernels``) that no run of it calls: a run does not compile them."""
 
     def __post_init__(self) -> None:
         """Check the names, and that the settings have what the house reads there.

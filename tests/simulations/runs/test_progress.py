@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
+from fedboard.common.kernels.shared.compiled_code import compile_seconds
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.drawing.bars import Bars
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs import progress
+from fedboard.simulations.runs.kernel_choice import never_called, shared_out
 
 ROUNDS = ("preparation", "biases", "round 1", "round 2")
 LINE = {
@@ -161,3 +163,60 @@ def test_compiling_is_told_if_and_only_if_something_is_compiled(tmp_path: Path) 
     assert second == ["ready"], "it was noted"
     assert third == ["ready"], "nothing was noted, and the code was found"
     assert note.exists()
+
+
+ELSEWHERE = """
+from numba.core import event
+
+from fedboard.simulations.runs import kernel_choice
+
+kernel_choice.compile_seconds = lambda backend, features: {"unit_rows": 9.0, "top_k": 8.0, "absent": 1.0}
+kernel_choice._processes = lambda: 2
+here = set()
+
+class Seen(event.Listener):
+    def on_start(self, told):
+        here.add(told.data["dispatcher"].py_func.__name__)
+
+    def on_end(self, told):
+        pass
+
+with event.install_listener("numba:compile", Seen()):
+    kernel_choice.compile_kernels(
+        "plain", not_called=frozenset({"absent"}), on_progress=lambda *told: print(*told)
+    )
+print("scale_rows" in here, "select" in here)
+"""
+
+
+@pytest.mark.slow
+def test_another_process_compiles_a_part_meanwhile(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    command = [sys.executable, "-c", ELSEWHERE]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+
+    assert ended.stdout.splitlines() == ["compiling 0 9", "compiling 9 9", "True False"]
+    assert len(list(tmp_path.rglob("*.done"))) == 2
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 9])
+def test_kernels_are_shared_out_evenly_and_all_of_them(processes: int) -> None:
+    seconds = {"a": 5.0, "b": 4.0, "c": 4.0, "d": 1.0, "e": 0.5}
+
+    shares = shared_out(seconds, processes)
+
+    assert sorted(name for share in shares for name in share) == sorted(seconds)
+    assert all(shares), "no process starts for nothing"
+    assert len(shares) <= processes
+    times = [sum(seconds[name] for name in share) for share in shares]
+    assert max(times) <= max(5.0, sum(times) / processes + 2.0)
+
+
+def test_an_algorithm_says_what_it_never_calls() -> None:
+    every = set(compile_seconds("blocked", features=True))
+
+    assert never_called("residual") == {"psd"}
+    assert never_called("dpals-tail") == {"left_out"}
+    assert never_called("topk") == set()
+    assert never_called("residual") | never_called("adadpals") < every
