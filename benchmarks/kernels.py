@@ -6,13 +6,17 @@ Made-up ratings, 70k users x 10.7k items x 10M (see workload.py). One thread is 
 threads in wall seconds; each is the least of a few runs, with BLAS held to one thread. "Useful" flops of a
 ridge step: ratings x (d (d + 1) + 2 d) + rows x (d^3 / 3 + 2 d^2), whatever the kernel really does. The peak is
 that of numpy's own matrix product (1024 x 1024), measured between the runs in the same process; it may use
-narrower vectors than the kernels, so shares above 100 % are possible. Compiling is not counted, but shown.
+narrower vectors than the kernels, so shares above 100 % are possible. Compiling is not counted, but shown:
+compile_seconds is what a first run of `residual` waits for it, with an empty cache, on all cores there are.
 """
 
 import argparse
 import json
 import os
 import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -298,6 +302,31 @@ def compile_all(results: Results) -> None:
     results.add("seconds.compile_or_load", cpu_seconds(load))
 
 
+FIRST_USE = """
+import json, resource, time
+from fedboard.simulations.runs import kernel_choice as choice
+
+wall = time.perf_counter()
+unused = choice.never_called("residual")
+choice.compile_kernels("blocked", not_called=unused, on_progress=lambda *told: None)
+wall = time.perf_counter() - wall
+kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+print(json.dumps([wall, sum(use.ru_utime + use.ru_stime for use in map(resource.getrusage, kinds))]))
+"""
+
+
+def measure_first_use(results: Results) -> None:
+    """What a first run of `residual` compiles and a second one finds: fresh processes, an empty cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("compile", "load"):
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+            command = [sys.executable, "-c", FIRST_USE]
+            told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+            wall, cpu = json.loads(told)
+            results.add(f"{name}_seconds", wall)
+            results.add(f"{name}_cpu_seconds", cpu)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -320,6 +349,7 @@ def main() -> None:
     measure_noise(results)
     measure_top_k(results)
     measure_implicit(sides, results)
+    measure_first_use(results)
     results.add("peak_rss_mib", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     if options.json:
         options.json.write_text(json.dumps(results.numbers, indent=1) + "\n")
