@@ -32,8 +32,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
     """Where clients run: the multi-process engine, workers of a Ray cluster, a Flower grid in this process, or
     Flower's simulation on Ray."""
     address: str | None = None
-    """Of the Ray cluster, ``HOST:PORT``, ``ray://HOST:PORT`` or ``auto``; if not given that of ``RAY_ADDRESS``,
-    else Ray is started on this machine for the run, with ``workers`` cores. Runtime ``ray``."""
+    """Of the Ray cluster, ``HOST:PORT`` or ``auto``; if not given that of ``RAY_ADDRESS``, else Ray is started on
+    this machine for the run, with ``workers`` cores. Runtime ``ray``."""
     carry_code: bool = True
     """Send fedboard's code to the Ray cluster that is named; else every node has the same installed. Runtime
     ``ray``."""

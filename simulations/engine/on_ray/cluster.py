@@ -3,9 +3,10 @@
 import logging
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -46,8 +47,8 @@ class Cluster:
         """Say which.
 
         Args:
-            address: ``HOST:PORT`` of a cluster that this machine is a node of, ``auto`` for the one that runs here,
-                or ``ray://HOST:PORT``; None for ``RAY_ADDRESS`` of the environment, and where that is not set for
+            address: ``HOST:PORT`` of a cluster that this machine is a node of, or ``auto`` for the one that runs
+                here; None for ``RAY_ADDRESS`` of the environment, and where that is not set for
                 Ray on this machine alone, on loopback.
             workers: how many tasks run at once, where Ray is started for the run.
             carry_code: send fedboard's code to a cluster that is named; else it has it installed.
@@ -78,8 +79,13 @@ class Cluster:
         Raises:
             InputError: nobody answers there, or versions differ.
         """
-        with self._stack as stack, _quiet():
+        with self._stack as stack:
+            # Ray tells what it met on the driver's stdout, from a thread, and prints errors of tasks that we raise.
+            stack.enter_context(redirect_stdout(sys.stderr))
+            stack.enter_context(_quiet())
+            stack.enter_context(_environment({"RAY_IGNORE_UNHANDLED_ERRORS": "1"}))
             self._connect(stack)
+            self._require_cores()
             self._require_same_software()
             self._stack = stack.pop_all()
         return self
@@ -128,6 +134,14 @@ class Cluster:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedboard-code-"))
             found["py_modules"] = [str(copy_code(Path(folder)))]
         return found
+
+    def _require_cores(self) -> None:
+        """Tasks would wait for ever, and say nothing."""
+        if not any(node["Resources"].get("CPU", 0) >= 1 for node in self._nodes()):
+            raise InputError(
+                f"no node of the Ray cluster at {self.address} has a core for tasks: start one with ray start "
+                "--address, or set an autoscaler's least number of workers to 1"
+            )
 
     def _require_same_software(self) -> None:
         """Ask every node that is there; workers of one that joins later look for themselves."""
@@ -210,11 +224,13 @@ class Cluster:
 
 def _require_reachable(address: str) -> None:
     """Ray itself waits a minute and then says little."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
     if address == "auto":
         return
-    if not host or not port.isdecimal():
-        raise InputError(f"--address must be HOST:PORT, ray://HOST:PORT or auto, got {address!r}")
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdecimal():
+        raise InputError(
+            f"--address must be HOST:PORT of a Ray cluster that this machine is a node of, or auto, got {address!r}"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
     except (OSError, OverflowError) as error:

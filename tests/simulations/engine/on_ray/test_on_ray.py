@@ -110,7 +110,11 @@ class InterruptedInTheMiddle(Silent):
 
 
 def test_boards_are_the_engines_without_our_code_there_with_a_worker_killed_and_after_an_interruption(
-    nodes: Nodes, of_the_engine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nodes: Nodes,
+    of_the_engine: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     import ray
 
@@ -130,6 +134,7 @@ def test_boards_are_the_engines_without_our_code_there_with_a_worker_killed_and_
     assert digests(out) == of_the_engine
     assert len(of_the_engine) > 4
     assert (marks / "died").exists()
+    assert capsys.readouterr().out == "", "what a command prints is its own"
     told = [path.read_text().split("\n") for path in marks.iterdir() if path.name != "died"]
     assert all("py_modules" in place for place, _ in told), (
         "the code that was sent, not what is installed here"
@@ -247,8 +252,9 @@ def test_nobody_answers_there(tmp_path: Path) -> None:
         simulate(config, tmp_path / "run", report=False)
 
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InputError, match="must be HOST:PORT"), Cluster("here", workers=1):
-        pass
+    for address in ("here", "ray://127.0.0.1:1", "127.0.0.1:"):
+        with pytest.raises(InputError, match="must be HOST:PORT"), Cluster(address, workers=1):
+            pass
 
 
 def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
