@@ -33,6 +33,7 @@ from fedboard.simulations.streams.spans import (
     MOST_BYTES,
     SpanWork,
     require_room,
+    room_of,
     sums_of_span,
 )
 from fedboard.simulations.streams.splitting import Splitting
@@ -40,6 +41,8 @@ from fedboard.simulations.streams.stream import UserStream
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
+_LARGE, _LARGER_SPANS = 8 << 20, 4
+"""Sums of more bytes than that take long to hand over: spans are so many times as large."""
 CHECKPOINT_USERS = 1 << 22
 """After so many users what is summed so far is kept, unless somebody says otherwise."""
 
@@ -51,7 +54,7 @@ class StreamLayout:
     block_ratings: int = BLOCK_RATINGS
     """At most so many ratings are read at once in each worker, or one user's."""
     span_users: int | None = None
-    """Users of a job; by default a 32nd of all, from 2,048 to 262,144."""
+    """Users of a job; by default a 32nd of all, from 2,048 to 262,144, or four times that where sums are large."""
     most_bytes: int = MOST_BYTES
     """Of one set of dense sums; more are refused."""
     checkpoint_users: int = CHECKPOINT_USERS
@@ -69,11 +72,14 @@ class StreamLayout:
         if self.span_users is not None:
             require_whole("users of a span", self.span_users)
 
-    def users_of_span(self, n_users: int) -> int:
-        """Of a stream of so many users; nothing else decides, so that a round can be gone on with anywhere."""
+    def users_of_span(self, n_users: int, sum_bytes: int) -> int:
+        """Of a stream of so many users and a task with such sums; nothing else decides, so that a round can be gone
+        on with anywhere.
+        """
         if self.span_users is not None:
             return self.span_users
-        return min(max(-(-n_users // _SPANS), _FEWEST), _MOST_USERS)
+        users = min(max(-(-n_users // _SPANS), _FEWEST), _MOST_USERS)
+        return users if sum_bytes <= _LARGE else _LARGER_SPANS * users
 
 
 class StreamedEngine:
@@ -122,6 +128,8 @@ class StreamedEngine:
         self._layout = layout or StreamLayout()
         for requests in task.plan():
             require_room(requests, stream.n_items, self._layout.most_bytes)
+        largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
+        self._span_users = self._layout.users_of_span(stream.n_users, largest)
         self._task, self._splitting, self._pool = task, splitting, pool
         self._backend, self._on_progress = backend, on_progress
         self._scales_of, self._partial_sums = scales_of, partial_sums
@@ -209,7 +217,7 @@ class StreamedEngine:
         if before is not None:
             self._require_same(before.spans)
             merging.add(before)
-        spans = spans_left(merging.spans, n_users, self._layout.users_of_span(n_users))
+        spans = spans_left(merging.spans, n_users, self._span_users)
         done = n_users - sum(stop - start for start, stop in spans)
         saved = done
         self._told(done, n_users)

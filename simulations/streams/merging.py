@@ -74,6 +74,8 @@ class Merging:
     """Adds spans up as they come, in place."""
 
     _sums: dict[str, IntArray] | None = None
+    _bounds: dict[str, int] = field(default_factory=dict)
+    """By release name: no number of its sums is larger, so that few of them have to be looked at again."""
     _spans: dict[int, SpanRead] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)
     _n_ratings: int = 0
@@ -98,9 +100,10 @@ class Merging:
             raise _counted_twice()
         if self._sums is None:
             self._sums = {name: sums.copy() for name, sums in part.sums.items()}
+            self._bounds = {name: _largest(sums) for name, sums in part.sums.items()}
         else:
             _require_same_shapes(self._sums, part.sums)
-            _require_headroom(self._sums, part.sums)
+            self._require_headroom(part.sums)
             for name, sums in part.sums.items():
                 self._sums[name] += sums
         self._spans = joined
@@ -109,6 +112,16 @@ class Merging:
         self._n_ratings += part.n_ratings
         self._n_learnt_from += part.n_learnt_from
         self._seconds += part.seconds
+
+    def _require_headroom(self, more: Mapping[str, IntArray]) -> None:
+        assert self._sums is not None
+        for name, values in more.items():
+            bound, largest = self._bounds[name], _largest(values)
+            if bound + largest >= _MOST:
+                bound = _largest(self._sums[name])
+            if bound + largest >= _MOST:
+                raise PrivacyError(f"release {name!r} does not fit 64-bit integers; use a coarser grid")
+            self._bounds[name] = bound + largest
 
     def sums(self) -> SpanSums:
         """All so far; the arrays are those that more is added to.
@@ -154,12 +167,6 @@ def require_everybody(sums: SpanSums, n_users: int) -> None:
 def _require_same_shapes(sums: Mapping[str, IntArray], more: Mapping[str, IntArray]) -> None:
     if {n: a.shape for n, a in sums.items()} != {n: a.shape for n, a in more.items()}:
         raise InputError("sums of different requests cannot be merged")
-
-
-def _require_headroom(sums: Mapping[str, IntArray], more: Mapping[str, IntArray]) -> None:
-    for name, values in more.items():
-        if _largest(sums[name]) + _largest(values) >= _MOST:
-            raise PrivacyError(f"release {name!r} does not fit 64-bit integers; use a coarser grid")
 
 
 def _largest(values: IntArray) -> int:

@@ -108,13 +108,18 @@ def require_room(requests: Iterable[Request], n_items: int, most_bytes: int = MO
     Raises:
         InputError: they take more; says what to do.
     """
-    needed = sum(_bytes_of(request, n_items) for request in requests)
+    needed = room_of(requests, n_items)
     if needed > most_bytes:
         raise InputError(
             f"the sums of one round take {needed / 2**30:.3g} GiB in each worker, and streaming allows "
             f"{most_bytes / 2**30:.3g}: choose a smaller rank, an algorithm without a matrix per item (residual), "
             "fewer items, or run without streaming, where matrices are formed item by item"
         )
+
+
+def room_of(requests: Iterable[Request], n_items: int) -> int:
+    """Bytes that the sums of one round take, also as planned before the catalogue was known. Public."""
+    return sum(_bytes_of(request, n_items) for request in requests)
 
 
 def _bytes_of(request: Request, n_items: int) -> int:
@@ -210,6 +215,7 @@ __all__ = [
     "require_apart",
     "require_everybody",
     "require_room",
+    "room_of",
     "sums_of_span",
     "zero_sums",
 ]

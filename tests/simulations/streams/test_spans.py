@@ -227,3 +227,17 @@ def test_sums_of_other_requests_are_not_merged(ratings: Ratings) -> None:
         merged_spans([part, other])
     with pytest.raises(InputError, match="no span at all"):
         merged_spans([])
+
+
+def test_sums_that_would_leave_64_bits_are_refused_and_no_others(ratings: Ratings) -> None:
+    work, board = work_of(ratings)
+    part = sums_of_span(work, board, 0, 100)
+    near = {name: np.full_like(sums, (1 << 61) - 1) for name, sums in part.sums.items()}
+    spans = [{first: SpanRead(stop=first + 1, digest=b"")} for first in range(3)]
+    parts = [replace(part, sums=near, spans=spans[0]), replace(part, sums=near, spans=spans[1])]
+    down = {name: -sums for name, sums in near.items()}
+
+    both = merged_spans(parts)  # 2^62 - 2
+    merged_spans([parts[0], replace(part, sums=down, spans=spans[2]), parts[1]])  # nothing in between
+    with pytest.raises(PrivacyError, match="does not fit 64-bit integers"):
+        both.merged(replace(parts[0], spans=spans[2]))
