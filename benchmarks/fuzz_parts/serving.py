@@ -68,12 +68,16 @@ def quiet_again() -> None:
     _heard().errors.clear()
 
 
-def of_this_process(start: Callable[[], Any]) -> Callable[[], Any]:
-    """A server's threads do not come along where a process is forked: each has one of its own."""
+def of_this_process(
+    start: Callable[[], Any], *, has_ended: Callable[[Any], bool] = lambda _: False
+) -> Callable[[], Any]:
+    """A server's threads do not come along where a process is forked: each has one of its own, and another where
+    that has ended.
+    """
     running: dict[int, Any] = {}
 
     def get() -> Any:
-        if os.getpid() not in running:
+        if os.getpid() not in running or has_ended(running[os.getpid()]):
             _heard()
             running[os.getpid()] = start()
         return running[os.getpid()]

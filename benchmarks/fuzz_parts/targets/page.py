@@ -5,6 +5,7 @@ import json
 import resource
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ _ROOT = Path(__file__).parents[3]
 _NODE = shutil.which("node")
 _HEAP = 512
 """MiB of JavaScript's own memory."""
+_SAID = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this process lives
+"""What it writes where errors go."""
 _LONGEST = 1.0
 """Seconds of processor time of a message."""
 
@@ -63,8 +66,7 @@ def _green_for(sound: bytes) -> Callable[[bytes, str], None]:
     return check
 
 
-@of_this_process
-def _page() -> "subprocess.Popen[str]":
+def _started() -> "subprocess.Popen[str]":
     def unbound() -> None:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))  # its own bound is that of its heap
@@ -74,10 +76,13 @@ def _page() -> "subprocess.Popen[str]":
         [str(_NODE), f"--max-old-space-size={_HEAP}", script, str(_ROOT)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=_SAID,
         text=True,
         preexec_fn=unbound,
     )
+
+
+_page = of_this_process(_started, has_ended=lambda page: page.poll() is not None)
 
 
 def _stated(content: bytes) -> int:
@@ -96,7 +101,9 @@ def _by_page(kind: str, check: Callable[[bytes, str], None]) -> Callable[[bytes]
         page.stdin.flush()
         line = page.stdout.readline()
         if not line:
-            raise AssertionError("the page's process has ended")
+            _SAID.seek(0)
+            said = _SAID.read().decode(errors="replace").strip()[-300:]
+            raise AssertionError(f"the page's process has ended with {page.wait()}: {said}")
         told: dict[str, Any] = json.loads(line)
         if told["seconds"] > _LONGEST:
             raise HangError(f"{told['seconds']:.1f} s")
