@@ -256,3 +256,25 @@ def test_sections_are_the_arrays_of_the_file():
         "catalogue/titles",
         *(f"array/{name}" for name in board.arrays),
     }
+
+
+def test_with_int8_numbers_that_are_no_matrix_keep_eight_significant_bits():
+    counts = np.concatenate([np.geomspace(1e-3, 6.5e4, 500), -np.geomspace(1e-3, 6.5e4, 500), np.zeros(200)])
+    counts[0] = 65504.0  # the largest of its kind: nothing becomes infinite
+    board = with_arrays(item_counts=np.resize(counts, first_board().catalogue.n_items))
+
+    exact = np.array(board.arrays["item_counts"])
+    found = {e: opened(packed(board, e).board_file).arrays["item_counts"] for e in ROUNDED}
+
+    np.testing.assert_allclose(found[Encoding.INT8], exact, rtol=2**-8 + 2**-11)
+    np.testing.assert_allclose(found[Encoding.FLOAT16], exact, rtol=2**-11)
+    assert not np.allclose(found[Encoding.INT8], exact, rtol=2**-10, atol=0)
+
+
+def test_it_weighs_less_so(monkeypatch):
+    board = with_arrays(item_counts=np.random.default_rng(5).gamma(1.0, 50.0, N_ITEMS))
+    shorter = len(packed(board, Encoding.INT8).content)
+
+    monkeypatch.setattr(packing, "_with_fewer_bits", lambda halves: halves)
+
+    assert shorter < len(packed(board, Encoding.INT8).content)

@@ -26,6 +26,8 @@ _SCATTER = np.array([0.2, 0.3, 0.45, 0.65, 0.9])
 """Variance of a rating around its prediction, in units of ``spread^2``."""
 _PRIOR_OF_LINE = np.array([0.1, 0.08])
 """Deviations of the priors of a and slope, in units of ``spread``."""
+_ITEMS_AT_ONCE = 1 << 17
+"""All scales of so many take 130 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,26 +51,23 @@ def posterior_effects(
         spread: deviation of ratings within an average user, stars; > 0. Public or released.
         mean_weight: mean of ``sum_j w_ij^2 / sum_j w_ij`` over items: how much of a count is one rating; in (0, 1].
     """
-    per_effect = _design(counts)
-    design = per_effect * counts.mean[:, None]
-    scattered = _SCATTER[:, None] * spread**2 * mean_weight * counts.mean
-    found, weights = [], []
+    scatter = _SCATTER[:, None] * spread**2 * mean_weight
+    model = _Model(sums=sums, counts=counts, per_effect=_design(counts), scatter=scatter)
+    lines, evidences = [], []
     for tau in _TAU * spread:
-        of_effects = tau**2 * (counts.mean**2 + counts.variance)
-        effects, evidence = _given_scales(
-            sums.values,
-            of_effects + scattered + sums.variances,
-            design,
-            pull=tau**2 * counts.mean,
-            line=_PRIOR_OF_LINE * spread,
-            per_effect=per_effect,
-        )
-        found.append(effects)
-        weights.append(evidence - 0.5 * (tau / (_USUAL_TAU * spread)) ** 2)
-    evidences = np.concatenate(weights)
-    shares = np.exp(evidences - evidences.max())
-    posterior: FloatArray = (shares / shares.sum()) @ np.concatenate(found)
-    return posterior
+        fitted, evidence = model.fit(tau, line=_PRIOR_OF_LINE * spread)
+        lines.append(fitted)
+        evidences.append(evidence - 0.5 * (tau / (_USUAL_TAU * spread)) ** 2)
+    likelihoods = np.concatenate(evidences)
+    shares = np.exp(likelihoods - likelihoods.max())
+    shares /= shares.sum()
+    found = []
+    for items in model.blocks():
+        of_scales = [
+            model.effects(tau, fitted, items) for tau, fitted in zip(_TAU * spread, lines, strict=True)
+        ]
+        found.append(shares @ np.concatenate(of_scales))
+    return np.concatenate(found)
 
 
 def confounding(first: NoisySums, second: NoisySums, counts: FloatArray, *, spread: float) -> float:
@@ -93,27 +92,53 @@ def _design(counts: LikelyCounts) -> FloatArray:
     return np.stack([np.ones(logs.size), logs - centre], axis=1)
 
 
-def _given_scales(
-    values: FloatArray,
-    variances: FloatArray,
-    design: FloatArray,
-    *,
-    pull: FloatArray,
-    line: FloatArray,
-    per_effect: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean of the effects and log marginal likelihood, with the line integrated out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """Effects around a line, at several scales of scatter; of a large catalogue a block of items at a time."""
 
-    For several scales at once: variances, float64, shape (n_scales, n_items), give shapes (n_scales, n_items) and
-    (n_scales,).
-    """
-    weighted = np.swapaxes(design / variances[:, :, None], 1, 2)
-    precision = weighted @ design + np.diag(1.0 / line**2)
-    projected = (weighted @ values)[:, :, None]
-    fitted = np.linalg.solve(precision, projected)
-    evidence = np.sum(np.log(variances) + values**2 / variances, axis=1)
-    evidence -= (np.swapaxes(projected, 1, 2) @ fitted)[:, 0, 0]
-    evidence += np.linalg.slogdet(precision)[1]
-    left = values - (design @ fitted)[:, :, 0]
-    effects: FloatArray = (per_effect @ fitted)[:, :, 0] + pull / variances * left
-    return effects, -0.5 * evidence
+    sums: NoisySums
+    counts: LikelyCounts
+    per_effect: FloatArray
+    """float64, shape (n_items, 2): what the line is of."""
+    scatter: FloatArray
+    """Variance of a sum for each unit of its count: float64, shape (n_scales, 1)."""
+
+    def blocks(self) -> list[slice]:
+        """All items, cut."""
+        n_items = self.sums.values.size
+        return [slice(start, start + _ITEMS_AT_ONCE) for start in range(0, n_items, _ITEMS_AT_ONCE)]
+
+    def fit(self, tau: float, *, line: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The line, float64, shape (n_scales, 2, 1), and the log marginal likelihood with it integrated out, shape
+        (n_scales,); ``tau`` is the deviation of effects around the line, ``line`` those of its priors, stars.
+        """
+        n_scales, width = self.scatter.size, self.per_effect.shape[1]
+        precision, projected = np.zeros((n_scales, width, width)), np.zeros((n_scales, width))
+        evidence = np.zeros(n_scales)
+        for items in self.blocks():
+            values, variances = self.sums.values[items], self._variances(tau, items)
+            design = self._design(items)
+            weighted = np.swapaxes(design / variances[:, :, None], 1, 2)
+            precision += weighted @ design
+            projected += weighted @ values
+            evidence += np.sum(np.log(variances) + values**2 / variances, axis=1)
+        precision = precision + np.diag(1.0 / line**2)
+        fitted = np.linalg.solve(precision, projected[:, :, None])
+        evidence -= (np.swapaxes(projected[:, :, None], 1, 2) @ fitted)[:, 0, 0]
+        evidence += np.linalg.slogdet(precision)[1]
+        return fitted, -0.5 * evidence
+
+    def effects(self, tau: float, fitted: FloatArray, items: slice) -> FloatArray:
+        """Posterior means of some items' effects, float64, shape (n_scales, n of them)."""
+        left = self.sums.values[items] - (self._design(items) @ fitted)[:, :, 0]
+        pull = tau**2 * self.counts.mean[items]
+        found: FloatArray = (self.per_effect[items] @ fitted)[:, :, 0]
+        return found + pull / self._variances(tau, items) * left
+
+    def _design(self, items: slice) -> FloatArray:
+        return self.per_effect[items] * self.counts.mean[items, None]
+
+    def _variances(self, tau: float, items: slice) -> FloatArray:
+        mean = self.counts.mean[items]
+        of_effects = tau**2 * (mean**2 + self.counts.variance[items])
+        return of_effects + self.scatter * mean + self.sums.variances[items]

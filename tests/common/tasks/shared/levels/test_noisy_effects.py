@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedboard.common.tasks.shared.levels import noisy_effects
 from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
 from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, confounding, posterior_effects
 
@@ -85,3 +86,13 @@ def test_what_two_estimates_disagree_in_beyond_their_noise_is_found(variance: fl
     found = confounding(first, second, counts, spread=1.0)
 
     assert found == pytest.approx(variance, abs=1e-3, rel=0.25)
+
+
+def test_blocks_of_a_large_catalogue_have_the_effects_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, counts, sums = world(0.4, 1.0)
+    whole = posterior_effects(sums, known(counts), spread=1.0, mean_weight=1.0)
+
+    monkeypatch.setattr(noisy_effects, "_ITEMS_AT_ONCE", 400)
+
+    in_blocks = posterior_effects(sums, known(counts), spread=1.0, mean_weight=1.0)
+    np.testing.assert_allclose(in_blocks, whole, rtol=1e-9, atol=1e-12)
