@@ -1,4 +1,4 @@
-"""Parquet files, their columns named by a mapping."""
+"""Parquet files, their columns named by a mapping; of a folder all that Spark calls a part, as one table."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +31,8 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     Raises:
         InputError: no Parquet file, a missing column, a column of the wrong type, an empty cell, no rows.
     """
+    if len(asked.files) > 1:
+        return _read_parts(asked)
     mapping = asked.mapping
 
     def locate(row: int) -> str:
@@ -46,6 +48,51 @@ def _read(file: StoredFile, asked: Asked) -> RawColumns:
     return RawColumns(
         users=users, items=items, values=values, locate=locate, times=times_of(file, table, mapping.time)
     )
+
+
+def _read_parts(asked: Asked) -> RawColumns:
+    """Read several files as one table.
+
+    Raises:
+        InputError: as of one, or ids are whole numbers in one and texts in another.
+    """
+    import pyarrow as pa
+
+    blocks = list(_each_block(asked))
+    if not blocks:
+        raise InputError(
+            f"{asked.files[0].label} and the files beside it have no ratings; give at least one rating."
+        )
+    times = [block.times for block in blocks if block.times is not None]
+    return RawColumns(
+        users=number_arrow_column(pa.chunked_array([_alike(block.users) for block in blocks])),
+        items=number_arrow_column(pa.chunked_array([_alike(block.items) for block in blocks])),
+        values=np.concatenate([block.values for block in blocks]),
+        locate=lambda row: _locate(asked.files, row),
+        times=np.concatenate(times) if times else None,
+    )
+
+
+def _alike(column: Any) -> Any:
+    """Ids as int64 or as dictionary-encoded texts, whatever the file keeps them as."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.dictionary(pa.int32(), pa.string()))
+
+
+def _locate(files: tuple[StoredFile, ...], row: int) -> str:
+    """File and row of the row ``row`` of all of them (from 0)."""
+    from pyarrow import parquet as arrow_parquet
+
+    for file in files:
+        with file.open() as stream, readable(file):
+            here = arrow_parquet.ParquetFile(stream).metadata.num_rows
+        if row < here:
+            return f"{file.label}, row {row + 1}"
+        row -= here
+    return files[-1].label
 
 
 def _require_filled(file: StoredFile, column: Any, name: str, first: int) -> None:
@@ -111,11 +158,32 @@ def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
 
 def _blocks(file: StoredFile, asked: Asked) -> Blocks:
     """The same, a block at a time."""
-    return Blocks(blocks=_each_block(file, asked.mapping), locate=lambda row: f"{file.label}, row {row + 1}")
+    return Blocks(blocks=_each_block(asked), locate=lambda row: _locate(asked.files or (file,), row))
 
 
-def _each_block(file: StoredFile, mapping: ColumnMapping) -> Iterator[Block]:
+def _each_block(asked: Asked) -> Iterator[Block]:
     """Block by block, each checked as ``_read`` checks them all."""
+    first: tuple[bool, bool] | None = None
+    for file in asked.files:
+        for block in _blocks_of(file, asked.mapping):
+            found = _are_numbers(block.users), _are_numbers(block.items)
+            if first is not None and found != first:
+                raise InputError(
+                    f"{file.label}: its ids are whole numbers and those of {asked.files[0].label} texts, or the "
+                    "other way round; write all files alike."
+                )
+            first = found
+            yield block
+
+
+def _are_numbers(column: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(column.type))
+
+
+def _blocks_of(file: StoredFile, mapping: ColumnMapping) -> Iterator[Block]:
+    """Of one file."""
     from pyarrow import parquet as arrow_parquet
 
     first = 0
@@ -175,10 +243,11 @@ READERS = (
     Reader(
         name="parquet",
         what="any Parquet table",
-        given_as="the file, with `data.columns` and `data.rating_range`",
+        given_as="the file, or a folder of `part-*.parquet`, with `data.columns` and `data.rating_range`",
         read=_read,
         blocks=_blocks,
         recognises=_recognises,
+        file_name="part-*.parquet",
         times=True,
         generic=True,
         needs_pyarrow=True,

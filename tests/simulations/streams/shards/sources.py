@@ -103,6 +103,19 @@ def _parquet(root: Path, rows: Sequence[Row], *, texts: bool) -> Path:
     return root / "any.parquet"
 
 
+def _parts(root: Path, rows: Sequence[Row]) -> Path:
+    """As Spark writes them; ids of one part are kept in another way."""
+    (root / "lake").mkdir()
+    for number, texts in enumerate((True, False, True)):
+        (root / str(number)).mkdir()
+        table = parquet.read_table(_parquet(root / str(number), rows[number::3], texts=True))
+        if texts:
+            table = table.set_column(0, "user", table.column("user").cast(pa.string()))
+        parquet.write_table(table, root / "lake" / f"part-{number:05d}-abc.c000.parquet")
+    (root / "lake" / "_SUCCESS").touch()
+    return root / "lake"
+
+
 def _lenskit(root: Path, rows: Sequence[Row]) -> Path:
     users, items = (sorted({row[at] for row in rows}, key=str) for at in (0, 1))
     schema = {"relationships": {"rating": {"entities": {"user": None, "item": None}}}}
@@ -268,6 +281,7 @@ SOURCES: dict[str, Callable[[Path, list[Row]], tuple[Path, dict[str, Any]]]] = {
     ),
     "parquet": lambda root, rows: (_parquet(root, rows, texts=False), GENERIC),
     "parquet of texts": lambda root, rows: (_parquet(root, rows, texts=True), GENERIC),
+    "parquet in parts": lambda root, rows: (_parts(root, rows), GENERIC),
     "npz": lambda root, rows: (_npz(root, rows), {}),
 }
 """By format, what writes a source and how it is then asked for."""

@@ -44,7 +44,10 @@ def assert_same(shards: ShardedRatings, ratings: Ratings) -> None:
 
 def test_every_format_is_tried() -> None:
     # "latest" is read as 20M is, and shards are not sharded again.
-    assert set(FORMATS) - {"shards", "movielens-latest"} == set(SOURCES) - {"parquet of texts"}
+    assert set(FORMATS) - {"shards", "movielens-latest"} == set(SOURCES) - {
+        "parquet of texts",
+        "parquet in parts",
+    }
     assert {reader.name for reader in READERS if reader.blocks is None} == READ_WHOLE
 
 

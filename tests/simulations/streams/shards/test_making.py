@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.simulations.datasets import load_ratings
@@ -61,14 +63,42 @@ def test_counts_that_are_none_are_told(count: str, tmp_path: Path) -> None:
 
 
 def test_a_whole_number_beyond_64_bits_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     table = {"user": pa.array([1, 2**63 + 5], pa.uint64()), "item": [1, 2], "rating": [1, 2]}
     parquet.write_table(pa.table(table), tmp_path / "any.parquet")
 
     with pytest.raises(InputError, match=r"any\.parquet: an id is a whole number beyond"):
         shard_ratings(tmp_path / "any.parquet", tmp_path / "out", ShardOptions(rating_range=(1, 5)))
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (
+            {"user": ["a"], "item": [1], "rating": [3]},
+            "part-1.parquet: its ids are whole numbers and those of",
+        ),
+        ({"user": [1, 2], "item": [1, 1], "rating": [3, 9]}, "part-1.parquet, row 2: rating 9 is outside"),
+        (
+            {"user": [1, 1], "item": [5, 5], "rating": [3, 3]},
+            "part-1.parquet, row 2: user 1 has already rated",
+        ),
+        ({"user": [1, 2], "rating": [3, 9]}, "part-1.parquet: there is no column 'item'"),
+    ],
+)
+def test_what_is_wrong_with_a_part_is_told_by_its_name(
+    second: dict[str, list[Any]], said: str, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    parquet.write_table(pa.table({"user": [7, 8], "item": [1, 2], "rating": [1, 2]}), lake / "part-0.parquet")
+    parquet.write_table(pa.table(second), lake / "part-1.parquet")
+
+    for read in (
+        lambda: shard_ratings(lake, tmp_path / "out", ShardOptions(rating_range=(1, 5))),
+        lambda: load_ratings(lake, rating_range=(1, 5)),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            read()
 
 
 def test_files_are_their_owners_alone(tmp_path: Path, shard: Shard) -> None:
