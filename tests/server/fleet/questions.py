@@ -1,0 +1,84 @@
+"""A fleet that is asked questions; its devices answer in this process, with their own files and gates."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from flwr.app import Context
+
+from fedboard.client.answering.rounds import RatingSource
+from fedboard.client.answering.steps import SessionGate
+from fedboard.client.device.config import open_device
+from fedboard.client.fleet.answering_app import make_client_app
+from fedboard.common.board import Board
+from fedboard.common.questions.subject import Subject
+from fedboard.common.questions.wording import Wording
+from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.questions.places import PutQuestion
+from fedboard.server.fleet.questions.putting import put_question
+from fedboard.server.fleet.running import run_job
+from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.server.fleet.deployed import NODES, Fleet
+
+MEAN = Wording(kind="mean")
+NINE_IN_TEN = Wording(
+    kind="quantile", subject=Subject.COUNTS, share=0.9, candidates=tuple(float(n) for n in range(4, 21))
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A fleet in a folder, whose devices answer in this process with their own files, gates and ledgers."""
+
+    fleet: Fleet
+    heard: list[Refusal] = field(default_factory=list)
+
+    @property
+    def settings(self) -> FleetSettings:
+        return read_settings(self.fleet.folder / "fleet.toml")
+
+    def device(self, name: str) -> Path:
+        return self.fleet.folder / name / "device.toml"
+
+    def run(
+        self, put: PutQuestion, *, nodes: tuple[str, ...] = NODES, seconds: float = 10.0, **changes: Any
+    ) -> Board:
+        """As its ServerApp would, but that nodes are simulated ones."""
+
+        def opened(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
+            return open_device(self.device(nodes[int(context.node_config["partition-id"])]))
+
+        job = Job.load(put.state.job)
+        pace = msgspec.structs.replace(
+            job.rounds, deadline_seconds=seconds, grace_seconds=0.2, poll_seconds=0.01
+        )
+        here: dict[str, Any] = {"nodes": None, "enrolled": None, "line": None, "users": 160, "rounds": pace}
+        steps = msgspec.structs.replace(job.protocol, step_seconds=None)
+        job = msgspec.structs.replace(job, **{**here, "protocol": steps, **changes})
+        grid = LocalGrid(make_client_app(opened, refused=self.heard.append), len(nodes), {})
+        with grid.running():
+            return run_job(grid, job)
+
+    def put(self, wording: Wording = MEAN, *, epsilon: float = 0.5) -> PutQuestion:
+        return put_question(self.settings, wording, epsilon=epsilon)
+
+    def policy(self, before: str, after: str) -> None:
+        """Change the words of every device's policy."""
+        for name in NODES:
+            text = self.device(name).read_text()
+            assert before in text
+            self.device(name).write_text(text.replace(before, after))
+
+
+def asked_fleet(folder: Path) -> Asked:
+    """One that is asked questions alone, for an epsilon of 2 in all, under ``trusted``."""
+    found = Asked(Fleet(folder, protocol="trusted"))
+    config = folder / "fleet.toml"
+    config.write_text(config.read_text().replace("epsilon = 5.5", "epsilon = 2.0\nalone = true"))
+    prepare(found.settings)
+    return found
