@@ -215,8 +215,11 @@ def test_a_question_is_answered_by_the_devices_over_tls_and_counts_beside_the_tr
     fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
     words = ["--fleet", str(fleet.folder / "fleet.toml"), "--json"]
 
-    told = CliRunner().invoke(commands, ["ask", "mean", "--epsilon", "0.5", *words])
+    put = CliRunner().invoke(commands, ["ask", "mean", "--epsilon", "0.5", "--no-wait", *words])
+    fleet.wait(lambda: "question-1 is answered" in fleet.log("server"), "answer")
+    told = CliRunner().invoke(commands, ["ask", "answers", "question-1", *words])
 
+    assert json.loads(put.stdout) == {"name": "question-1", "standing": "waiting"}
     assert told.exit_code == 0, told.stderr
     answer = json.loads(told.stdout)
     low, high = answer["interval"]
