@@ -76,9 +76,7 @@ def test_a_gap_is_closed_from_the_trivial_model_to_the_best() -> None:
 
 
 def test_more_people_have_settings_of_a_larger_epsilon() -> None:
-    few, many = (
-        PLAN.private(PLAN.made_up(users), "residual", 1.0, 0).config for users in (10_000, 3_000_000)
-    )
+    few, many = (PLAN.private(PLAN.made_up(users), "residual", 1.0, 0).config for users in (10_000, 900_000))
 
     assert equivalent(1.0, 72_480) == 1.0
     assert few.settings["rounds"] < many.settings["rounds"]
@@ -91,7 +89,7 @@ def test_the_largest_numbers_have_fewer_passes_and_say_so() -> None:
 
     assert ten_million.settings["rounds"] == most_rounds(10**7) == 6
     assert most_rounds(10**8) == 4
-    assert most_rounds(10**6) > 100
+    assert most_rounds(300_000) > 100
 
 
 def test_many_people_are_streamed_and_judged_on_some() -> None:
