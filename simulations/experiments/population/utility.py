@@ -9,6 +9,7 @@ from fedboard.simulations.experiments.liu.lines import Line, line_panels
 from fedboard.simulations.experiments.population.curve import (
     DELTA,
     EPSILONS,
+    JUDGED,
     LEARNERS,
     NONE,
     OWN_BIAS,
@@ -178,6 +179,7 @@ def _settings(plan: Plan, steps: Sequence[int]) -> dict[str, Any]:
         "source": plan.made_up(steps[-1]).data.source,
         "epsilons": [*plan.epsilons, NONE],
         "delta": DELTA,
+        "judged at most": JUDGED,
         "seeds": {f"{users:,}": len(plan.seeds_of(plan.made_up(users))) for users in steps},
         "alternations at most": {f"{users:,}": most_rounds(users) for users in steps},
         "settings": {

@@ -1,0 +1,128 @@
+"""Write ``docs/guide/population.md`` from what ``fedboard reproduce population`` printed.
+
+usage: python docs/results/population.py                          # writes the page
+       python docs/results/population.py --check                  # exit code 1 if it is not what would be written
+       python docs/results/population.py --take FOLDER...         # keeps what runs left in their --out, then writes
+
+Kept are ``population/curve.json`` and ``population/statistics.json``, each the ``numbers.json`` of a run, and the
+curve beside the page: of made-up people, and aggregates of a public data set.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+KEPT, PAGE = HERE / "population", HERE.parent / "guide" / "population.md"
+TEMPLATE, FIGURE = KEPT / "page.md.tmpl", PAGE.with_name("population.svg")
+SHOWN = (
+    *("ratings of a user, mean", "0.5 quantile over the mean", "0.95 quantile over the mean"),
+    *("most active over the mean", "ratings on the top 0.01", "ratings on the top 0.1"),
+    *("ratings on the top 0.5", "users who rate the most popular"),
+    *("1 stars", "2 stars", "3 stars", "4 stars", "5 stars"),
+    *("deviation of the ratings", "deviation of items' means", "deviation of users' means"),
+    *("item's mean and popularity, correlation", "user's mean and activity, correlation"),
+    *("deviation of users' own scatter", "less item means", "less levels of users"),
+    *("taste, direction 1", "taste, direction 4", "taste, direction 16"),
+    *("company, direction 1", "company, direction 8"),
+)
+"""Statistics on the page; all are in the file."""
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+def page() -> str:
+    """The whole page."""
+    curve, likeness = (
+        json.loads((KEPT / f"{name}.json").read_text("utf-8")) for name in ("curve", "statistics")
+    )
+    settings = curve["settings"]
+    return TEMPLATE.read_text("utf-8").format(
+        gap=curve["comparison"].split(". Of that gap")[0].split("Without privacy, ")[1].rstrip("."),
+        needed=table(curve["people needed"], "", str) if "people needed" in curve else "There is no gap yet.",
+        curves="\n\n".join(
+            f"**{name[0].upper()}{name[1:]}**\n\n{table(rows, 'people', four)}"
+            for name, rows in curve.items()
+            if name.startswith("test RMSE")
+        ),
+        most=settings["people"][-1],
+        seeds=max(settings["seeds"].values()),
+        source=settings["source"],
+        delta=f"{settings['delta']:g}",
+        none=f"{settings['epsilons'][-1]:g}",
+        judged=f"{settings['judged at most']:,}".replace(",", " "),
+        plan=table(_plan(settings), "people", str),
+        cost=table(curve["CPU seconds of a run"], "people", lambda value: f"{value:.0f}"),
+        beside=_beside(curve),
+        likeness_seeds=likeness["settings"]["seeds"],
+        comparison=likeness["comparison"],
+        models=table(likeness["test RMSE without privacy"], "test RMSE without privacy", four),
+        statistics=table({name: likeness["statistics"][name] for name in SHOWN}, "all ratings", four),
+    )
+
+
+def _plan(settings: Mapping[str, Any]) -> Rows:
+    most = settings["alternations at most"]
+    return {
+        users: {
+            "seeds": seeds,
+            "alternations": "as tuned" if most[users] >= 1000 else f"{most[users]} at most",
+        }
+        for users, seeds in settings["seeds"].items()
+    }
+
+
+def _beside(curve: Mapping[str, Any]) -> str:
+    """Data sets and people like theirs, a column each; nothing where none was run."""
+    if "beside data" not in curve:
+        return ""
+    rows: Rows = curve["beside data"]
+    names = dict.fromkeys(name for row in rows.values() for name in row)
+    turned = {name: {label: row.get(name) for label, row in rows.items()} for name in names}
+    what = "`data` is a data set, `like` are as many people of as many items who rate as much."
+    return f"**Beside data.** {what}\n\n{table(turned, 'test RMSE', four)}\n\n"
+
+
+def four(value: float | None) -> str:
+    """Four digits."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def table(rows: Rows, corner: str, told: Callable[[Any], str]) -> str:
+    """Rows by name, of columns by name, in Markdown."""
+    head = list(dict.fromkeys(column for row in rows.values() for column in row))
+    lines = [[name, *(told(row[key]) if key in row else "" for key in head)] for name, row in rows.items()]
+    return "\n".join(
+        f"| {' | '.join(line)} |" for line in [[corner, *head], ["---"] * (len(head) + 1), *lines]
+    )
+
+
+def take(folders: Sequence[Path]) -> None:
+    """Keep what runs left."""
+    for folder in folders:
+        record = json.loads((folder / "numbers.json").read_text("utf-8"))
+        kept = {name: value for name, value in record.items() if name not in ("seconds", "peak_mib")}
+        (KEPT / f"{record['figure']}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+        if record["figure"] == "curve":
+            shutil.copy(folder / "population-curve.svg", FIGURE)
+
+
+def main() -> None:
+    """Take, check or write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--take", type=Path, nargs="+", default=[], metavar="FOLDER")
+    asked = parser.parse_args()
+    if asked.check:
+        sys.exit(PAGE.read_text("utf-8") != page())
+    take(asked.take)
+    PAGE.write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
