@@ -48,38 +48,28 @@ _CONSTANTS: Final = np.array(
     dtype=np.uint64,
 )
 _ALL, _ZERO, _EIGHT, _ASCII = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(8), np.uint64(48)
-_TURNS: Final = tuple((np.uint64(bits), np.uint64(64 - bits)) for bits in (32, 24, 16, 63))
-_T0, _T1, _T2, _T3 = _TURNS
-_R0, _L0 = _T0
-_R1, _L1 = _T1
-_R2, _L2 = _T2
-_R3, _L3 = _T3
+_R32, _R24, _R16, _R63, _WORD = (np.uint64(bits) for bits in (32, 24, 16, 63, 64))
 
 
 @compiled()
-def _half(v: BitArray, a: int, b: int, c: int, d: int, message: BitArray, word: int) -> None:
-    """The first half of G in all lanes; rotations by 32 and 24."""
+def _half(
+    v: BitArray,
+    places: IntArray,
+    message: BitArray,
+    word: int,
+    one_turn: np.uint64,
+    other_turn: np.uint64,
+) -> None:
+    """Half of G in all lanes: two sums, and two rotations to the right (RFC 7693, section 3.1)."""
+    a, b, c, d = places[0], places[1], places[2], places[3]
     for lane in range(_LANES):
         first = v[a, lane] + v[b, lane] + message[word, lane]
         turned = v[d, lane] ^ first
-        turned = (turned >> _R0) | (turned << _L0)
+        turned = (turned >> one_turn) | (turned << (_WORD - one_turn))
         third = v[c, lane] + turned
         second = v[b, lane] ^ third
         v[a, lane], v[d, lane], v[c, lane] = first, turned, third
-        v[b, lane] = (second >> _R1) | (second << _L1)
-
-
-@compiled()
-def _other_half(v: BitArray, a: int, b: int, c: int, d: int, message: BitArray, word: int) -> None:
-    """The second half; rotations by 16 and 63."""
-    for lane in range(_LANES):
-        first = v[a, lane] + v[b, lane] + message[word, lane]
-        turned = v[d, lane] ^ first
-        turned = (turned >> _R2) | (turned << _L2)
-        third = v[c, lane] + turned
-        second = v[b, lane] ^ third
-        v[a, lane], v[d, lane], v[c, lane] = first, turned, third
-        v[b, lane] = (second >> _R3) | (second << _L3)
+        v[b, lane] = (second >> other_turn) | (second << (_WORD - other_turn))
 
 
 @compiled()
@@ -119,8 +109,8 @@ def fill_keys(ids: IntArray, state: BitArray, keys: BitArray) -> None:
             v[14, lane] ^= _ALL
         for turn in range(_ROUNDS):
             for step in range(8):
-                a, b, c, d = _PLACES[step, 0], _PLACES[step, 1], _PLACES[step, 2], _PLACES[step, 3]
-                _half(v, a, b, c, d, message, _ORDER[turn, 2 * step])
-                _other_half(v, a, b, c, d, message, _ORDER[turn, 2 * step + 1])
+                places = _PLACES[step]
+                _half(v, places, message, _ORDER[turn, 2 * step], _R32, _R24)
+                _half(v, places, message, _ORDER[turn, 2 * step + 1], _R16, _R63)
         for lane in range(n):
             keys[start + lane] = state[0] ^ v[0, lane] ^ v[8, lane]
