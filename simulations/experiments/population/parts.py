@@ -3,10 +3,8 @@
 import json
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -59,10 +57,10 @@ class Parts:
             InputError: it cannot be run, or was run with other settings.
         """
         kept = self._folder / f"{part.name}.json"
-        wanted = _plain(part.config)
+        wanted = _deciding(part.config)
         if kept.exists():
             record = json.loads(kept.read_text(encoding="utf-8"))
-            if record["configuration"] != wanted:
+            if msgspec.convert(record["configuration"], SimulationConfig) != wanted:
                 raise InputError(
                     f"{kept}: it was run with other settings than are asked for now; choose another --out, or "
                     "delete it"
@@ -70,7 +68,10 @@ class Parts:
             return Ran(**record["ran"])
         place = self._folder / part.name
         ran = self._run(part.config, place)
-        record = {"configuration": wanted, "ran": msgspec.to_builtins(ran)}
+        record = {
+            "configuration": msgspec.to_builtins(wanted, str_keys=True),
+            "ran": msgspec.to_builtins(ran),
+        }
         write_atomically(kept, (json.dumps(record, indent=2) + "\n").encode())
         shutil.rmtree(place, ignore_errors=True)
         return ran
@@ -92,12 +93,10 @@ class Parts:
         )
 
 
-def _plain(config: SimulationConfig) -> Mapping[str, Any]:
-    """As JSON gives it back; without what never changes a result."""
-    plain: dict[str, Any] = json.loads(msgspec.json.encode(config))
-    for key in ("workers", "kernels"):
-        plain["run"].pop(key, None)
-    return plain
+def _deciding(config: SimulationConfig) -> SimulationConfig:
+    """What decides about a result: all but who computes it."""
+    run = msgspec.structs.replace(config.run, workers=1, kernels="auto")
+    return msgspec.structs.replace(config, run=run)
 
 
 def _cpu_seconds() -> float:
