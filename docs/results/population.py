@@ -48,7 +48,8 @@ def page() -> str:
             for name, rows in curve.items()
             if name.startswith("test RMSE")
         ),
-        most=settings["people"][-1],
+        most=f"{settings['people'][-1]}",
+        per_person=_cost_of_ten_thousand(curve),
         seeds=max(settings["seeds"].values()),
         source=settings["source"],
         delta=f"{settings['delta']:g}",
@@ -73,6 +74,12 @@ def _plan(settings: Mapping[str, Any]) -> Rows:
         }
         for users, seeds in settings["seeds"].items()
     }
+
+
+def _cost_of_ten_thousand(curve: Mapping[str, Any]) -> float:
+    """CPU seconds of ``residual``, by the largest run."""
+    users = curve["settings"]["people"][-1]
+    return 10_000 / users * float(curve["CPU seconds of a run"][f"{users:,}"]["residual"])
 
 
 def _beside(curve: Mapping[str, Any]) -> str:
