@@ -88,7 +88,7 @@ class StreamedEngine:
     Guarantee: the same sums, to the last bit, as ``Engine`` over the same users' training ratings, for any layout,
     any number of workers, and however often a round was interrupted.
 
-    Memory: nothing grows with users. In each worker one block (about 150 bytes for each of ``block_ratings``
+    Memory: nothing grows with users. In each worker one block (about 100 bytes for each of ``block_ratings``
     ratings, or of one user's), 8 bytes for each user of its span, and one set of dense sums: 8 bytes a number,
     ``rank`` of them per item, or about ``rank^2 / 2`` where an algorithm asks for a matrix per item. In this
     process two such sets: the total, and the part that is being added. A set of more than ``most_bytes`` is

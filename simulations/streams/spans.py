@@ -59,7 +59,7 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
     """The exact sums over users ``start:stop``, each of whose rows was checked against every bound.
 
     Guarantee: the same numbers whatever the blocks are, and whoever computes them.
-    Memory: of a block (about 150 bytes a rating, for ``block_ratings`` of them or one user's), of the sums (8 bytes
+    Memory: of a block (about 100 bytes a rating, for ``block_ratings`` of them or one user's), of the sums (8 bytes
     a number), and 8 bytes a user of the span.
 
     Args:
