@@ -123,7 +123,7 @@ class _Model:
             projected += weighted @ values
             evidence += np.sum(np.log(variances) + values**2 / variances, axis=1)
         precision = precision + np.diag(1.0 / line**2)
-        fitted = np.linalg.solve(precision, projected[:, :, None])
+        fitted = np.asarray(np.linalg.solve(precision, projected[:, :, None]), dtype=np.float64)
         evidence -= (np.swapaxes(projected[:, :, None], 1, 2) @ fitted)[:, 0, 0]
         evidence += np.linalg.slogdet(precision)[1]
         return fitted, -0.5 * evidence
