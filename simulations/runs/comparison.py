@@ -151,7 +151,7 @@ def _fitting(
         backend=backend,
         settings=settings.get(name),
         seed=config.seed,
-        threads=pool.n_workers,
+        threads=config.run.workers,  # of this machine, whoever else there is in the pool
     )
 
 

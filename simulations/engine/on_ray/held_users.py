@@ -78,7 +78,7 @@ def held_by(rows: Cohort) -> HeldUsers:
 
 
 def arrays_of(rows: Cohort) -> dict[str, NDArray[np.generic]]:
-    """What an object store holds of a block: arrays that every worker of a node maps, and none copies."""
+    """What an object store holds of a block."""
     return {
         "indptr": rows.indptr - rows.indptr[0],
         "items": np.ascontiguousarray(rows.items),
@@ -88,5 +88,6 @@ def arrays_of(rows: Cohort) -> dict[str, NDArray[np.generic]]:
 
 
 def rows_of(arrays: Mapping[str, NDArray[np.generic]], *, first_row: int, n_items: int) -> Cohort:
-    """The block again."""
-    return Cohort(**dict(arrays), n_items=n_items, first_row=first_row)  # type: ignore[arg-type]
+    """The block again, in arrays of the worker's own."""
+    own = {name: np.array(values) for name, values in arrays.items()}
+    return Cohort(**own, n_items=n_items, first_row=first_row)

@@ -1,4 +1,8 @@
-"""What Ray's workers run: plain functions of what a round's objects hold."""
+"""What Ray's workers run: plain functions of what a round's objects hold.
+
+Arrays that come from Ray's object store by themselves cannot be written, and compiled kernels take them for a
+type of its own, which is compiled anew. So what kernels see comes as pickled bytes or is copied.
+"""
 
 import pickle
 from collections.abc import Mapping, Sequence
@@ -39,7 +43,7 @@ class SpanDone:
 
 
 def span_parts(
-    work: SpanWork,
+    work: bytes,
     stream: UserStream,
     digest: str,
     board: BoardBytes,
@@ -51,7 +55,7 @@ def span_parts(
     """The exact sums over users ``start:stop``, by lane; first what is told of them.
 
     Args:
-        work: of the round, with any stream.
+        work: of the round, with any stream, pickled.
         stream: which users there are. Private.
         digest: of the board.
         board: public, as ``Board.to_bytes``.
@@ -63,7 +67,8 @@ def span_parts(
     keep_freed_memory()
     if held is not None and isinstance(stream, HeldUsers):
         stream = replace(stream, rows=rows_of(held, first_row=start, n_items=stream.n_items))
-    span = sums_of_span(replace(work, stream=stream), board_of(digest, board), start, stop)
+    asked: SpanWork = replace(pickle.loads(work), stream=stream)
+    span = sums_of_span(asked, board_of(digest, board), start, stop)
     parts = parts_of(span.sums, lanes, start, stop)
     done = SpanDone(
         counted=parts[0].counted[0],
@@ -97,19 +102,21 @@ def solved_part(
     lane: Lane,
     requests: Sequence[Request],
     booked: bytes,
-    solver: ItemBlockSolver,
+    solver: bytes,
 ) -> Float32Array:
     """Exact sums of a block of items, noised and solved, by the engine's own function.
 
-    ``booked`` is a pickled mapping of the lane's parts of what is paid for: arrays that come by themselves cannot
-    be written, and a booked release crosses off the rows that it publishes.
+    ``booked`` is a pickled mapping of the lane's parts of what is paid for, which crosses off the rows that it
+    publishes, and ``solver`` a pickled ``ItemBlockSolver``.
 
     The last point before anything is released: what is noised are the sums that were counted before it was paid
     for.
     """
     require_same(part.counted, expected)
     paid: Mapping[str, BookedRelease] = pickle.loads(booked)
-    return noised_block(_LaneSums(part.sums, lane), requests, paid, solver, lane.start, lane.stop)
+    solve: ItemBlockSolver = pickle.loads(solver)
+    sums = {request.name: np.array(part.sums[request.name]) for request in requests}
+    return noised_block(_LaneSums(sums, lane), requests, paid, solve, lane.start, lane.stop)
 
 
 @dataclass(frozen=True, slots=True)

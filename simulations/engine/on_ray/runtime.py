@@ -118,7 +118,7 @@ class OnRay:
         """What is told of each span, and the sums over all of them, one for each lane."""
         cluster, tree, done = self._cluster, MergeTree(self._cluster), list[SpanDone]()
         content = cluster.put(np.frombuffer(board.to_bytes(), dtype=np.uint8))
-        shared, cut = cluster.put(replace(work, stream=NOBODY)), cluster.put(lanes)
+        shared, cut = cluster.put(pickle.dumps(replace(work, stream=NOBODY))), cluster.put(lanes)
         parts, users = dict[Ref, list[Ref]](), 0
 
         def hand_in(span: SpanOfUsers) -> Ref:
@@ -208,7 +208,7 @@ class _OpenOnWorkers:
         """Each lane is noised and solved by one worker; no two share a row."""
         cluster, sums = self._sums.cluster, self._sums
         requests = [r for r in self._here.requests if r.name in names]
-        shared, expected = cluster.put(solver), cluster.put(sums.counted)
+        shared, expected = cluster.put(pickle.dumps(solver)), cluster.put(sums.counted)
         wanted = [
             (lane, part)
             for lane, part in zip(sums.lanes, sums.parts, strict=True)
