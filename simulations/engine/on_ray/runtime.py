@@ -12,7 +12,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
@@ -37,8 +37,9 @@ from fedboard.simulations.streams.spans import SpanWork, require_room
 _TASKS_PER_CORE: Final = 4
 _FEWEST_TASKS: Final = 32
 _FEWEST_USERS: Final = 2048
+_FEWEST_NUMBERS: Final = 1 << 16
 """A round is cut into so many spans at least, but none of fewer users than that: enough for cores that join, and
-little to do again for one that is lost."""
+little to do again for one that is lost. A lane has as many numbers as take longer than to hand them over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,8 @@ class OnRay:
             require_unsampled(requests)
         else:
             present = attendance.rows(n_users)
-        lanes = lanes_of(requests, at_least=_TASKS_PER_CORE * n_cpus)
+        spread = min(_TASKS_PER_CORE * n_cpus, -(-numbers_of(requests) // _FEWEST_NUMBERS))
+        lanes = lanes_of(requests, at_least=spread)
         work = replace(self._work, requests=tuple(requests), present=present)
         spans = self._spans or spans_of(n_users, n_cpus)
         done, parts = self._summed(work, board, lanes, spans)

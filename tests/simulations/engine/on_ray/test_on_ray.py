@@ -56,6 +56,7 @@ def nodes() -> Iterator[Nodes]:
 @pytest.fixture(autouse=True)
 def many_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_module, "_FEWEST_USERS", 20)
+    monkeypatch.setattr(runtime_module, "_FEWEST_NUMBERS", 20)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
