@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.accounting.gaussian_losses import gaussian_losses
 from fedboard.common.privacy.accounting.grouping import Mechanisms, SampledRound
 
 _TAILS = 28.0  # deviations of a loss that the library keeps, both sides
@@ -121,7 +120,9 @@ def _loss_distribution(mechanisms: Mechanisms, width: float) -> Any:
 @lru_cache(maxsize=16)
 def _gaussian(sampled: SampledRound, width: float) -> Any:
     """One Gaussian; remembered, because a ledger that grows composes the finished rounds again and again."""
-    return gaussian_losses(_library(), mu=sampled.mu, probability=sampled.probability, width=width)
+    return _library().pld.privacy_loss_distribution.from_gaussian_mechanism(
+        1.0 / sampled.mu, value_discretization_interval=width, sampling_prob=sampled.probability
+    )
 
 
 def _randomised_response(module: Any, epsilon: float, width: float) -> Any:
