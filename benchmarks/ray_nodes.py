@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from process_tree import tree_cpu_seconds  # noqa: E402
+from process_tree import cpu_seconds, family  # noqa: E402
 
 from fedboard.simulations.config import SimulationConfig, parse_config  # noqa: E402
 from fedboard.simulations.runs.directory import RunDirectory  # noqa: E402
@@ -78,11 +78,20 @@ class Watch(Silent):
     doomed: int | None = None
     at: list[float] = field(default_factory=list)
     rounds: int = 0
+    seen: dict[int, float] = field(default_factory=dict)
+    """By process: CPU seconds when it was last looked at. Some end before their round does."""
+
+    def look(self) -> float:
+        """CPU seconds of all processes so far."""
+        for pid in family(os.getpid()):
+            self.seen[pid] = max(self.seen.get(pid, 0.0), cpu_seconds(pid))
+        return sum(self.seen.values())
 
     def planned(self, problem: Any, rounds: Any) -> None:
         self.rounds = len(rounds)
 
     def progress(self, phase: str, done: int, total: int) -> None:
+        self.look()
         second_of_items = len(self.at) == self.rounds - ROUNDS + 1
         if phase == "users" and second_of_items and done >= total // 2 and self.doomed is not None:
             os.kill(self.doomed, signal.SIGKILL)
@@ -91,7 +100,7 @@ class Watch(Silent):
             self.nodes.join()
 
     def round_finished(self, line: Any) -> None:
-        self.at.append(tree_cpu_seconds(os.getpid()))
+        self.at.append(self.look())
 
     @property
     def of_items(self) -> float:

@@ -109,7 +109,7 @@ class OnRay:
         spans = self._spans or spans_of(n_users, n_cpus)
         done, parts = self._summed(work, board, lanes, spans)
         counted = require_everybody((one.counted for one in done), n_users)
-        for of_lane in self._cluster.get([self._cluster.call(counted_in, part, cpus=0) for part in parts]):
+        for of_lane in self._cluster.get([self._cluster.call(counted_in, part) for part in parts]):
             require_same(of_lane, counted)
         sums = ClusterSums(cluster=self._cluster, lanes=lanes, parts=tuple(parts), counted=counted)
         return Gathered(sums=sums, traffic=Traffic.of_counted(_counted(done), len(board.to_bytes())))
@@ -181,7 +181,7 @@ class ClusterSums:
 
     def _rows(self, name: str, start: int, stop: int) -> IntArray:
         asked = [
-            (lane, self.cluster.call(rows_in, part, self.counted, (name,), cpus=0))
+            (lane, self.cluster.call(rows_in, part, self.counted, (name,)))
             for lane, part in zip(self.lanes, self.parts, strict=True)
             if name in lane.names and lane.start < stop and start < lane.stop
         ]
