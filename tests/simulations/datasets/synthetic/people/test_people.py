@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import pickle
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,7 +30,12 @@ from fedboard.simulations.problem import load_data
 
 USERS = 300
 SMALL = PeopleStream(config=PeopleConfig(users=USERS, items=400, mean=12))
-WHOLE = SMALL.read(0, USERS)
+
+
+@cache
+def whole() -> Cohort:
+    """All of them, made once."""
+    return SMALL.read(0, USERS)
 
 
 def same(one: Cohort, other: Cohort) -> bool:
@@ -49,7 +55,7 @@ def test_people_are_the_same_over_any_cut(cuts: list[int]) -> None:
     edges = sorted({0, USERS, *cuts})
 
     for start, stop in itertools.pairwise(edges):
-        assert same(SMALL.read(start, stop), WHOLE.rows(start, stop))
+        assert same(SMALL.read(start, stop), whole().rows(start, stop))
 
 
 @settings(max_examples=10, deadline=None)
@@ -109,12 +115,12 @@ def test_some_take_the_next_best_where_what_they_come_across_is_used_up() -> Non
 
 
 def test_items_ascend_and_stars_are_whole() -> None:
-    inside = np.diff(WHOLE.user_of_entry()) == 0
+    inside = np.diff(whole().user_of_entry()) == 0
 
-    assert (np.diff(WHOLE.items)[inside] > 0).all()
-    assert set(np.unique(WHOLE.ratings).tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
-    assert WHOLE.items.min() >= 0
-    assert WHOLE.items.max() < 400
+    assert (np.diff(whole().items)[inside] > 0).all()
+    assert set(np.unique(whole().ratings).tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert whole().items.min() >= 0
+    assert whole().items.max() < 400
 
 
 def test_people_of_published_figures_stay_who_they_are() -> None:
@@ -129,9 +135,9 @@ def test_people_of_published_figures_stay_who_they_are() -> None:
 
 def test_other_seeds_are_other_people_and_other_items() -> None:
     other = PeopleStream(config=replace(SMALL.config, seed=1)).read(0, USERS)
-    popular = [np.bincount(one.items, minlength=400).argsort()[-20:] for one in (WHOLE, other)]
+    popular = [np.bincount(one.items, minlength=400).argsort()[-20:] for one in (whole(), other)]
 
-    assert not np.array_equal(WHOLE.counts, other.counts)
+    assert not np.array_equal(whole().counts, other.counts)
     assert len(set(popular[0].tolist()) & set(popular[1].tolist())) < 10
 
 
@@ -190,15 +196,15 @@ def test_in_memory_they_are_the_same_people() -> None:
 
     for ratings in (load_data(DataConfig(source=source)), load_ratings(source)):
         cohort = ratings.cohort()
-        assert np.array_equal(cohort.items, WHOLE.items)
-        assert np.array_equal(cohort.ratings, WHOLE.ratings)
-        assert np.array_equal(cohort.keys, WHOLE.keys)
+        assert np.array_equal(cohort.items, whole().items)
+        assert np.array_equal(cohort.ratings, whole().ratings)
+        assert np.array_equal(cohort.keys, whole().keys)
         assert ratings.items_listed
         assert ratings.name == "synthetic:users=300,items=400,mean=12,seed=0"
 
 
 def test_keys_are_those_of_the_ids() -> None:
-    assert np.array_equal(WHOLE.keys, id_keys(range(1, USERS + 1), Kind.USER))
+    assert np.array_equal(whole().keys, id_keys(range(1, USERS + 1), Kind.USER))
 
 
 @pytest.mark.parametrize(
