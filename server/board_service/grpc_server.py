@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 _GRPC_LOG = logging.getLogger("grpc._cython.cygrpc")
 _TAKES_CALLS = "_server_main_loop"
 """What gRPC calls the task; a test finds out when it is called otherwise."""
+_HUNG_UP = "Failed sending error status from server"
+"""What it says where a caller is gone before he could be told that his call is none."""
 _MORE_CALLS = 256
 """Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
 _AGES = 4
@@ -134,8 +136,8 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The same for what asyncio logs."""
-    if not isinstance(context.get("exception"), UnicodeDecodeError):
+    """The same for what asyncio logs; and whoever hangs up before he is told an error is no news either."""
+    if not isinstance(context.get("exception"), UnicodeDecodeError) and context.get("message") != _HUNG_UP:
         loop.default_exception_handler(context)
 
 

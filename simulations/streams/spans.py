@@ -112,7 +112,7 @@ def require_room(requests: Iterable[Request], n_items: int, most_bytes: int = MO
     if needed > most_bytes:
         raise InputError(
             f"the sums of one round take {needed / 2**30:.3g} GiB in each worker, and streaming allows "
-            f"{most_bytes / 2**30:.3g}: choose a smaller rank, an algorithm without a matrix per item (residual), "
+            f"{most_bytes / 2**30:.3g}: choose a smaller rank, an algorithm that releases no matrix per item, "
             "fewer items, or run without streaming, where matrices are formed item by item"
         )
 

@@ -153,7 +153,7 @@ def test_one_bad_request_spoils_the_round(tmp_path: Path) -> None:
         ({"l2_bound": None}, "l2_bound"),
         ({"l2_bound": 0}, "l2_bound"),
         ({"l2_bound": math.inf}, "l2_bound"),
-        ({"l2_bound": 10**400}, "cannot be read"),
+        ({"l2_bound": 10**400}, "l2_bound must be an int > 0 and < 2"),
         ({"l2_bound": 2.5}, "l2_bound"),
         ({"adjacency": "none"}, "adjacency"),
         ({"adjacency": None}, "adjacency"),

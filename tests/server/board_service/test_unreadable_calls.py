@@ -1,5 +1,6 @@
 """Calls whose path is no text: grpcio's server ends at one, and the service must not."""
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from fedboard.common.board_service.board_service_pb2 import SignedManifest, WatchRequest
 from fedboard.common.board_service.methods import LATEST, WATCH, method
+from fedboard.server.board_service.grpc_server import _tell
 from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.service import RunningService, Signing
 from tests.common.board_service.boards import RUN, chain, keys, write_boards
@@ -77,6 +79,18 @@ def test_strangers_do_not_fill_the_log(
 
     assert len(caplog.records) == 1, caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_a_stranger_who_hangs_up_is_no_news_and_anything_else_is(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        _tell(loop, {"message": "Failed sending error status from server", "exception": RuntimeError("gone")})
+        assert caplog.records == []
+
+        _tell(loop, {"message": "Task exception was never retrieved", "exception": RuntimeError("a bug")})
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+    finally:
+        loop.close()
 
 
 def test_who_waits_for_the_next_board_gets_it_all_the_same(
