@@ -16,6 +16,7 @@ _OBJECTS = 20_000
 """That are made before Python looks for garbage among them; by itself it looks after 700, some hundred times while
 a command is loaded.
 """
+_USUAL = gc.get_threshold()
 _ON_DEMAND = frozenset({"numpy.f2py", "numpy.testing"})
 """SciPy takes all names of NumPy, these modules too, and uses them in its own tests alone: a third of its start."""
 
@@ -27,6 +28,14 @@ def start_quickly() -> None:
     atexit.register(gc.freeze)  # nor is it looked through once more at the end, when all of it goes
     if not any(isinstance(finder, _OnDemand) for finder in sys.meta_path):
         sys.meta_path.insert(0, _OnDemand())
+
+
+def lives_on() -> None:
+    """Call this where a process has loaded what it serves with. Garbage is looked for as often as usual then,
+    so that it is not held for long, and never among what was loaded.
+    """
+    gc.freeze()
+    gc.set_threshold(*_USUAL)
 
 
 class _OnDemand(MetaPathFinder):

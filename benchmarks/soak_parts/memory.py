@@ -36,6 +36,9 @@ PER_ROUND_MB = {
 """Anonymous memory that a process may grow by, a round. Of the server's parts: boards, each of whose certificates
 lists all releases before it. In 100 rounds that nobody disturbs SuperLink, ServerApp and proxy grow by 0.09, 0.04
 and 0.03 a round; a week's lives have 10 to 60 rounds, in which a process still takes what it then keeps."""
+LONG_LIFE_ROUNDS = 30
+SHORT_LIFE_MB = 0.4
+"""A round, beyond what is stated, of a life of fewer rounds: it is not over with what it takes once."""
 SETTLES_MB = 12.0
 """And in all, however few its rounds were: allocators keep what they once needed."""
 
@@ -129,8 +132,10 @@ class Memory:
 
 
 def _is_growth(one: dict[str, Any]) -> bool:
-    """Beyond what settles: three times what is stated a round is a leak however small it still is."""
-    return one["grown_mb"] > one["bound_mb"] or one["mb_per_round"] > 2 * PER_ROUND_MB.get(one["part"], 0.1)
+    """Beyond what settles: twice what is stated a round is a leak however small, in a life long enough."""
+    stated = PER_ROUND_MB.get(one["part"], 0.1)
+    most = 2 * stated if one["rounds"] >= LONG_LIFE_ROUNDS else stated + SHORT_LIFE_MB
+    return one["grown_mb"] > one["bound_mb"] or one["mb_per_round"] > most
 
 
 def _anonymous_mb(pid: int) -> float | None:

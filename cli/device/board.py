@@ -17,6 +17,7 @@ from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
+from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ def serve(
             told = start_metrics(metrics, service=service.counters, problem=lambda: service.problem)
             stack.enter_context(told)
             click.echo(f"metrics on port {told.port}")
+        lives_on()
         while not service.wait(1.0):
             pass
 

@@ -13,6 +13,7 @@ import click
 from fedboard.cli.device.join import join
 from fedboard.cli.live_page import serving
 from fedboard.cli.style.groups import Commands
+from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def _take_part(config: Path, *, once: bool, live: str | None) -> None:
         )
     tally = Tally()
     node = _node(config, device, server, tally)
+    lives_on()
     with suppress(KeyboardInterrupt), _watched(device, tally, live):
         node.run(Event(), messages=1 if once else None)
     click.echo(

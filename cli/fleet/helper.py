@@ -7,6 +7,7 @@ import click
 
 from fedboard.cli.counts import PEOPLE
 from fedboard.cli.fleet.told_to_stop import told_to_stop
+from fedboard.client.starting import lives_on
 
 _PATH = click.Path(path_type=Path)
 _LOOK_SECONDS = 0.2
@@ -85,5 +86,6 @@ def helper(
         click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
         if token is None:
             click.echo("without --token whoever reaches this port can use up rounds", err=True)
+        lives_on()
         while not told():
             time.sleep(_LOOK_SECONDS)

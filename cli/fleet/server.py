@@ -13,6 +13,7 @@ import click
 
 from fedboard.cli.live_page import LIVE, TRACK, serving, tracking
 from fedboard.cli.style.documents import JSON, document
+from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def server(
 
     _say(f"devices connect to {settings.network.listen}:{settings.network.port}")
     supervisor = Supervisor(settings, config.absolute(), say=_say)
+    lives_on()
     try:
         with _watched(settings, live, trackers):
             signal.signal(signal.SIGHUP, supervisor.reload)

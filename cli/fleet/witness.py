@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from fedboard.cli.fleet.told_to_stop import told_to_stop
+from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 
 _PATH = click.Path(path_type=Path)
@@ -84,5 +85,6 @@ def witness(
         for origin, size in one.sizes.items():
             click.echo(f"log {origin}: {size} entries seen so far")
         click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
+        lives_on()
         while not told():
             time.sleep(_LOOK_SECONDS)

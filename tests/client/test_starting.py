@@ -28,6 +28,7 @@ print(json.dumps([first, seen()]))
 COMMAND = f"""{SEEN}
 from fedboard.cli.main import main
 
+usual = gc.get_threshold()
 sys.argv[1:] = ["account", "epsilon", "--noise-multiplier", "4", "--delta", "1e-6"]
 try:
     main()
@@ -39,7 +40,10 @@ from fedboard.client.starting import start_quickly
 start_quickly()
 import numpy
 used = [numpy.testing.assert_array_equal([1], [1]), numpy.f2py.__name__]
-print(json.dumps([code, quick, used, seen()]))
+after = seen()
+from fedboard.client.starting import lives_on
+lives_on()
+print(json.dumps([code, quick, used, after, gc.get_threshold() == usual and gc.get_freeze_count() > 10_000]))
 """
 
 
@@ -60,10 +64,11 @@ def test_what_is_imported_as_a_library_changes_nothing_of_its_process() -> None:
 
 
 def test_a_command_leaves_unread_what_nobody_uses_and_has_it_when_somebody_does() -> None:
-    code, quick, used, after = told(COMMAND)
+    code, quick, used, after, looked_after = told(COMMAND)
 
     assert code == 0
     assert quick == {"objects": 20_000, "finders": 1, "read": False}
     assert used[0] is None  # type: ignore[index]
     assert used[1]  # type: ignore[index]
     assert after == {**quick, "read": True}  # type: ignore[dict-item]
+    assert looked_after  # by whoever lives on
