@@ -1,11 +1,9 @@
 """A runtime whose clients are worker processes: each takes blocks of users, then blocks of items."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -22,14 +20,12 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks
 from fedboard.simulations.engine import jobs
-from fedboard.simulations.engine.pool import Job, WorkerPool
-from fedboard.simulations.engine.shared import SharedArray, SharedArrays
+from fedboard.simulations.engine.on_pool import OnPool, OnProgress
+from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.shared import SharedArray
 
 _USERS_PER_JOB = 2048
 _NUMBERS_PER_JOB = 1 << 21
-
-OnProgress = Callable[[str, int, int], None]
-"""(phase, jobs done, jobs in all)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +40,7 @@ class HeldRows:
     """CPU time of all clients together."""
 
 
-class Engine:
+class Engine(OnPool):
     """All users of a data set as clients of one task, under the trusted protocol.
 
     Every result is the same for any number of workers.
@@ -78,10 +74,8 @@ class Engine:
             scales: personal levels, float64, shape (n_users,), see ``common.privacy.personal``; None where
                 the run's guarantee is everybody's.
         """
-        self._task, self._protocol, self._pool = task, protocol, pool
-        self._shared = SharedArrays(one_process=pool.n_workers == 1)
-        self._on_progress = on_progress
-        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
+        super().__init__(pool, on_progress)
+        self._task, self._protocol = task, protocol
         self._population = jobs.SharedCohort.of(cohort, self._shared)
         self._scales = None if scales is None else self._shared.copy_of(scales)
         self._rows: jobs.SharedRows | None = None
@@ -93,19 +87,6 @@ class Engine:
                 users=self._shared.copy_of(index.users),
                 entries=self._shared.copy_of(index.entries),
             )
-
-    def __enter__(self) -> "Engine":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free the shared memory; the pool stays with its owner."""
-        self._shared.close()
-        self._scratch.cleanup()
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -192,12 +173,6 @@ class Engine:
         here = NoisedSums(sums=sums, requests=requests, booked=booked)
         return SpreadSums(here, self._run, 4 * self._pool.n_workers)
 
-    def _publish(self, board: Board) -> Path:
-        path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
-        if not path.exists():
-            board.save(path)
-        return path
-
     @property
     def _n_users(self) -> int:
         return self._population.indptr.shape[0] - 1
@@ -216,11 +191,6 @@ class Engine:
 
     def _new(self, shape_and_type: tuple[tuple[int, ...], str]) -> SharedArray:
         return self._shared.empty(*shape_and_type)
-
-    def _run(self, phase: str, work: Sequence[Job]) -> list[Any]:
-        report = self._on_progress
-        on_done = None if report is None else (lambda done: report(phase, done, len(work)))
-        return self._pool.run(work, on_done)
 
 
 class SpreadSums:

@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -66,7 +66,7 @@ def _serve_forks(imported: tuple[str, ...]) -> None:
     forkserver.set_forkserver_preload(list(imported))
     # It finds the packages that this process finds, and none that only lie in the current folder.
     path = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
-    with _environment({**_ONE_THREAD, **path}), _interrupts_held():
+    with environment_with({**_ONE_THREAD, **path}), _interrupts_held():
         forkserver.ensure_running()
 
 
@@ -97,7 +97,7 @@ def seed_anew() -> None:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Workers share the cores among them already; their BLAS must not start threads of its own."""
-    with _environment(_ONE_THREAD):
+    with environment_with(_ONE_THREAD):
         yield
 
 
@@ -112,7 +112,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(changes: dict[str, str]) -> Iterator[None]:
+def environment_with(changes: Mapping[str, str]) -> Iterator[None]:
     """Variables of this process and those that it starts meanwhile."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)

@@ -1,13 +1,9 @@
 """A runtime for ratings that do not fit into memory: workers take spans of users, then blocks of items."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.checks import require_whole
@@ -20,9 +16,9 @@ from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.task import ClientTask, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic
 from fedboard.simulations.engine.jobs import loaded_board
-from fedboard.simulations.engine.pool import Job, WorkerPool
-from fedboard.simulations.engine.runtime import OnProgress, SpreadSums
-from fedboard.simulations.engine.shared import SharedArrays
+from fedboard.simulations.engine.on_pool import OnPool, OnProgress
+from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.runtime import SpreadSums
 from fedboard.simulations.engine.shared_stream import within_reach
 from fedboard.simulations.problem import require_learnable
 from fedboard.simulations.streams.giving import ScalesOf
@@ -82,7 +78,7 @@ class StreamLayout:
         return users if sum_bytes <= _LARGE else _LARGER_SPANS * users
 
 
-class StreamedEngine:
+class StreamedEngine(OnPool):
     """All users of a stream as clients of one task, under the trusted protocol: a ``Runtime``.
 
     Guarantee: the same sums, to the last bit, as ``Engine`` over the same users' training ratings, for any layout,
@@ -130,26 +126,11 @@ class StreamedEngine:
             require_room(requests, stream.n_items, self._layout.most_bytes)
         largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
         self._span_users = self._layout.users_of_span(stream.n_users, largest)
-        self._task, self._splitting, self._pool = task, splitting, pool
-        self._backend, self._on_progress = backend, on_progress
+        super().__init__(pool, on_progress)
+        self._task, self._splitting, self._backend = task, splitting, backend
         self._scales_of, self._partial_sums = scales_of, partial_sums
-        self._shared = SharedArrays(one_process=pool.n_workers == 1)
         self._stream, self._identity = within_reach(stream, self._shared, pool), stream.identity
-        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
         self._traces: dict[tuple[int, int], bytes] = {}
-
-    def __enter__(self) -> "StreamedEngine":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free what is held; the pool stays with its owner, and so do partial sums."""
-        self._shared.close()
-        self._scratch.cleanup()
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -248,17 +229,6 @@ class StreamedEngine:
     def _told(self, done: int, of: int) -> None:
         if self._on_progress is not None:
             self._on_progress("users", done, of)
-
-    def _publish(self, board: Board) -> Path:
-        path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
-        if not path.exists():
-            board.save(path)
-        return path
-
-    def _run(self, phase: str, work: Sequence[Job]) -> list[Any]:
-        report = self._on_progress
-        on_done = None if report is None else (lambda done: report(phase, done, len(work)))
-        return self._pool.run(work, on_done)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from fedboard.common.protocols.shared.session_loop import SessionLoop
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.engine.runtime import HeldRows, OnProgress
+from fedboard.simulations.engine.on_pool import OnProgress
+from fedboard.simulations.engine.runtime import HeldRows
 from fedboard.simulations.sessions.choice import ProtocolRecipe
 from fedboard.simulations.sessions.clients import Clients, Losses
 from fedboard.simulations.sessions.costs import SessionCosts

@@ -7,7 +7,7 @@ from fedboard.common.protocols.shared.properties import fits_any_fleet, shows_ro
 from fedboard.server.runtime import Runtime
 from fedboard.simulations.config import RunConfig, SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.engine.runtime import OnProgress
+from fedboard.simulations.engine.on_pool import OnProgress
 from fedboard.simulations.sessions.choice import ProtocolRecipe, chosen_class
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import ProtocolEngine, SimulatedFleet

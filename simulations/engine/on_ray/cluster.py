@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from fedboard.simulations.engine.on_ray.same_software import (
     call_if_same,
     require_same_software,
 )
+from fedboard.simulations.engine.starting import environment_with
 
 Ref: TypeAlias = Any
 """Names an object of the cluster (``ray.ObjectRef``), here yet or not."""
@@ -83,7 +84,7 @@ class Cluster:
             # Ray tells what it met on the driver's stdout, from a thread, and prints errors of tasks that we raise.
             stack.enter_context(redirect_stdout(sys.stderr))
             stack.enter_context(_quiet())
-            stack.enter_context(_environment({"RAY_IGNORE_UNHANDLED_ERRORS": "1"}))
+            stack.enter_context(environment_with({"RAY_IGNORE_UNHANDLED_ERRORS": "1"}))
             self._connect(stack)
             self._require_cores()
             self._require_same_software()
@@ -99,7 +100,7 @@ class Cluster:
         usual = {name: os.environ.get(name, value) for name, value in _ENVIRONMENT.items()}
         if self.address is None:
             usual["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        with _environment(usual):
+        with environment_with(usual):
             import ray
 
             if ray.is_initialized():
@@ -251,18 +252,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Variables of this process, and of those that it starts meanwhile."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

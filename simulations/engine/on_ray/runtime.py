@@ -19,6 +19,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic
+from fedboard.simulations.engine.on_pool import OnProgress
 from fedboard.simulations.engine.on_ray.cluster import Cluster, Ref
 from fedboard.simulations.engine.on_ray.held_users import NOBODY, arrays_of
 from fedboard.simulations.engine.on_ray.jobs import (
@@ -31,7 +32,6 @@ from fedboard.simulations.engine.on_ray.jobs import (
 from fedboard.simulations.engine.on_ray.parts import Counted, Lane, lanes_of, require_everybody, require_same
 from fedboard.simulations.engine.on_ray.pool import in_order_of_end
 from fedboard.simulations.engine.on_ray.tree import MergeTree
-from fedboard.simulations.engine.runtime import OnProgress
 from fedboard.simulations.streams.spans import SpanWork, require_room
 
 _TASKS_PER_CORE: Final = 4
