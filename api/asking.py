@@ -10,7 +10,7 @@ from fedboard.common.privacy.shown import table_html
 from fedboard.common.questions.subject import Subject
 from fedboard.common.questions.wording import Wording
 from fedboard.ratings import InMemory, load_ratings
-from fedboard.simulations.runs.asking import Payer, Told, ask_users
+from fedboard.simulations.runs.asking import Asking, Payer, Told, ask_users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -138,17 +138,10 @@ def ask(
         delta=delta,
         adjacency=adjacency,
     )
-    told = ask_users(
-        wording,
-        load_ratings(data, rating_range=rating_range),
-        payer,
-        epsilon=epsilon,
-        mechanism=mechanism,
-        noise=noise,
-        seed=seed,
-        workers=workers,
+    asking = Asking(epsilon=epsilon, mechanism=mechanism, noise=noise, seed=seed, workers=workers)
+    return Reply(
+        told=ask_users(wording, lambda: load_ratings(data, rating_range=rating_range), payer, asking)
     )
-    return Reply(told=told)
 
 
 def _one_of(name: str, given: str, offered: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The options of commands that sign boards: with which keys, by which root, for how long."""
+"""The options of commands that make keys and sign boards: where, with which keys, by which root, for how long."""
 
 from pathlib import Path
 
@@ -6,6 +6,14 @@ import click
 
 _PATH = click.Path(path_type=Path)
 
+KEYS_FOLDER = click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("keys"),
+    show_default=True,
+    help="Folder of the files.",
+)
 SIGNING_KEYS = click.option(
     "--key",
     "keys",

@@ -1,6 +1,6 @@
 """What one client gives to a round: integers on the public grid, one row a user, keyed by item.
 
-Three row-wise ingredients cover every release of this package (SPEC-level notation):
+Three row-wise ingredients cover every release of this package:
 
 * ``vectors`` v_j and ``weights`` w_ij give per-item sums  sum_j w_ij v_j v_j^T,
 * with ``responses`` r_ij they give  sum_j w_ij r_ij v_j,
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
+
+import numpy as np
 
 from fedboard.common.arrays import IndexArray, IntArray, ShortArray
 from fedboard.common.errors import InputError
@@ -90,6 +92,22 @@ class Contribution:
     def n_users(self) -> int:
         """Number of rows."""
         return self.indptr.size - 1
+
+
+def of_totals(totals: Mapping[str, IntArray], *, n_items: int, n_users: int) -> Contribution:
+    """Rows that are of no items: one total a user for each release.
+
+    Args:
+        totals: by release name; int64, shape (n_users, width). Private.
+        n_items: size of the public catalogue.
+        n_users: number of rows.
+    """
+    return Contribution(
+        n_items=n_items,
+        indptr=np.zeros(n_users + 1, dtype=np.int64),
+        items=np.empty(0, dtype=np.int32),
+        totals=totals,
+    )
 
 
 def required(value: Part | None, name: str) -> Part:

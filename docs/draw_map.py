@@ -13,7 +13,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -82,13 +82,24 @@ def imports(folder: str) -> Mapping[Path, frozenset[str]]:
     found = {}
     for path in sources(folder):
         names: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
             if isinstance(node, ast.ImportFrom) and node.module:
                 names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             elif isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
         found[path] = frozenset(name for name in names if name.startswith("fedboard."))
     return found
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All of a file, in whatever they stand: a tenth of what it is made of."""
+    for statement in body:
+        yield statement
+        inner = (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
+        for name in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(statement, name, []))
+        for one in inner:
+            yield from statements(one.body)
 
 
 def columns(folder: str) -> list[list[str]]:

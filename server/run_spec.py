@@ -10,7 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.errors import InputError, SettingError
-from fedboard.common.per_user.participation import Participation, participation_with
+from fedboard.common.per_user.participation import Participation
+from fedboard.common.per_user.sampling import participation_with
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise

@@ -33,6 +33,7 @@ from fedboard.simulations.runs.trainer import (
     Trainer,
 )
 from fedboard.simulations.sessions.choice import chosen_class
+from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.problem import StreamedProblem
 
 
@@ -250,6 +251,7 @@ class _Session:
             )
 
     def _record(self, finished: FinishedRound) -> None:
+        PartialSums(self.run.partial_sums).delete()  # whoever began the round, and whoever ended it
         traffic = finished.traffic
         line: dict[str, Any] = {
             "event": "round",

@@ -3,13 +3,20 @@ examples of some others run with ``--thorough`` alone, the longest files come fi
 folders are in memory where that has room, and no example of a property is timed.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.client.page.browser import Page
 
 gc.disable()  # until all tests are found: nothing of that is garbage
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -25,29 +32,64 @@ LONGEST = (
     "server/fleet/test_deployment.py",
     "docs/test_site.py",
     "cli/research/test_audit_controls.py",
-    "cli/research/test_audit.py",
     "examples/test_fleet.py",
-    "simulations/runs/test_removal.py",
-    "simulations/audit/test_sessions.py",
-    "server/fleet/test_toys.py",
-    "docs/test_extending.py",
-    "simulations/audit/attacks/test_noise_check.py",
+    "cli/research/test_audit.py",
     "simulations/flower/test_on_ray.py",
+    "simulations/runs/test_removal.py",
+    "docs/test_extending.py",
+    "server/fleet/test_toys.py",
+    "simulations/audit/test_sessions.py",
     "simulations/engine/on_ray/test_on_ray.py",
-    "simulations/audit/attacks/test_small_releases.py",
-    "cli/research/test_interruptions.py",
-    "common/tasks/test_toy.py",
-    "cli/test_crashes.py",
-    "common/privacy/accounting/test_sampled_accounting.py",
-    "client/page/test_page_in_browser.py",
-    "common/tasks/residual/test_task.py",
     "api/test_installed.py",
+    "simulations/audit/attacks/test_noise_check.py",
+    "server/fleet/processes/test_supervisor.py",
+    "simulations/audit/attacks/test_small_releases.py",
+    "common/tasks/test_toy.py",
+    "server/fleet/rounds/test_direct_rounds.py",
+    "benchmarks/test_fuzz.py",
+    "cli/research/test_interruptions.py",
+    "server/fleet/processes/test_children.py",
+    "common/privacy/accounting/test_sampled_accounting.py",
+    "server/fleet/rounds/test_session_rounds.py",
+    "simulations/flower/test_in_process.py",
+    "cli/test_crashes.py",
+    "client/boards/test_feed.py",
+    "simulations/judging/test_algorithm_contract.py",
+    "server/fleet/rounds/test_admission.py",
+    "common/tasks/residual/test_task.py",
+    "common/wire/live/test_serving.py",
+    "client/device/test_costly_questions.py",
+    "server/fleet/door/test_direct.py",
+    "common/privacy/accounting/test_sampled_calibration.py",
+    "client/fleet/test_hostile_messages.py",
     "simulations/sweeps/test_sweep.py",
+    "server/helper/test_helper_process.py",
+    "api/test_simulating.py",
+    "server/fleet/rounds/test_vouched_rounds.py",
+    "docs/test_map.py",
+    "server/fleet/door/test_node_signature.py",
+    "simulations/audit/attacks/test_file_game.py",
+    "server/board_service/test_hostile_readers.py",
+    "examples/test_python_guide.py",
+    "server/board_service/test_service.py",
+    "cli/guarantee/test_certificate.py",
 )
-"""Those that mostly wait (deployments, Ray) stand between those that compute, so that no core has nothing to do.
+"""Those that mostly wait (fleets, Ray, devices that come back later) stand between those that compute, so that no
+core has nothing to do.
 The others stand in their usual order, those with slow tests first: what comes last is short, so that no process
 works alone at the end.
 """
+IN_A_BROWSER = frozenset(
+    f"tests/{name}"
+    for name in (
+        "cli/test_live.py",
+        "client/guarantee/label/test_files.py",
+        "client/page/test_page_in_browser.py",
+        "client/page/test_seal_in_browser.py",
+        "docs/test_site.py",
+    )
+)
+"""All in one process, one after the other: a browser's start is longer than most of what is looked at in it."""
 ALL_SLOW = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow\b", re.MULTILINE)
 """In a file of which ``--fast`` needs nothing, not even what it imports."""
 
@@ -77,6 +119,37 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "thorough: more of what other tests show too; only --thorough runs it")
     os.environ["FEDBOARD_THOROUGH"] = str(int(config.getoption("thorough")))  # for tests/thorough.py
+
+
+@pytest.hookimpl(optionalhook=True)  # there is no such hook without xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files go to processes as ``--dist loadfile`` has it, those in a browser as if they were one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "browser" if file in IN_A_BROWSER else file
+
+    return Scheduling(config, log)
+
+
+@pytest.fixture(scope="session")
+def only_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A browser; skips the test where there is none."""
+    from tests.client.page.browser import opened
+
+    with opened(tmp_path_factory.mktemp("browser") / "profile") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(only_browser: Page) -> Page:
+    """The one browser, as if nothing had been seen in it before."""
+    only_browser.leave()
+    return only_browser
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

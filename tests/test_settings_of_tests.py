@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import has_room
+from tests.conftest import IN_A_BROWSER, LONGEST, has_room
 
 ROOT = Path(__file__).parents[1]
 
@@ -116,6 +116,16 @@ def test_files_with_slow_tests_come_first(tmp_path: Path) -> None:
 
     ran = [line.split("::")[0] for line in ended.stdout.splitlines() if "PASSED" in line]
     assert ran == ["test_b.py", "test_b.py", "test_a.py", "test_c.py"]
+
+
+def test_files_that_are_named_are_there_and_those_in_a_browser_are_all_that_look_into_one() -> None:
+    tests = ROOT / "tests"
+    looking = [
+        path for path in tests.rglob("test_*.py") if "\nfrom tests.client.page.browser" in path.read_text()
+    ]
+
+    assert {path.relative_to(ROOT).as_posix() for path in looking} == IN_A_BROWSER
+    assert [name for name in LONGEST if not (tests / name).is_file()] == []
 
 
 def test_temporary_folders_are_where_one_says_or_in_memory_where_that_has_room(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""``fedboard board``: hand boards to readers, and fetch them as one."""
+"""``fedboard board``: hand boards to readers."""
 
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,12 +9,8 @@ import click
 
 from fedboard.cli.device.board_limits import limit_options, limits_of
 from fedboard.cli.device.board_page import page
-from fedboard.cli.device.board_text import record_of, tell, verdict
-from fedboard.cli.device.ratings import DEVICE
-from fedboard.cli.device.witnesses import WITNESSES, policy_of
-from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.device.board_reading import fetch, verify
 from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
-from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
@@ -25,14 +20,6 @@ if TYPE_CHECKING:
     from fedboard.server.board_service.service import Signing
 
 _PATH = click.Path(path_type=Path)
-_ENCODINGS = ("exact", "float16", "int8")
-_LARGEST = 1 << 30
-_PUBLIC_KEY = click.option(
-    "--key",
-    type=_PATH,
-    required=True,
-    help="The public key that signs the boards (board-signing.pub), or the root that names it (1.root.json).",
-)
 _LOG = click.option(
     "--log",
     type=_PATH,
@@ -43,29 +30,16 @@ _ASKED = click.option(
     type=_PATH,
     help="Policy file of the witnesses that are asked to cosign the log, with --log.",
 )
-_AUTHORITY = click.option(
-    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
-)
 _SIGN_SIMULATION = click.option(
     "--simulation",
     is_flag=True,
     help="Sign boards of seeded noise too, which protects nobody, marked as simulations for every reader.",
-)
-_MAX_BYTES = click.option(
-    "--max-bytes",
-    type=click.IntRange(min=1),
-    default=_LARGEST,
-    show_default=True,
-    help="Largest board taken.",
 )
 
 
 @click.group(cls=Commands)
 def board() -> None:
     """Publish boards to readers, and fetch and verify them as one."""
-
-
-board.add_command(page)
 
 
 @board.command(epilog="Example: fedboard board export runs/films --to mirror --key board-signing.key")
@@ -207,160 +181,6 @@ def serve(
             pass
 
 
-@board.command(
-    epilog="Example: fedboard board fetch grpcs://boards.example.org:8445 --key board-signing.pub --to boards"
-)
-@click.argument("source", required=False)
-@click.option("--key", type=_PATH, help="The public key that signs the boards, or a root (1.root.json).")
-@click.option("--to", "cache", type=_PATH, help="Folder of the reader's boards.")
-@DEVICE
-@click.option(
-    "--encoding",
-    type=click.Choice(_ENCODINGS),
-    default="exact",
-    show_default=True,
-    help="exact, or a smaller approximation.",
-)
-@click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
-@click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
-@click.option("--simulation", is_flag=True, help="Take boards of seeded noise too; every print says so.")
-@WITNESSES
-@_AUTHORITY
-@_MAX_BYTES
-@click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
-@JSON
-def fetch(
-    source: str | None,
-    key: Path | None,
-    cache: Path | None,
-    device: Path,
-    encoding: str,
-    version: int | None,
-    run: str | None,
-    simulation: bool,
-    witnesses: Path | None,
-    authority: Path | None,
-    max_bytes: int,
-    follow: bool,
-    as_json: bool,
-) -> None:
-    """Fetch a board, verify it, and keep it.
-
-    SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
-    is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
-    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device, and
-    --witnesses from its [policy]. A board whose noise can be reproduced from its seed is refused, whatever its
-    manifest says, but with --simulation, or where the device's [policy] has seeded_noise = true.
-    """
-    from fedboard.client.boards.cache import BoardCache
-    from fedboard.client.boards.feed import BoardFeed
-    from fedboard.client.boards.sources import open_source
-    from fedboard.common.board_service.board_signature import PinnedKey
-    from fedboard.common.board_service.manifest import Encoding
-
-    if follow and version is not None:
-        raise InputError("--follow waits for new boards; leave --version out")
-    reader = _reader(source, key, cache, authority, device)
-    pinned = PinnedKey.read(reader.key)
-    with closing(open_source(reader.source, authority=reader.authority)) as opened:
-        feed = BoardFeed(
-            opened,
-            pinned,
-            BoardCache(reader.cache),
-            encoding=Encoding(encoding),
-            run=run,
-            max_bytes=max_bytes,
-            simulation=simulation or reader.simulation,
-            witnesses=policy_of(witnesses or reader.witnesses),
-        )
-        started = time.perf_counter()
-        fetched = feed.fetch(version)
-        tell(fetched, time.perf_counter() - started, as_json=as_json)
-        for newer in feed.follow() if follow else ():
-            tell(newer, None, as_json=as_json)
-
-
-@board.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
-@click.argument("source")
-@_PUBLIC_KEY
-@WITNESSES
-@_AUTHORITY
-@_MAX_BYTES
-@click.option("--simulation", is_flag=True, help="Accept boards of seeded noise: 0 where all else passed.")
-@click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
-@JSON
-def verify(
-    source: str,
-    key: Path,
-    witnesses: Path | None,
-    authority: Path | None,
-    max_bytes: int,
-    simulation: bool,
-    with_passed: bool,
-    as_json: bool,
-) -> int:
-    """Verify all that a source offers: signatures, the chain of boards, every byte of every file.
-
-    What could not be checked, because the source was away or a file is larger than --max-bytes, is neither passed
-    nor failed. The exit code is 0 only if everything passed and no board has seeded noise; 5 if only that is wrong.
-    """
-    from fedboard.client.boards.mirror_check import check_source, protection_of_source
-    from fedboard.client.boards.sources import open_source
-    from fedboard.common.board_service.board_signature import PinnedKey
-    from fedboard.common.protection import Protection
-
-    pinned = PinnedKey.read(key)
-    with closing(open_source(source, authority=authority)) as opened:
-        findings = list(check_source(opened, pinned, max_bytes=max_bytes, witnesses=policy_of(witnesses)))
-    protection = protection_of_source(findings)
-    passed = all(finding.passed is True for finding in findings)
-    if as_json:
-        document(record_of(findings, protection))
-    else:
-        if protection is not Protection.PRIVATE:
-            click.echo(f"{protection.verdict}.\n")
-        click.echo(verdict(findings, with_passed=with_passed))
-    if not passed:
-        return ExitCode.FAILED
-    return ExitCode.DONE if simulation or protection is Protection.PRIVATE else ExitCode.NOT_PRIVATE
-
-
-class _Reader(NamedTuple):
-    """Where boards come from, who signs them, where they go, and who vouches for the source."""
-
-    source: str
-    key: Path
-    cache: Path
-    authority: Path | None
-    simulation: bool = False
-    """Whether the device takes boards of seeded noise."""
-    witnesses: Path | None = None
-    """Policy file of the device's witnesses."""
-
-
-def _reader(
-    source: str | None, key: Path | None, cache: Path | None, authority: Path | None, device: Path
-) -> _Reader:
-    """As given, or as the device has it."""
-    if source is not None and key is not None and cache is not None:
-        return _Reader(source, key, cache, authority)
-    from fedboard.client.device.config import load_device
-
-    config = load_device(device)
-    configured = config.board
-    place, public_key = source or configured.source, key or configured.public_key
-    if place is None or public_key is None:
-        raise InputError(f"give SOURCE and --key, or source and public_key in [board] of {device}")
-    return _Reader(
-        place,
-        public_key,
-        cache or configured.cache,
-        authority or config.authority(place),
-        config.policy.seeded_noise,
-        config.policy.witnesses,
-    )
-
-
 def _boards_of(place: Path) -> Path:
     """The folder with the boards of a run directory."""
     for folder in (place / "boards", place):
@@ -422,3 +242,7 @@ def _opened_log(log: Path | None, witnesses: Path | None) -> "Iterator[BoardLog 
         return
     with BoardLog.open(log, witnesses=witnesses) as opened:
         yield opened
+
+
+for _command in (page, fetch, verify):
+    board.add_command(_command)

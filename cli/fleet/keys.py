@@ -7,16 +7,8 @@ import click
 from fedboard.cli.fleet import note_keys, roster_keys
 from fedboard.cli.fleet.live_keys import renew, show
 from fedboard.cli.fleet.root_keys import holder, root, rotate, sign
+from fedboard.cli.signing_options import KEYS_FOLDER
 from fedboard.cli.style.groups import Commands
-
-_FOLDER = click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=Path("keys"),
-    show_default=True,
-    help="Folder of the files.",
-)
 
 
 @click.group(cls=Commands)
@@ -32,7 +24,7 @@ for _command in (holder, root, rotate, sign, renew, show):
 
 
 @keys.command(epilog="Example: fedboard keys authority --name films")
-@_FOLDER
+@KEYS_FOLDER
 @click.option("--name", default="fedboard", show_default=True, help="Name of the fleet.")
 def authority(folder: Path, name: str) -> None:
     """Make the fleet's own authority: authority.pem, which every device gets, and authority.key.
@@ -48,7 +40,7 @@ def authority(folder: Path, name: str) -> None:
 
 
 @keys.command(epilog="Example: fedboard keys server --name fleet.example.org")
-@_FOLDER
+@KEYS_FOLDER
 @click.option(
     "--name",
     "names",
@@ -71,7 +63,7 @@ def server(folder: Path, names: tuple[str, ...]) -> None:
 
 @keys.command(epilog="Example: fedboard keys node phone-1")
 @click.argument("name")
-@_FOLDER
+@KEYS_FOLDER
 def node(name: str, folder: Path) -> None:
     """Make the key pair of the device NAME, on that device: NAME.key stays there, NAME.pub goes to the server."""
     from fedboard.common.errors import InputError
@@ -85,7 +77,7 @@ def node(name: str, folder: Path) -> None:
 
 
 @keys.command(epilog="Example: fedboard keys board")
-@_FOLDER
+@KEYS_FOLDER
 def board(folder: Path) -> None:
     """Make the key pair that signs boards: board-signing.key for the server, board-signing.pub for readers."""
     from fedboard.server.board_service.signing import create_board_keys
@@ -95,7 +87,7 @@ def board(folder: Path) -> None:
 
 
 @keys.command(epilog="Example: fedboard keys questions")
-@_FOLDER
+@KEYS_FOLDER
 def questions(folder: Path) -> None:
     """Make the key pair that signs questions: question-signing.key for the server, .pub for every device.
 

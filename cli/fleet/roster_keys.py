@@ -4,18 +4,11 @@ from pathlib import Path
 
 import click
 
-_FOLDER = click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=Path("keys"),
-    show_default=True,
-    help="Folder of the files.",
-)
+from fedboard.cli.signing_options import KEYS_FOLDER
 
 
 @click.command(epilog="Example: fedboard keys identity --out ~/fedboard")
-@_FOLDER
+@KEYS_FOLDER
 def identity(folder: Path) -> None:
     """Make this device's identity: identity.key stays on it, identity.pub goes to who keeps the list of devices.
 
@@ -28,7 +21,7 @@ def identity(folder: Path) -> None:
 
 
 @click.command(name="roster-authority", epilog="Example: fedboard keys roster-authority --out authority")
-@_FOLDER
+@KEYS_FOLDER
 def roster_authority(folder: Path) -> None:
     """Make the key pair that vouches for devices: roster-authority.key signs lists of them.
 

@@ -72,6 +72,7 @@ def server(
     from fedboard.server.fleet.plan.preparing import prepare
     from fedboard.server.fleet.plan.settings import read_settings
     from fedboard.server.fleet.processes.fleet_status import expiries_of
+    from fedboard.server.fleet.questions.account import require_counted
 
     settings = read_settings(config)
     if (live is not None or trackers) and (status or check):
@@ -100,6 +101,7 @@ def server(
         if expiry.is_soon(now):
             _say(expiry.sentence(now))
     if check:
+        require_counted(settings)  # as the supervisor does when it begins
         _require_ports(settings)
         return
     from fedboard.server.fleet.processes.supervisor import Supervisor

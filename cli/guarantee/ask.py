@@ -107,23 +107,23 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
 
 
 def _ask_data(wording: "Wording", given: dict[str, Any]) -> None:
-    from fedboard.simulations.datasets import find_data, load_ratings
-    from fedboard.simulations.runs.asking import Payer, ask_users
+    from fedboard.simulations.datasets import Ratings, find_data, load_ratings
+    from fedboard.simulations.runs.asking import Asking, Payer, ask_users
 
     if given["no_wait"]:
         raise InputError("--no-wait is for --fleet; a data set is asked at once")
     scale = None if given["rating_range"] is None else parse_range(given["rating_range"])
-    ratings = load_ratings(
-        find_data(given["data"]),
-        format=given["data_format"],
-        columns=column_mapping(given["columns"]),
-        rating_range=scale,
-    )
+    columns = column_mapping(given["columns"])
+
+    def load() -> Ratings:
+        place = find_data(given["data"])
+        return load_ratings(place, format=given["data_format"], columns=columns, rating_range=scale)
+
     told = ask_users(
         wording,
-        ratings,
+        load,
         Payer(**{name: given[name] for name in ("ledger", "population", "budget", "delta", "adjacency")}),
-        **{name: given[name] for name in ("epsilon", "mechanism", "noise", "seed", "workers")},
+        Asking(**{name: given[name] for name in ("epsilon", "mechanism", "noise", "seed", "workers")}),
     )
     tell(told.to_dict(), told.certificate, place=given["certificate"], as_json=given["as_json"])
 

@@ -169,8 +169,12 @@ def _listing(paper: str | None) -> str:
         return "\n\n".join(
             [*parts, "Which data they take: fedboard reproduce PAPER. Run one: ... PAPER FIGURE"]
         )
-    data = aligned(["", ""], [[each.figure, each.data] for each in experiments_of(paper)])
+    data = aligned(["", ""], [[each.figure, _data_of(each)] for each in experiments_of(paper)])
     return "\n\n".join([*parts, f"data:\n{data}", f"Run one: fedboard reproduce {paper} FIGURE"])
+
+
+def _data_of(experiment: "Experiment") -> str:
+    return f"{experiment.data} In parts: --resume." if experiment.in_parts else experiment.data
 
 
 def _new_place(out: Path | None, experiment: "Experiment") -> Path:

@@ -70,6 +70,8 @@ _LIMITS: Mapping[str, str] = {
     "least_survivors": "fewest devices in a masked sum",
     "most_honest": "most honest devices that a run may count on",
     "helper": "second server that is relied on",
+    "vouched_by": "who vouches for other devices",
+    "least_colluding": "share of colluding devices that a masked sum must bear",
     "catalogues": "catalogues that may be asked about",
     "smallest_catalogue": "smallest catalogue",
     "seeded_noise": "takes simulations, which are not private",

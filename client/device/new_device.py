@@ -35,6 +35,7 @@ adjacency = "{adjacency}"
 # most_honest = 20              # where clients add the noise: runs that count on so many honest ones at most
 # helper = "0000000000000000000000000000000000000000000000000000000000000000"  # the second server (fedboard helper)
 # vouched_by = "0000000000000000000000000000000000000000000000000000000000000000"  # (fedboard keys roster)
+# least_colluding = 0.1         # with vouched_by: sums that bear so many colluding devices of the list, at least
 # catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
 # smallest_catalogue = 50       # fewer items make the question too pointed
 # seeded_noise = true           # take simulations too, runs and boards, whose noise the server can remove

@@ -54,6 +54,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     vouched_by: str | None = None
     """Public key of the authority that she believes about other devices, as ``fedboard keys roster`` prints it;
     with it no masked sum is answered whose clients nobody vouches for, or somebody else."""
+    least_colluding: float = 0.1
+    """Where ``vouched_by`` is set: the share of the listed devices that a masked sum must bear together with the
+    server, at least; in [0, 1). What a server states there decides how many confirmations open a sum, so it is not
+    its word alone."""
     catalogues: tuple[str, ...] | None = None
     """Digests of the catalogues that may be asked about, as ``fedboard status`` prints them."""
     smallest_catalogue: int = 50
@@ -88,6 +92,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         _require(known, "vouched_by", "64 hexadecimal digits, as `fedboard keys roster` prints them")
         _require(self.least_survivors >= 2, "least_survivors", "a whole number >= 2")
         _require(self.most_honest is None or self.most_honest >= 1, "most_honest", "a whole number >= 1")
+        _require(0 <= self.least_colluding < 1, "least_colluding", "in [0, 1)")
         _require(0 < self.answers_kept_hours <= 720, "answers_kept_hours", "in (0, 720]")
         _require(self.smallest_catalogue >= 1, "smallest_catalogue", "a whole number >= 1")
 

@@ -71,6 +71,8 @@ def _vouched(protocol: AggregationProtocol, policy: Policy, voucher: "Voucher | 
     stated = protocol.parameters.get("vouched_by")
     if stated != policy.vouched_by or (stated is not None and voucher is None):
         raise RefusedError(Refusal.OTHER_ROSTER)
+    if stated is not None and protocol.parameters["colluding"] < policy.least_colluding:
+        raise RefusedError(Refusal.TOO_FEW)
     return protocol if voucher is None or not can_be_vouched(protocol) else protocol.vouched(voucher)
 
 

@@ -10,7 +10,7 @@ from fedboard.common.kernels.item_statistics import item_statistics
 from fedboard.common.kernels.noisy_sums import noisy_sums
 from fedboard.common.kernels.normal import standard_normal
 from fedboard.common.kernels.psd import solve_psd
-from fedboard.common.kernels.ridge import left_out_errors, solve_own_models, solve_ridge
+from fedboard.common.kernels.ridge import left_out_errors, residuals_of_rows, solve_own_models, solve_ridge
 from fedboard.common.kernels.top_k import top_k
 from fedboard.common.kernels.unit_rows import unit_rows
 
@@ -20,6 +20,7 @@ __all__ = [
     "item_statistics",
     "left_out_errors",
     "noisy_sums",
+    "residuals_of_rows",
     "solve_own_models",
     "solve_psd",
     "solve_ridge",

@@ -25,12 +25,13 @@ _drawn = 0
 _PACKAGES: Final = {
     ("numpy", ""): "reference",
     ("plain", ""): "plain",
+    ("plain", "left_out"): "blocked",
     ("plain", "psd"): "reference",
     ("blocked", ""): "blocked",
-    ("blocked", "left_out"): "plain",
     ("blocked", "noisy_sums"): "plain",
     ("blocked", "normal"): "plain",
     ("blocked", "own_models"): "plain",
+    ("blocked", "residuals"): "plain",
     ("blocked", "top_k"): "plain",
     ("blocked", "unit_rows"): "plain",
 }

@@ -1,4 +1,4 @@
-"""Many ridge regressions on shared factors: the user step, non-private ALS, own models, what a ridge does."""
+"""Many ridge regressions on shared factors: the user step, ALS, own models and what is left, what a ridge does."""
 
 import numpy as np
 
@@ -211,3 +211,51 @@ def _check_left_out(
     _check_entries(indptr, items, factors, name="items")
     if not (np.all(ridges > 0) and np.all(growth > 0) and bias_ridge > 0):
         raise InputError("ridges, growth and bias_ridge must be > 0")
+
+
+def residuals_of_rows(
+    indptr: IntArray,
+    items: IndexArray,
+    targets: Float32Array,
+    vectors: Float32Array,
+    own: Float32Array,
+    *,
+    backend: str,
+) -> FloatArray:
+    """``t_k - c_j - <u_i, v_j>`` for each entry k of row j with item i; products and their sum in float64.
+
+    **Guarantee**: a row depends on its own entries alone, and the compiled backends give the same bits; so does
+    "numpy" on x86-64, in whose order they add.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the next two.
+        items: int32, shape (n_entries,), row numbers into ``vectors``.
+        targets: float32, shape (n_entries,).
+        vectors: u: float32, shape (n_items, width). Public.
+        own: (c_j, v_j): float32, shape (n_rows, 1 + width). Private.
+        backend: "numpy", "plain" or "blocked".
+
+    Returns:
+        float64, shape (n_entries,). Private.
+
+    Raises:
+        InputError: arrays that do not fit together, or an item out of range.
+    """
+    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
+    targets, own = np.ascontiguousarray(targets, np.float32), np.ascontiguousarray(own, np.float32)
+    vectors = np.ascontiguousarray(vectors, np.float32)
+    _check_own(indptr, items, targets, vectors, own)
+    found = np.empty(items.size)
+    implementation(backend, "residuals").fill_residuals(indptr, items, targets, vectors, own, found)
+    return found
+
+
+def _check_own(
+    indptr: IntArray, items: IndexArray, targets: Float32Array, vectors: Float32Array, own: Float32Array
+) -> None:
+    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
+    if indptr[0] != 0 or indptr[-1] != items.size:
+        raise InputError("indptr must ascend from 0 to the number of entries")
+    if own.shape != (indptr.size - 1, 1 + vectors.shape[1]) or items.shape != targets.shape:
+        raise InputError("own models (one per row), items and targets (one per entry) do not fit together")
+    _check_entries(indptr, items, vectors, name="items")

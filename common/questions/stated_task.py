@@ -9,7 +9,7 @@ import numpy as np
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.contribution import Contribution, Request, SumSource, of_totals
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.questions.answer import Answer, Mechanism
@@ -83,12 +83,8 @@ class StatedQuestion:
             if bisection is None
             else bisection.rows(cohort, _bracket(board))
         )
-        return Contribution(
-            n_items=board.catalogue.n_items,
-            indptr=np.zeros(cohort.n_users + 1, dtype=np.int64),
-            items=np.empty(0, dtype=np.int32),
-            totals={request.name: rows for request in requests},
-        )
+        totals = {request.name: rows for request in requests}
+        return of_totals(totals, n_items=board.catalogue.n_items, n_users=cohort.n_users)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """What is known after the round."""

@@ -1,10 +1,12 @@
 """A question as a person puts it, and what it is on a scale of ratings."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from fedboard.common.checks import require
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.mean import MeanQuestion
@@ -31,6 +33,15 @@ class Wording:
     """Largest number that counts; None: 1 000, of norms 100."""
     bisected: bool = False
     """Of a quantile: whether it is asked in rounds that halve the candidates."""
+
+    def __post_init__(self) -> None:
+        """Check what candidates are spaced by.
+
+        Raises:
+            InputError: it is out of its range.
+        """
+        holds = self.highest is None or 0 < self.highest < math.inf
+        require(holds, "highest", "a finite number > 0", self.highest)
 
     def statement(
         self,

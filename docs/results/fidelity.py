@@ -3,6 +3,7 @@
 usage: python docs/results/fidelity.py                        # writes the page
        python docs/results/fidelity.py --check                # exit code 1 if it is not what would be written
        python docs/results/fidelity.py --take RUN[=FLAGS]...  # keeps what runs printed, then writes
+       python docs/results/fidelity.py --measure              # runs all other commands and keeps what they printed
 
 ``fidelity/parts.toml`` says of each part of a paper where it is and whether it agrees; what commands
 printed is kept in ``fidelity/printed.json``, of simulations with seeds, about nobody.
@@ -10,8 +11,12 @@ printed is kept in ``fidelity/printed.json``, of simulations with seeds, about n
 
 import argparse
 import json
+import os
 import shlex
+import subprocess
 import sys
+import tempfile
+import time
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -68,7 +73,7 @@ def rows() -> dict[str, list[dict[str, Any]]]:
 
 
 def printed() -> dict[str, dict[str, Any]]:
-    """By ``PAPER FIGURE``."""
+    """By ``PAPER FIGURE``, or by the whole command where it is no reproduction."""
     found: dict[str, dict[str, Any]] = json.loads(PRINTED.read_text(encoding="utf-8"))
     return found
 
@@ -128,14 +133,14 @@ def _told(
         parts.append("\nIn " + ", ".join(f"[`{place}`](../../{place})" for place in row["where"]) + ".")
     if "command" in row:
         parts.append(f"\n```\n{row['command']}\n```\n")
-        key = key_of(row["command"])
+        key = key_of(row["command"]) or row["command"]
         if key in shown:
             parts.append(f"What it printed stands [above](#{shown[key]}).")
         elif key in kept:
             shown[key] = _anchor(paper, row)
             parts.append("".join(f"> {line}\n" for line in _wrapped(kept[key]["comparison"])))
             parts.append(_how(key, kept[key]))
-        elif key is not None:
+        else:
             parts.append("Not run at full size for this page.")
     return "\n".join(parts) + "\n"
 
@@ -143,7 +148,8 @@ def _told(
 def _how(key: str, record: Mapping[str, Any]) -> str:
     memory = "" if record.get("peak_mib") is None else f", at most {record['peak_mib']} MiB in a process"
     flags = f" {record['flags']}" if record["flags"] else ""
-    return f"By `fedboard reproduce {key}{flags}`: {record['seconds']:.0f} s on 2 shared cores{memory}."
+    command = key if key.startswith("fedboard ") else f"fedboard reproduce {key}"
+    return f"By `{command}{flags}`: {record['seconds']:.0f} s on 2 shared cores{memory}."
 
 
 def _wrapped(text: str) -> list[str]:
@@ -173,6 +179,57 @@ def take(runs: Iterable[str]) -> None:
             "peak_mib": record.get("peak_mib"),
             "flags": flags,
         }
+    _keep(kept)
+
+
+def measure() -> None:
+    """Run every command that is no reproduction, as it stands, and keep what it printed, seconds and memory."""
+    kept = printed()
+    commands = {row["command"] for own in rows().values() for row in own if "command" in row}
+    for command in sorted(command for command in commands if key_of(command) is None):
+        print(command, flush=True)
+        kept[command] = _measured(command)
+    known = {key: kept[key] for key in kept if key in commands or not key.startswith("fedboard ")}
+    _keep(known)
+
+
+def _measured(command: str) -> dict[str, Any]:
+    """One of them, in an empty folder.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    asking = command.startswith("fedboard ask ")
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        started = time.monotonic()
+        with subprocess.Popen([*shlex.split(command), "--json"], cwd=place, stdout=said) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"{command} ended with exit code {process.returncode}")
+        said.seek(0)
+        record = json.load(said)
+    return {
+        "comparison": _answered(record) if asking else _trained(record),
+        "seconds": round(time.monotonic() - started, 3),
+        "peak_mib": round(used.ru_maxrss / 2**10),
+        "flags": "",
+    }
+
+
+def _answered(record: Mapping[str, Any]) -> str:
+    low, high = record["interval"] or (None, None)
+    noise = "" if low is None else f", 95 % of its noise within {low:.4g} to {high:.4g}"
+    paid = f"epsilon {record['epsilon']:g} spent of {record['budget']:g}"
+    return f"On the made-up set: {record['value']:.4g}{noise}, {paid}."
+
+
+def _trained(record: Mapping[str, Any]) -> str:
+    epsilon = record["guarantee"]["epsilon"]
+    return f"On the made-up set, epsilon {epsilon:.3g} by its certificate: {record['verdict']}"
+
+
+def _keep(kept: Mapping[str, Any]) -> None:
     PRINTED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n", encoding="utf-8")
 
 
@@ -183,9 +240,12 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--take", nargs="+", metavar="RUN[=FLAGS]", default=[])
+    parser.add_argument("--measure", action="store_true")
     asked = parser.parse_args()
     if asked.take:
         take(asked.take)
+    if asked.measure:
+        measure()
     text = page()
     if asked.check:
         sys.exit(PAGE.read_text(encoding="utf-8") != text)

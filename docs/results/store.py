@@ -25,7 +25,7 @@ ABOUT = {
     },
     "round": {
         "command": "python benchmarks/round.py --json round.json",
-        "on": "made-up ratings: 70 000 users, 10 700 items, 10M ratings; two cores shared with other work",
+        "on": "made-up ratings: 70 000 users, 10 700 items, 10M ratings; two cores of an AMD EPYC (Zen 4)",
         "tuned": "nothing",
         "simulated": True,
     },

@@ -65,12 +65,32 @@ def faults(site: Path) -> list[str]:
     Args:
         site: the folder with the built pages.
     """
+    files = _Files(site)
     pages = {page: _read(page) for page in sorted(site.rglob("*.html"))}
-    told = [fault for page, found in pages.items() for fault in _of_page(page, found, pages, site)]
+    told = [fault for page, found in pages.items() for fault in _of_page(page, found, pages, files)]
     for sheet in sorted([*site.rglob("*.css"), *site.rglob("*.svg")]):
         for address in _STYLE_LOADS.findall(sheet.read_text(encoding="utf-8")):
-            told += _of_load(sheet, address, site)
+            told += _of_load(sheet, address, files)
     return told
+
+
+class _Files:
+    """The files of a site, by the paths that pages give; each is looked up once, though every page leads to it."""
+
+    def __init__(self, site: Path) -> None:
+        self.site = site
+        self._found: dict[tuple[Path, str], Path | None] = {}
+
+    def at(self, page: Path, path: str) -> Path | None:
+        """Where a path on a page leads; None where no file is there."""
+        if not path:
+            return page
+        above = self.site if path.startswith("/") else page.parent
+        if (above, path) not in self._found:
+            there = (above / unquote(path.lstrip("/"))).resolve()
+            there = there / "index.html" if there.is_dir() else there
+            self._found[above, path] = there if there.is_file() else None
+        return self._found[above, path]
 
 
 def _read(page: Path) -> _Found:
@@ -79,34 +99,26 @@ def _read(page: Path) -> _Found:
     return found
 
 
-def _of_page(page: Path, found: _Found, pages: dict[Path, _Found], site: Path) -> Iterator[str]:
-    where = page.relative_to(site)
+def _of_page(page: Path, found: _Found, pages: dict[Path, _Found], files: _Files) -> Iterator[str]:
+    where = page.relative_to(files.site)
     for address in found.loads:
-        yield from _of_load(page, address, site)
+        yield from _of_load(page, address, files)
     for address in found.leads:
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
             continue
-        there = _target(page, parts.path, site)
-        if not there.is_file():
+        there = files.at(page, parts.path)
+        if there is None:
             yield f"{where} links to {address}, which is not there"
         elif parts.fragment and there in pages and unquote(parts.fragment) not in pages[there].places:
             yield f"{where} links to {address}: no such place on that page"
 
 
-def _of_load(page: Path, address: str, site: Path) -> Iterator[str]:
+def _of_load(page: Path, address: str, files: _Files) -> Iterator[str]:
     parts = urlsplit(address)
     if parts.scheme == "data" or address.startswith("#"):
         return
     if parts.scheme or parts.netloc:
-        yield f"{page.relative_to(site)} loads {address} from another host"
-    elif not _target(page, parts.path, site).is_file():
-        yield f"{page.relative_to(site)} loads {address}, which is not there"
-
-
-def _target(page: Path, path: str, site: Path) -> Path:
-    if not path:
-        return page
-    there = (site / unquote(path.lstrip("/"))) if path.startswith("/") else (page.parent / unquote(path))
-    there = there.resolve()
-    return there / "index.html" if there.is_dir() else there
+        yield f"{page.relative_to(files.site)} loads {address} from another host"
+    elif files.at(page, parts.path) is None:
+        yield f"{page.relative_to(files.site)} loads {address}, which is not there"

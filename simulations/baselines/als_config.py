@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedboard.common.errors import InputError
+from fedboard.common.checks import require
 from fedboard.common.tasks.shared.ratings_config import Feedback
 
 
@@ -45,22 +45,20 @@ class AlsConfig:
             InputError: a value is outside its range; the message names it.
         """
         for name in ("rank", "sweeps", "threads"):
-            _require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
         for name in ("user_ridge", "item_ridge", "unit"):
-            _require(0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+            require(0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
         for name in ("user_ridge_exponent", "item_ridge_exponent"):
-            _require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        _require(self.seed >= 0, "seed", "a whole number >= 0", self.seed)
+            require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
+        require(self.seed >= 0, "seed", "a whole number >= 0", self.seed)
         if self.feedback is Feedback.EXPLICIT:
-            _require(
-                self.unobserved_weight == 0, "unobserved_weight", "0 if explicit", self.unobserved_weight
-            )
+            require(self.unobserved_weight == 0, "unobserved_weight", "0 if explicit", self.unobserved_weight)
             ascends = self.rating_range is not None and self.rating_range[0] < self.rating_range[1]
-            _require(ascends, "rating_range", "(lowest, highest) if explicit", self.rating_range)
+            require(ascends, "rating_range", "(lowest, highest) if explicit", self.rating_range)
         else:
             finite = 0 < self.unobserved_weight < float("inf")
-            _require(finite, "unobserved_weight", "finite and > 0 if implicit", self.unobserved_weight)
-            _require(not self.biases, "biases", "False if implicit", self.biases)
+            require(finite, "unobserved_weight", "finite and > 0 if implicit", self.unobserved_weight)
+            require(not self.biases, "biases", "False if implicit", self.biases)
 
 
 def default_als(
@@ -117,8 +115,3 @@ def default_als(
         backend=backend,
         threads=threads,
     )
-
-
-def _require(holds: bool, name: str, rule: str, value: object) -> None:
-    if not holds:
-        raise InputError(f"{name} must be {rule}, got {value}")

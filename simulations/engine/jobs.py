@@ -10,13 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, Float32Array, IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.shared.packed import packed_rank
-from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.sums.item_index import ItemIndex
@@ -26,8 +25,7 @@ from fedboard.common.protocols.trusted.protocol import (
     TrustedMessage,
     factored_bytes,
 )
-from fedboard.common.task import ClientTask, ItemBlockSolver
-from fedboard.server.runtime import noised_block
+from fedboard.common.task import ClientTask
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 from fedboard.simulations.streams.giving import given_by
 
@@ -289,15 +287,3 @@ def _lay(values: ShortArray, room: ShortArray, kept: BoolArray | None) -> None:
         return
     room[:] = 0
     room[kept] = values
-
-
-def solved_block(
-    sums: ExactSums,
-    requests: Sequence[Request],
-    booked: Mapping[str, BookedRelease],
-    solver: ItemBlockSolver,
-    start: int,
-    stop: int,
-) -> Float32Array:
-    """Exact sums of a block of items, noised and solved."""
-    return noised_block(sums, requests, booked, solver, start, stop)

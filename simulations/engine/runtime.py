@@ -18,7 +18,7 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.item_index import index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
-from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks
+from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block
 from fedboard.simulations.engine import jobs
 from fedboard.simulations.engine.on_pool import OnPool, OnProgress
 from fedboard.simulations.engine.pool import WorkerPool
@@ -215,6 +215,6 @@ class SpreadSums:
         for start, stop in item_blocks(requests, at_least=self._n_blocks):
             parts = {r.name: self._here.booked[r.name].part(start, stop) for r in requests}
             sums = jobs.rows_of(self._here.sums, requests, start, stop)
-            work.append(partial(jobs.solved_block, sums, requests, parts, solver, start, stop))
+            work.append(partial(noised_block, sums, requests, parts, solver, start, stop))
         blocks = self._run("items", work)
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)

@@ -173,11 +173,6 @@ class StreamedEngine(OnPool):
         here = NoisedSums(sums=sums, requests=requests, booked=booked)
         return SpreadSums(here, self._run, 4 * self._pool.n_workers)
 
-    def released(self) -> None:
-        """The round's board is published: partial sums of it are deleted."""
-        if self._partial_sums is not None:
-            self._partial_sums.delete()
-
     def round_key(self, board: Board, requests: Sequence[Request], attendance: Attendance | None) -> RoundKey:
         """What decides about a round's sums."""
         coins = None if attendance is None else sorted(attendance.noise.describe().items())

@@ -1,6 +1,7 @@
 """One private question to the users of a data set: who pays, and what comes back."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from fedboard.common.board import Catalogue
 from fedboard.common.certificate import Certificate, certify
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, OutOfRangeError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -27,6 +28,8 @@ from fedboard.simulations.engine import Engine, WorkerPool
 
 _DELTA = 1e-5
 """Of a new ledger."""
+_ANY_SCALE = (0.0, 1.0)
+"""Stands for the scale of ratings that are not read yet: what is out of range there is so on every other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,38 +45,101 @@ class Payer:
     adjacency: str | None = None
     """Of a new ledger; None: ``add-remove``."""
 
+    def check(self) -> None:
+        """Say what does not fit before anything is read, made or booked.
+
+        Raises:
+            InputError: nobody pays; a new ledger without a budget; terms for one that has its own.
+            PrivacyError: a number of the new ledger's budget is out of its range.
+        """
+        path, terms = self._place, self._terms
+        if path.exists() and terms:
+            raise InputError(f"{path}: it is there already and has its own budget; leave out --{terms[0]}")
+        if self.population is not None:
+            Population.open(self.population, read_only=True).close()
+        if not path.exists() and (terms or self.population is None):
+            self._budget()
+
     @contextmanager
     def opened(self) -> "Iterator[tuple[Ledger, Population | None]]":
         """Ledger and account, closed at the end.
 
         Raises:
-            InputError: nobody pays; a new ledger without a budget; terms for one that has its own.
+            InputError: see ``check``.
+            PrivacyError: see ``check``.
         """
+        self.check()
         with ExitStack() as stack:
-            path, population = self.ledger, None
+            population = None
             if self.population is not None:
                 population = stack.enter_context(Population.open(self.population))
-                path = path or self.population.with_name(self.population.name + ".questions")
-            if path is None:
-                raise InputError("who pays? give --ledger FILE, --population FILE or both")
-            yield stack.enter_context(self._ledger(path, population)), population
+            yield stack.enter_context(self._ledger(population)), population
 
-    def _ledger(self, path: Path, population: Population | None) -> Ledger:
-        terms = [name for name in ("budget", "delta", "adjacency") if getattr(self, name) is not None]
-        if path.exists():
-            if terms:
-                raise InputError(
-                    f"{path}: it is there already and has its own budget; leave out --{terms[0]}"
-                )
-            return Ledger.open(path, population=population)
-        if population is not None and not terms:
-            budget = population.budget
-        elif self.budget is None:
-            raise InputError(f"{path}: no such ledger; --budget EPSILON starts one")
-        else:
-            adjacency = parse_adjacency(self.adjacency or Adjacency.ADD_REMOVE)
-            budget = Budget(epsilon=self.budget, delta=self.delta or _DELTA, adjacency=adjacency)
-        return Ledger.create(path, budget, run="questions", population=population)
+    @property
+    def _place(self) -> Path:
+        if self.ledger is not None:
+            return self.ledger
+        if self.population is None:
+            raise InputError("who pays? give --ledger FILE, --population FILE or both")
+        return self.population.with_name(self.population.name + ".questions")
+
+    @property
+    def _terms(self) -> list[str]:
+        return [name for name in ("budget", "delta", "adjacency") if getattr(self, name) is not None]
+
+    def _ledger(self, population: Population | None) -> Ledger:
+        if self._place.exists():
+            return Ledger.open(self._place, population=population)
+        budget = population.budget if population is not None and not self._terms else self._budget()
+        return Ledger.create(self._place, budget, run="questions", population=population)
+
+    def _budget(self) -> Budget:
+        if self.budget is None:
+            raise InputError(f"{self._place}: no such ledger; --budget EPSILON starts one")
+        return Budget(
+            epsilon=self.budget,
+            delta=_DELTA if self.delta is None else self.delta,
+            adjacency=parse_adjacency(self.adjacency or Adjacency.ADD_REMOVE),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """At which cost a question is asked, and with which noise. Public."""
+
+    epsilon: float
+    """What the question costs by itself; finite, > 0."""
+    mechanism: str = "auto"
+    """``auto`` (pure while the account holds pure releases only), ``pure`` or ``gaussian``."""
+    noise: str = "secure"
+    """``secure``, or ``seeded`` for a simulation, which protects nobody."""
+    seed: int | None = None
+    """Of seeded noise; None with ``secure``."""
+    workers: int = 1
+    """Processes; they never change the answer."""
+
+    def check(self, wording: Wording) -> None:
+        """Say what cannot be asked before anything is read, made or booked.
+
+        Raises:
+            InputError: anything of this, or of the question on whatever scale.
+            PrivacyError: no finite epsilon > 0.
+        """
+        if not 0 < self.epsilon < math.inf:
+            raise OutOfRangeError(f"epsilon of a question must be a finite number > 0, got {self.epsilon:g}")
+        if self.noise not in ("secure", "seeded") or (self.noise == "seeded") != (self.seed is not None):
+            raise InputError("--seed N goes with --noise seeded, a simulation; secure noise has no seed")
+        if self.mechanism not in ("auto", *Mechanism):
+            raise InputError(f"mechanism must be auto, {' or '.join(Mechanism)}, got {self.mechanism!r}")
+        if wording.bisected and self.mechanism == Mechanism.PURE:
+            raise InputError(
+                "a quantile that is bisected has Gaussian noise; leave out --mechanism, or --bisect"
+            )
+        wording.question(_ANY_SCALE)
+
+    def source(self) -> NoiseSource:
+        """Where the draws come from."""
+        return SecureNoise() if self.seed is None else SeededNoise(self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,84 +177,68 @@ class Told:
         }
 
 
-def ask_users(
-    wording: Wording,
-    ratings: Ratings,
-    payer: Payer,
-    *,
-    epsilon: float,
-    mechanism: str = "auto",
-    noise: str = "secure",
-    seed: int | None = None,
-    workers: int = 1,
-) -> Told:
+def ask_users(wording: Wording, load: Callable[[], Ratings], payer: Payer, asking: Asking) -> Told:
     """Put one question to every user of a data set, book it, and answer with noise.
 
     Args:
         wording: public.
-        ratings: private but for what ``Ratings`` marks as public.
+        load: reads the ratings, once all else is known to fit; private but for what ``Ratings`` marks as public.
         payer: who pays; what is asked beyond the budget is refused before any noise is drawn.
-        epsilon: what the question costs by itself; finite, > 0.
-        mechanism: ``auto`` (pure while the account holds pure releases only), ``pure`` or ``gaussian``.
-        noise: ``secure``, or ``seeded`` for a simulation, which protects nobody.
-        seed: of seeded noise; None with ``secure``.
-        workers: processes; they never change the answer.
+        asking: at which cost, with which noise. Public.
 
     Raises:
         InputError: anything that cannot be used as it is, naming the remedy.
         BudgetExceededError: the budget does not cover it; nothing was drawn.
     """
-    if noise not in ("secure", "seeded") or (noise == "seeded") != (seed is not None):
-        raise InputError("--seed N goes with --noise seeded, a simulation; secure noise has no seed")
-    if mechanism not in ("auto", *Mechanism):  # before a ledger is made
-        raise InputError(f"mechanism must be auto, {' or '.join(Mechanism)}, got {mechanism!r}")
-    if wording.bisected and mechanism == Mechanism.PURE:
-        raise InputError("a quantile that is bisected has Gaussian noise; leave out --mechanism, or --bisect")
+    asking.check(wording)
+    payer.check()
+    ratings = load()
     question = wording.question(ratings.rating_range)
     with payer.opened() as (ledger, population):
-        drawn = SecureNoise() if seed is None else SeededNoise(seed)
         name = f"question-{len(ledger.events()) + 1}"
         if wording.bisected:
-            asked = _asked_in_rounds(wording, ratings, ledger, drawn, name, epsilon=epsilon, workers=workers)
+            asked = _asked_in_rounds(wording, ratings, ledger, name, asking)
         else:
+            chosen = (
+                fitting_mechanism(ledger, population)
+                if asking.mechanism == "auto"
+                else Mechanism(asking.mechanism)
+            )
             task = QuestionTask(question=question, release_name=name)
-            with _engine(task, ratings, workers) as engine:
+            with _engine(task, ratings, asking.workers) as engine:
                 asked = ask_fleet(
                     task,
                     runtime=engine,
                     catalogue=_catalogue(ratings),
                     ledger=ledger,
-                    noise=drawn,
-                    epsilon=epsilon,
-                    mechanism=fitting_mechanism(ledger, population)
-                    if mechanism == "auto"
-                    else Mechanism(mechanism),
+                    noise=asking.source(),
+                    epsilon=asking.epsilon,
+                    mechanism=chosen,
                 )
-        return _told(asked, wording, question, ratings, ledger, epsilon)
+        return _told(asked, wording, question, ratings, ledger, asking.epsilon)
 
 
 def _asked_in_rounds(
     wording: Wording,
     ratings: Ratings,
     ledger: Ledger,
-    noise: NoiseSource,
     name: str,
-    *,
-    epsilon: float,
-    workers: int,
+    asking: Asking,
 ) -> Asked:
     budget = ledger.budget
     task = StatedQuestion(
         wording.statement(
             ratings.rating_range,
             release=name,
-            epsilon=epsilon,
+            epsilon=asking.epsilon,
             delta=budget.delta,
             adjacency=budget.adjacency,
         )
     )
-    with _engine(task, ratings, workers) as engine:
-        return ask_in_rounds(task, runtime=engine, catalogue=_catalogue(ratings), ledger=ledger, noise=noise)
+    with _engine(task, ratings, asking.workers) as engine:
+        return ask_in_rounds(
+            task, runtime=engine, catalogue=_catalogue(ratings), ledger=ledger, noise=asking.source()
+        )
 
 
 @contextmanager

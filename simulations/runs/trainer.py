@@ -187,7 +187,7 @@ class StreamedTrainer(_RoundTrainer):
         config, task, problem = simulated.config, simulated.task, simulated.problem
         assert isinstance(problem, StreamedProblem)
         kept = simulated.run.partial_sums if config.privacy.noise == "seeded" else None
-        self._engine = stack.enter_context(
+        engine = stack.enter_context(
             StreamedEngine(
                 task,
                 problem.stream,
@@ -204,13 +204,7 @@ class StreamedTrainer(_RoundTrainer):
         )
         ledger, protocol = _ledger_of(simulated, stack), Trusted(backend=simulated.backend)
         self._first = task.first_board(problem.catalogue)
-        self._training = _training_of(simulated, ledger, self._engine, protocol)
-
-    def run(self, board: Board, on_round: OnRound) -> None:
-        """Run what follows; what was kept of a round goes when its board is published."""
-        for finished in self._training.rounds(board):
-            self._engine.released()
-            on_round(finished)
+        self._training = _training_of(simulated, ledger, engine, protocol)
 
 
 class RayTrainer(_RoundTrainer):

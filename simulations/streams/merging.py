@@ -100,28 +100,15 @@ class Merging:
             raise _counted_twice()
         if self._sums is None:
             self._sums = {name: sums.copy() for name, sums in part.sums.items()}
-            self._bounds = {name: _largest(sums) for name, sums in part.sums.items()}
+            self._bounds = bounds_of(self._sums)
         else:
-            _require_same_shapes(self._sums, part.sums)
-            self._require_headroom(part.sums)
-            for name, sums in part.sums.items():
-                self._sums[name] += sums
+            add_within_64_bits(self._sums, part.sums, self._bounds)
         self._spans = joined
         for size, users in part.sizes.items():
             self._sizes[size] = self._sizes.get(size, 0) + users
         self._n_ratings += part.n_ratings
         self._n_learnt_from += part.n_learnt_from
         self._seconds += part.seconds
-
-    def _require_headroom(self, more: Mapping[str, IntArray]) -> None:
-        assert self._sums is not None
-        for name, values in more.items():
-            bound, largest = self._bounds[name], _largest(values)
-            if bound + largest >= _MOST:
-                bound = _largest(self._sums[name])
-            if bound + largest >= _MOST:
-                raise PrivacyError(f"release {name!r} does not fit 64-bit integers; use a coarser grid")
-            self._bounds[name] = bound + largest
 
     def sums(self) -> SpanSums:
         """All so far; the arrays are those that more is added to.
@@ -139,6 +126,36 @@ class Merging:
             sizes=dict(self._sizes),
             seconds=self._seconds,
         )
+
+
+def bounds_of(sums: Mapping[str, IntArray]) -> dict[str, int]:
+    """By release name the largest number of its sums, signs aside. As secret as they are."""
+    return {name: max(int(s.max(initial=0)), -int(s.min(initial=0))) for name, s in sums.items()}
+
+
+def add_within_64_bits(
+    sums: Mapping[str, IntArray], more: Mapping[str, IntArray], bounds: dict[str, int]
+) -> None:
+    """Add sums to others in place, by release name. A sum that ran over would look like quite another one.
+
+    Args:
+        sums: added to. Secret.
+        more: of the same requests. Secret.
+        bounds: no number of ``sums`` is larger, so that few of them have to be looked at again; kept up to date.
+
+    Raises:
+        PrivacyError: they leave no room in 64 bits; nothing was added.
+        InputError: they are of other requests; nothing was added.
+    """
+    _require_same_shapes(sums, more)
+    for name, largest in bounds_of(more).items():
+        if bounds[name] + largest >= _MOST:
+            bounds[name] = bounds_of({name: sums[name]})[name]
+        if bounds[name] + largest >= _MOST:
+            raise PrivacyError(f"release {name!r} does not fit 64-bit integers; use a coarser grid")
+        bounds[name] += largest
+    for name, values in more.items():
+        sums[name][...] += values
 
 
 def require_apart(spans: Mapping[int, SpanRead]) -> None:
@@ -167,10 +184,6 @@ def require_everybody(sums: SpanSums, n_users: int) -> None:
 def _require_same_shapes(sums: Mapping[str, IntArray], more: Mapping[str, IntArray]) -> None:
     if {n: a.shape for n, a in sums.items()} != {n: a.shape for n, a in more.items()}:
         raise InputError("sums of different requests cannot be merged")
-
-
-def _largest(values: IntArray) -> int:
-    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def _counted_twice() -> PrivacyError:

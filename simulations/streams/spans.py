@@ -69,11 +69,13 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
         stop: one past the last.
 
     Raises:
-        InputError: there are no such users, or their ratings cannot be read.
+        InputError: there are no such users, so many that their sums might not fit 64 bits, or their ratings cannot
+            be read.
         PrivacyError: a row breaks its declared bound.
     """
     if not 0 <= start < stop <= work.stream.n_users:
         raise InputError(f"users {start} to {stop} are no span of a stream of {work.stream.n_users} users")
+    _require_headroom(work.requests, stop - start)
     began, trace, n_ratings, n_learnt_from = process_time(), _Trace(), 0, 0
     sums, sizes = zero_sums(work.requests), dict[int, int]()
     for block in blocks_of(work.stream, start, stop, work.block_ratings):
@@ -90,6 +92,16 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
         sizes=sizes,
         seconds=process_time() - began,
     )
+
+
+def _require_headroom(requests: Iterable[Request], n_users: int) -> None:
+    """Each of them moves a sum by her bound at most. Public."""
+    bound = max((request.release.l2_bound for request in requests), default=0)
+    if n_users * bound >= 1 << 62:
+        raise InputError(
+            f"the sums over {n_users} users might not fit 64-bit integers; take spans of at most "
+            f"{(1 << 62) // bound} users"
+        )
 
 
 def zero_sums(requests: Iterable[Request]) -> dict[str, IntArray]:

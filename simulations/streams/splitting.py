@@ -18,14 +18,13 @@ from fedboard.simulations.datasets.splits import RatingSplit, SplitRule, UserSpl
 from fedboard.simulations.datasets.splits.by_coins import (
     DEFAULT_HISTORY,
     FEWEST_POSITIVES,
-    KeyedRatings,
-    ratings_learnt_by,
     ratings_split_by,
     rule_of_ratings,
     rule_of_users,
     users_learnt_by,
     users_split_by,
 )
+from fedboard.simulations.datasets.splits.of_blocks import keyed_block, learnt_of_block
 from fedboard.simulations.problem import fold_of, require_fitting_split
 from fedboard.simulations.streams.stream import UserStream
 
@@ -46,11 +45,11 @@ class RatingSplitting:
             block: all ratings of some users, with their keys. Private.
             item_keys: of the catalogue, uint64, shape (n_items,), see ``id_keys``. Public.
         """
-        return _placed(ratings_learnt_by(_keyed(block, item_keys), self.rule), block)
+        return _placed(learnt_of_block(block, item_keys, self.rule), block)
 
     def split(self, block: Cohort, item_keys: BitArray) -> RatingSplit:
         """All parts of a block; arguments as of ``train``. Private."""
-        split = ratings_split_by(_keyed(block, item_keys), self.rule)
+        split = ratings_split_by(keyed_block(block, item_keys), self.rule)
         return replace(
             split,
             train=_placed(split.train, block),
@@ -72,14 +71,14 @@ class UserSplitting:
 
     def train(self, block: Cohort, item_keys: BitArray) -> Cohort:
         """What the board is learnt from, arguments as of ``RatingSplitting.train``. Private."""
-        rows, positive = _keyed(block, item_keys), self._positive(block)
+        rows, positive = keyed_block(block, item_keys), self._positive(block)
         learnt = users_learnt_by(rows, positive, self.rule, minimum_positives=self.minimum_positives)
         return _placed(learnt, block)
 
     def split(self, block: Cohort, item_keys: BitArray) -> UserSplit:
         """All parts of a block, arguments as of ``RatingSplitting.train``. Private."""
         split = users_split_by(
-            _keyed(block, item_keys),
+            keyed_block(block, item_keys),
             self._positive(block),
             self.rule,
             minimum_positives=self.minimum_positives,
@@ -117,18 +116,6 @@ def splitting_of(config: SimulationConfig, stream: UserStream) -> Splitting:
         rule=rule_of_users(seed=split.seed, share=split.held_out_users, fold=fold),
         positive_above=split.positive_above,
         presence=stream.presence,
-    )
-
-
-def _keyed(block: Cohort, item_keys: BitArray) -> KeyedRatings:
-    if item_keys.shape != (block.n_items,):
-        raise InputError("a split needs one key for each item of the catalogue")
-    return KeyedRatings(
-        users=block.user_of_entry(),
-        items=block.items,
-        values=block.ratings,
-        user_keys=block.keys,
-        item_keys=item_keys,
     )
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.files import write_atomically
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.splits.coins import Fold
@@ -22,8 +21,8 @@ from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
+from fedboard.simulations.sweeps.record_file import RecordFile
 
-_RECORD = "sweep.json"
 FAILURES = "failures.txt"
 """Tracebacks of the cells that failed, in the directory of the sweep."""
 
@@ -53,6 +52,9 @@ class SweepRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Name the algorithm where nobody did."""
         algorithms = named(self.grid.algorithms, self.config.feedback)
         msgspec.structs.force_setattr(self, "grid", msgspec.structs.replace(self.grid, algorithms=algorithms))
+
+
+_RECORD = RecordFile(name="sweep.json", kind=SweepRecord, what="a sweep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ def sweep(
     require_whole("jobs", jobs)
     if record.grid.folds is not None and problem is not None:
         raise InputError("folds split the data anew for each: give the data by a path, not loaded already")
-    _prepare(record, out, resume=resume)
+    _RECORD.begin(out, record, room="cells", resume=resume)
     ended: dict[str, CellOutcome] = {}
     for outcome in run_cells(cells, out / "cells", jobs=min(jobs, len(cells)), problem=problem):
         ended[outcome.cell.name] = outcome
@@ -183,24 +185,7 @@ def read_record(out: Path) -> SweepRecord:
     Raises:
         InputError: no sweep is there.
     """
-    try:
-        return msgspec.json.decode((out / _RECORD).read_bytes(), type=SweepRecord)
-    except OSError as error:
-        raise InputError(f"{out} holds no sweep to resume; start it without --resume") from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"{out / _RECORD}: not the record of a sweep ({error})") from error
-
-
-def _prepare(record: SweepRecord, out: Path, *, resume: bool) -> None:
-    if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(
-            f"{out} is in use; go on with a sweep that is there with --resume, or give another --out"
-        )
-    try:
-        (out / "cells").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be made ({error.strerror})") from error
-    write_atomically(out / _RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
+    return _RECORD.read(out)
 
 
 def _write_failures(path: Path, outcomes: Sequence[CellOutcome]) -> None:

@@ -7,12 +7,12 @@ import msgspec
 
 from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.files import write_atomically
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.simulations.config import SimulationConfig, TunedConfig
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.judging.metrics.registry import main_metric, metric_names
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.sweeps.record_file import RecordFile
 from fedboard.simulations.tuning.outcome import write_outcome
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search
 from fedboard.simulations.tuning.software import software, source_digest
@@ -29,7 +29,6 @@ from fedboard.simulations.tuning.trials import for_trials
 
 SYNTHETIC = "synthetic"
 _NOBODYS = "the ratings are made up by this program, nobody's data"
-_RECORD = "tune.json"
 
 
 class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +46,9 @@ class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     software: str
     source: str
     """Digest of the code: numbers of different code are not compared."""
+
+
+_RECORD = RecordFile(name="tune.json", kind=TuneRecord, what="a search")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ def search_of(record: TuneRecord) -> Search:
     """The search that a record describes."""
     return Search(
         config=record.config,
-        space=parse_space(record.space, source=_RECORD),
+        space=parse_space(record.space, source=_RECORD.name),
         metric=record.metric,
         n_trials=record.trials,
         seeds=record.seeds,
@@ -166,12 +168,7 @@ def read_tune_record(out: Path) -> TuneRecord:
     Raises:
         InputError: no search is there.
     """
-    try:
-        return msgspec.json.decode((out / _RECORD).read_bytes(), type=TuneRecord)
-    except OSError as error:
-        raise InputError(f"{out} holds no search to resume; start it without --resume") from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"{out / _RECORD}: not the record of a search ({error})") from error
+    return _RECORD.read(out)
 
 
 def provenance(record: TuneRecord, best: Trial, shipped: Trial) -> TunedConfig:
@@ -235,12 +232,4 @@ def _prepare(record: TuneRecord, out: Path, *, resume: bool) -> None:
                 f"{out} holds a search with another {different[0]!r}; resume with the same, or give another --out"
             )
         return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(
-            f"{out} is in use; go on with a search that is there with --resume, or give another --out"
-        )
-    try:
-        (out / "trials").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be made ({error.strerror})") from error
-    write_atomically(out / _RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
+    _RECORD.begin(out, record, room="trials")

@@ -53,6 +53,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished tiny run whose noise nobody can reproduce. To be read only."""
     out = tmp_path_factory.mktemp("secret") / "run"
-    result = _run("simulate", *TINY, "--noise", "secure", "--no-baselines", "--out", out)
+    result = _run("simulate", *TINY, "--noise", "secure", "--no-baselines", "--no-report", "--out", out)
     assert result.exit_code == 0, result.output
     return out

@@ -24,7 +24,7 @@ from fedboard.common.wire.refusals import Refusal
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.simulate import simulate
-from tests.client.page.browser import AXE, NEEDS_AXE, Page, opened
+from tests.client.page.browser import AXE, NEEDS_AXE, Page
 from tests.common.tasks.conftest import a_task
 from tests.common.wire.live.asking import listening, states
 from tests.ports import free_ports
@@ -98,12 +98,6 @@ class Onlooker:
         row = f"document.querySelector('#rounds tr[data-round=\"{number}\"]')"
         self.page.until(f"return {row}?.dataset.state === 'made'")
         self.shown.append(self.page.js(STATES))
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with opened(tmp_path_factory.mktemp("live") / "profile") as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

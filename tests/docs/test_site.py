@@ -6,12 +6,11 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.client.page.browser import NEEDS_AXE, Page, opened
+from tests.client.page.browser import NEEDS_AXE, Page
 from tests.docs.website import DOCS, ROOT, module, require_generator, script
 
 pytestmark = pytest.mark.slow
@@ -34,13 +33,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     return out
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with opened(tmp_path_factory.mktemp("profile")) as page:
-        page.requests()
-        yield page
 
 
 def test_every_page_is_on_the_site(site: Path) -> None:
@@ -125,24 +117,24 @@ def test_a_missing_reference_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("served", [False, True], ids=["from-disk", "from-a-server"])
-def test_a_reader_finds_things_and_no_other_host_hears_of_it(site: Path, browser: Page, served: bool) -> None:
+def test_a_reader_finds_things_and_no_other_host_hears_of_it(site: Path, page: Page, served: bool) -> None:
     handler = functools.partial(QuietHandler, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             here = f"http://127.0.0.1:{server.server_port}" if served else site.as_uri()
-            browser.requests()
-            browser.look(WIDE, "light")
-            browser.driver.get(f"{here}/guide/index.html")
-            browser.until("return document.querySelector('.md-search__button')")
-            browser.js("document.querySelector('.md-search__button').click()")
-            browser.until("return document.activeElement.shadowRoot?.activeElement?.tagName === 'INPUT'")
-            browser.driver.switch_to.active_element.send_keys("secure-sum")
-            found = browser.until(f"{RESULTS}.filter((link) => link.includes('protocols.html'))")
+            page.requests()
+            page.look(WIDE, "light")
+            page.driver.get(f"{here}/guide/index.html")
+            page.until("return document.querySelector('.md-search__button')")
+            page.js("document.querySelector('.md-search__button').click()")
+            page.until("return document.activeElement.shadowRoot?.activeElement?.tagName === 'INPUT'")
+            page.driver.switch_to.active_element.send_keys("secure-sum")
+            found = page.until(f"{RESULTS}.filter((link) => link.includes('protocols.html'))")
             assert found
             assert all(link.startswith(here) for link in found)
-            assert [asked for asked in browser.requests() if not asked.startswith((here, "chrome"))] == []
-            assert browser.console() == []
+            assert [asked for asked in page.requests() if not asked.startswith((here, "chrome"))] == []
+            assert page.console() == []
         finally:
             server.shutdown()
 
@@ -153,23 +145,23 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("name", LOOKED_AT)
-def test_pages_fit_a_phone(site: Path, browser: Page, name: str) -> None:
-    browser.look(NARROW, "light")
-    browser.driver.get((site / name).as_uri())
+def test_pages_fit_a_phone(site: Path, page: Page, name: str) -> None:
+    page.look(NARROW, "light")
+    page.driver.get((site / name).as_uri())
 
-    assert browser.js("return document.documentElement.scrollWidth") <= NARROW
+    assert page.js("return document.documentElement.scrollWidth") <= NARROW
 
 
-def test_the_board_on_the_first_page_works(site: Path, browser: Page) -> None:
-    browser.look(WIDE, "light")
-    browser.driver.get((site / "index.html").as_uri())
-    browser.js("document.querySelector('iframe.board').scrollIntoView()")
-    browser.driver.switch_to.frame(browser.driver.find_element("css selector", "iframe.board"))
+def test_the_board_on_the_first_page_works(site: Path, page: Page) -> None:
+    page.look(WIDE, "light")
+    page.driver.get((site / "index.html").as_uri())
+    page.js("document.querySelector('iframe.board').scrollIntoView()")
+    page.driver.switch_to.frame(page.driver.find_element("css selector", "iframe.board"))
     try:
-        browser.until("return 'ready' in document.documentElement.dataset")
-        _, steps = browser.seal()
+        page.until("return 'ready' in document.documentElement.dataset")
+        _, steps = page.seal()
     finally:
-        browser.driver.switch_to.default_content()
+        page.driver.switch_to.default_content()
 
     assert steps["promise"] == "passed"
 
@@ -177,12 +169,12 @@ def test_the_board_on_the_first_page_works(site: Path, browser: Page) -> None:
 @NEEDS_AXE
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", LOOKED_AT)
-def test_pages_have_no_barriers(site: Path, browser: Page, name: str, scheme: str) -> None:
-    browser.look(WIDE, scheme)
-    browser.driver.get((site / name).as_uri())
-    browser.js("document.body.dataset.mdColorScheme = arguments[0] === 'dark' ? 'slate' : 'default'", scheme)
+def test_pages_have_no_barriers(site: Path, page: Page, name: str, scheme: str) -> None:
+    page.look(WIDE, scheme)
+    page.driver.get((site / name).as_uri())
+    page.js("document.body.dataset.mdColorScheme = arguments[0] === 'dark' ? 'slate' : 'default'", scheme)
 
-    found, passed = browser.barriers()
+    found, passed = page.barriers()
 
     assert "color-contrast" in passed
     assert [barrier for barrier in found if barrier[1] in ("serious", "critical")] == []

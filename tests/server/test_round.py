@@ -12,13 +12,8 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
-from fedboard.common.per_user.participation import (
-    Attendance,
-    FixedSizeCohort,
-    Participation,
-    PoissonParticipation,
-    ShuffledCohorts,
-)
+from fedboard.common.per_user.participation import Attendance, Participation
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger

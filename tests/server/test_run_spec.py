@@ -10,7 +10,8 @@ import pytest
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.keys.node_keys import make_node_key
-from fedboard.common.per_user.participation import FullParticipation, PoissonParticipation
+from fedboard.common.per_user.participation import FullParticipation
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise

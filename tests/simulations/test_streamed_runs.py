@@ -1,6 +1,7 @@
 """Runs over streams: the boards of runs in memory, and a killed process goes on within its round."""
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -80,6 +81,7 @@ def test_a_killed_process_goes_on_within_its_round_to_the_same_boards(
     assert secret.stat().st_mode & 0o777 == 0o600
     assert b"SECRET" in secret.read_bytes()[:64]
     assert len(boards(run)) == 2  # the round that was killed has none
+    elsewhere = Path(shutil.copytree(run, tmp_path / "elsewhere"))
 
     told: list[tuple[int, int]] = []
     simulate(parse_config(STREAMED), run, resume=True, report=False, listener=Listening(told))
@@ -88,6 +90,10 @@ def test_a_killed_process_goes_on_within_its_round_to_the_same_boards(
     assert booked(run) == booked(in_memory)
     assert told[0] == (4096, 6000)  # two of three spans were not gone through again
     assert not secret.exists()
+    held = {**STREAMED, "run": {**STREAMED["run"], "streamed": False}}
+    simulate(parse_config(held), elsewhere, resume=True, report=False)
+    assert boards(elsewhere) == boards(in_memory)
+    assert not list(elsewhere.glob("partial-sums*")), "what was kept of a round goes, whoever ends it"
 
 
 class Listening:

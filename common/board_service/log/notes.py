@@ -35,6 +35,9 @@ class Kind(IntEnum):
     """The text with a time: a witness's word (``cosignature/v1``)."""
 
 
+_KINDS = frozenset(Kind)
+
+
 @dataclass(frozen=True, slots=True)
 class VerifierKey:
     """A public key with its name."""
@@ -78,9 +81,14 @@ class VerifierKey:
         try:
             name, stated, content = parts
             raw = bytes_of(content)
-            key = cls(name, Kind(raw[0]), raw[1:])
+            key = cls(name, Kind(raw[0]), raw[1:]) if raw[0] in _KINDS else None
         except (ValueError, IndexError) as error:
             raise NoteError("not a key of the form name+id+base64") from error
+        if key is None:
+            raise NoteError(
+                f"a key of type {raw[0]:#04x} is not read here (0x06 is ML-DSA-44); Ed25519 keys are, of type "
+                f"{Kind.NOTE.value:#04x} (a log's) and {Kind.COSIGNATURE.value:#04x} (a witness's)"
+            )
         if key.kind is not kind:
             wanted = "a witness's" if kind is Kind.COSIGNATURE else "a log's"
             raise NoteError(f"{name}: this is not {wanted} key, which is of type {kind.value:#04x}")

@@ -34,7 +34,12 @@ ROUNDED_PRODUCTS: Final = _x86_name("pmul.hr.sw", "pmul.hr.sw")
 _INT16: Final = ir.IntType(16)
 _INT32: Final = ir.IntType(32)
 
-_ELEMENTS: Final = {types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: _INT32}
+_ELEMENTS: Final = {
+    types.float32: ir.FloatType(),
+    types.float64: ir.DoubleType(),
+    types.int32: _INT32,
+    types.uint64: ir.IntType(64),
+}
 
 # A value or an instruction of LLVM; neither llvmlite nor this part of numba has types for a checker.
 Value = Any
@@ -109,9 +114,21 @@ class Emitter:
         """Minuend minus product, rounded once."""
         return self.multiply_add(self.builder.fneg(left), right, minuend)
 
+    def turned_right(self, value: Value, bits: int) -> Value:
+        """Whole numbers with their bits turned to the right, lane by lane."""
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        turns = self.splat(self.element(bits))
+        return self._call(f"llvm.fshr.v{self.lanes}i{self.bits}", kind, [value, value, turns])
+
     def square_root(self, value: Value) -> Value:
         """Square root of a scalar; NaN below zero."""
         return self._call(f"llvm.sqrt.f{self.bits}", ir.FunctionType(self.element, [self.element]), [value])
+
+    def square_roots(self, value: Value) -> Value:
+        """Square root of each lane; NaN below zero."""
+        return self._call(
+            f"llvm.sqrt.v{self.lanes}f{self.bits}", ir.FunctionType(self.vector, [self.vector]), [value]
+        )
 
     def place(self, step: Value, row: Value, offset: int, column: Value) -> Value:
         """Place of (row + offset, column) in a matrix with rows ``step`` apart."""

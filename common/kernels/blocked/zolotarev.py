@@ -1,5 +1,6 @@
 """The best rational approximation of the sign function, in partial fractions."""
 
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ SMALLEST: Final = 1e-10
 N_POLES: Final = 72
 
 
+@cache
 def sign_coefficients(smallest: float, n_poles: int) -> tuple[FloatArray, FloatArray]:
     """Poles and weights of Zolotarev's approximation sign(x) ~ x sum_j weights_j / (x^2 + poles_j^2).
 
@@ -23,7 +25,7 @@ def sign_coefficients(smallest: float, n_poles: int) -> tuple[FloatArray, FloatA
         n_poles: r, >= 1. The error is about 4 exp(-pi^2 r / log(4 / smallest)): 1e-12 for 1e-10 and 72.
 
     Returns:
-        float64, shape (n_poles,), twice: poles (ascending) and weights.
+        float64, shape (n_poles,), twice: poles (ascending) and weights; read-only, and made once in a process.
 
     Reference: Zolotarev (1877); N. I. Akhiezer, Elements of the Theory of Elliptic Functions (1990), sec. 50.
     """
@@ -38,4 +40,7 @@ def sign_coefficients(smallest: float, n_poles: int) -> tuple[FloatArray, FloatA
     # The values swing between two bounds; scale them to swing evenly about 1.
     x = np.geomspace(smallest, 1.0, 100 * n_poles)[:, np.newaxis]
     values = np.sum(x * weights / (x**2 + poles), axis=1)
-    return np.sqrt(poles), weights * 2.0 / (values.max() + values.min())
+    found = np.sqrt(poles), weights * 2.0 / (values.max() + values.min())
+    for array in found:
+        array.flags.writeable = False
+    return found

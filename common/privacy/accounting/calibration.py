@@ -11,6 +11,7 @@ from fedboard.common.privacy.accounting.exact import (
     epsilon_of,
     epsilon_of_events,
     mu_for,
+    require_epsilon,
 )
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions
@@ -63,8 +64,7 @@ def noise_multipliers(
         FedboardError: Poisson participation needs dp-accounting, which is not installed.
         PrivacyError: a share is not a number > 0, they add to more than 1, or a participation is not sound.
     """
-    if not 0 < epsilon < math.inf:
-        raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
+    require_epsilon(epsilon)
     for name, share in shares.items():
         if not 0 < share < math.inf:
             raise OutOfRangeError(f"the share of release {name!r} must be > 0, got {share}")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from fedboard.common.errors import OutOfRangeError
-from fedboard.common.privacy.accounting.exact import require_delta
+from fedboard.common.privacy.accounting.exact import require_delta, require_epsilon
 
 
 def epsilon_through_zcdp(delta: float, *, rho: float) -> float:
@@ -66,8 +66,7 @@ def rho_through(conversion: Callable[..., float], epsilon: float, delta: float) 
     Raises:
         PrivacyError: an argument is out of range.
     """
-    if not 0 < epsilon < math.inf:
-        raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
+    require_epsilon(epsilon)
     low, high = 0.0, epsilon
     while conversion(delta, rho=high) <= epsilon:
         low, high = high, 2 * high

@@ -201,6 +201,12 @@ def epsilon_by_library(events: Sequence[Event], delta: float, *, accountant: Acc
     return chosen(mechanisms_of(events), delta)
 
 
+def require_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon that is not a finite number > 0."""
+    if not 0 < epsilon < math.inf:
+        raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
+
+
 def require_delta(delta: float) -> None:
     """Refuse a delta outside (0, 1)."""
     if not 0 < delta < 1:

@@ -259,15 +259,13 @@ class BookedRelease:
         for first in range(0, sums.shape[0], step):
             part = sums[first : first + step]
             bits = self.stream.bits((start_row + first) * part.shape[1], part.size)
-            published[first : first + step] = noisy_sums(
+            noisy = noisy_sums(
                 part, bits, stddevs=deviations, shift=self.release.release_shift, backend=noise_backend()
             )
-        if residue_bits:
-            modulus = math.ldexp(1.0, residue_bits - self.release.release_shift)
-            published = (
-                np.mod(published + modulus / 2, modulus) - modulus / 2
-            )  # exact: whole numbers below 2^53
-        published *= self.release.published_step
+            if residue_bits:
+                modulus = math.ldexp(1.0, residue_bits - self.release.release_shift)
+                noisy = np.mod(noisy + modulus / 2, modulus) - modulus / 2  # exact: whole numbers below 2^53
+            np.multiply(noisy, self.release.published_step, out=published[first : first + step])
         return published
 
     def _check_sums(self, sums: IntArray) -> None:

@@ -47,7 +47,7 @@ class NoiseStream:
         cipher = _counter_mode_cipher(self.key, block)
         padded = -(-(skipped + count) // _WORDS_PER_BLOCK) * _WORDS_PER_BLOCK
         words = np.empty(padded + _WORDS_PER_BLOCK, dtype="<u8")  # the cipher asks for room for a block more
-        room, zeros = words.data.cast("B"), memoryview(bytes(8 * min(padded, _WORDS_PER_CHUNK)))
+        room, zeros = words.data.cast("B"), memoryview(_zeros())
         for start in range(0, padded, _WORDS_PER_CHUNK):
             length = 8 * min(_WORDS_PER_CHUNK, padded - start)
             cipher.update_into(zeros[:length], room[8 * start :])
@@ -190,6 +190,12 @@ def shared_label(least: int | None, label: str) -> str:
 def noise_backend() -> str:
     """The kernels that turn bits into draws: a property of the installation, not of a run."""
     return "plain" if find_spec("numba") else "numpy"
+
+
+@cache
+def _zeros() -> bytes:
+    """What the cipher is given to encrypt, a chunk of it; made once, since it is as long as the noise."""
+    return bytes(8 * _WORDS_PER_CHUNK)
 
 
 def _counter_mode_cipher(key: bytes, block: int) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.errors import FedboardError, InputError, OutOfRangeError, PrivacyError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
+from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
@@ -81,8 +82,7 @@ class LinearEstimator:
         Raises:
             PrivacyError: no finite epsilon > 0.
         """
-        if not 0 < epsilon < math.inf:
-            raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
+        require_epsilon(epsilon)
         return LaplaceRelease(
             name=name,
             width=self.matrix.shape[0],

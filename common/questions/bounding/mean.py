@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
@@ -51,8 +52,7 @@ class WeightedMean:
         Raises:
             PrivacyError: no finite epsilon > 0.
         """
-        if not 0 < epsilon < math.inf:
-            raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
+        require_epsilon(epsilon)
         return LaplaceRelease(
             name=name,
             width=1,

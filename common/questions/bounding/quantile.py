@@ -1,6 +1,5 @@
 """Quantiles of values of which users have many each: weighted rank and the exponential mechanism (Algorithm 4)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.exponential import ExponentialRelease
@@ -102,8 +102,7 @@ class WeightedQuantile:
         Raises:
             PrivacyError: no finite epsilon > 0.
         """
-        if not 0 < epsilon < math.inf:
-            raise OutOfRangeError(f"epsilon must be a finite number > 0, got {epsilon}")
+        require_epsilon(epsilon)
         return ExponentialRelease(
             name=name,
             candidates=self.candidates.size,

@@ -1,4 +1,4 @@
-"""The releases of AdaDPALS: what each sum covers, its grid, its sensitivity. SPEC of one run, data-free."""
+"""The releases of AdaDPALS: what each sum covers, its grid, its sensitivity. Data-free."""
 
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE

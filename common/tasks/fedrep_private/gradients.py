@@ -39,7 +39,8 @@ def gradient_rows(
         PrivacyError: something is not finite.
 
     Reference: Snedeker, Zhou, Bassily (2025), Private Model Personalization Revisited, arXiv:2506.19220 (known by
-    its abstract, not by its full text; ``docs/guide/personalisation.md`` says what that leaves open).
+    its abstract and by summaries, not by its full text; ``docs/guide/personalisation.md`` says what that leaves
+    open).
     """
     first, second = halves(examples, split=settings.split_examples)
     vectors = bounded(fit_vectors(examples, representation, settings, of=first), settings)

@@ -9,20 +9,23 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.contribution import Contribution, Request
-from fedboard.common.errors import InputError
+from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.fedrep_private.config import USERS, FedRepConfig, gradient_name
 from fedboard.common.tasks.fedrep_private.gradients import gradient_rows
 from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.config import INITIALISATION
-from fedboard.common.tasks.representation.local import fit_vectors, scores_of
-from fedboard.common.tasks.representation.losses import LOSSES
-from fedboard.common.tasks.representation.packing import packed_width, unpack
+from fedboard.common.tasks.representation.on_board import (
+    own_vectors,
+    predicted,
+    representation_of,
+    start_request,
+    started,
+    zeros_over,
+)
 from fedboard.common.tasks.representation.releases import unit_total
 from fedboard.common.tasks.representation.statistics import GRID, initial_rows
-from fedboard.common.tasks.representation.task import representation_of
-from fedboard.common.tasks.representation.update import leading_directions, orthonormal
+from fedboard.common.tasks.representation.update import orthonormal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,7 @@ class FedRepPrivate:
         Raises:
             InputError: fewer features than the rank.
         """
-        dimension, rank = catalogue.n_items, self.settings.rank
-        if dimension < rank:
-            raise InputError(f"rank {rank} needs at least as many features, got {dimension}")
-        arrays = {"representation": np.zeros((dimension, rank)), "users": np.ones(1)}
+        arrays = {"representation": zeros_over(catalogue, self.settings), "users": np.ones(1)}
         return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
 
     def requests(self, board: Board) -> tuple[Request, ...]:
@@ -90,40 +90,31 @@ class FedRepPrivate:
             clip_norm = self.settings.clip_norms[board.version - 1]
             rows = gradient_rows(padded, representation_of(board), self.settings, clip_norm=clip_norm)
             totals = {gradient_name(board.version): rows}
-        return Contribution(
-            n_items=board.catalogue.n_items,
-            indptr=np.zeros(examples.n_users + 1, dtype=np.int64),
-            items=np.empty(0, dtype=np.int32),
-            totals=totals,
-        )
+        return of_totals(totals, n_items=board.catalogue.n_items, n_users=examples.n_users)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next representation. Pure post-processing of the noised sums."""
-        dimension, rank = board.catalogue.n_items, self.settings.rank
         if board.version == 0:
-            found = leading_directions(unpack(released.array(INITIALISATION)[0], dimension), rank)
             users = np.maximum(released.array(USERS)[0], 1.0)
-            return board.successor(representation=found, users=users)
-        total = released.array(gradient_name(board.version))[0].reshape(dimension, rank)
+            return board.successor(representation=started(board, released, self.settings), users=users)
+        shape = board.catalogue.n_items, self.settings.rank
+        total = released.array(gradient_name(board.version))[0].reshape(shape)
         step = self.settings.learning_rate / float(board.arrays["users"][0]) * total
         return board.successor(representation=orthonormal(representation_of(board) + step))
 
     def fit_local(self, examples: Examples, board: Board) -> FloatArray:
         """The users' own vectors, float64, shape (n_users, rank). Private."""
-        return fit_vectors(examples.padded(), representation_of(board), self.settings)
+        return own_vectors(examples, board, self.settings)
 
     def predict(self, local: FloatArray, board: Board, examples: Examples) -> FloatArray:
         """Expected label of each example of each user, float64, shape (n_examples,). Private."""
-        padded = examples.padded()
-        scores = scores_of(padded, representation_of(board), local)
-        return LOSSES[self.settings.loss].predict(scores)[padded.used]
+        return predicted(local, board, examples, self.settings)
 
     def _requests(self, version: int, *, dimension: int) -> tuple[Request, ...]:
         settings = self.settings
         if version == 0:
-            covers = "products of pairs of a user's examples"
             return (
-                unit_total(INITIALISATION, packed_width(dimension), settings, covers=covers),
+                start_request(settings, dimension=dimension),
                 unit_total(USERS, 1, settings, covers="how many users there are"),
             )
         return (

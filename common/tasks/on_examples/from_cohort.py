@@ -9,7 +9,7 @@ import numpy as np
 from fedboard.common.arrays import BitArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, numbers_of
+from fedboard.common.contribution import Contribution, Request, numbers_of, of_totals
 from fedboard.common.errors import InputError
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.on_examples.examples import Examples
@@ -83,12 +83,7 @@ class CohortTask:
             own = self.task.contribute(examples.rows(np.array([user], dtype=np.int32)), board, requests)
             for name, rows in totals.items():
                 rows[user] = own.totals[name][0]
-        return Contribution(
-            n_items=board.catalogue.n_items,
-            indptr=np.zeros(cohort.n_users + 1, dtype=np.int64),
-            items=np.empty(0, dtype=np.int32),
-            totals=totals,
-        )
+        return of_totals(totals, n_items=board.catalogue.n_items, n_users=cohort.n_users)
 
 
 def examples_of(cohort: Cohort) -> Examples:

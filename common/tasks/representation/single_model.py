@@ -11,7 +11,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require
-from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
@@ -120,12 +120,8 @@ class SingleModel:
             step_bound=self.settings.model_bound,
             clip_norm=self.settings.clip_norm,
         )
-        return Contribution(
-            n_items=board.catalogue.n_items,
-            indptr=np.zeros(examples.n_users + 1, dtype=np.int64),
-            items=np.empty(0, dtype=np.int32),
-            totals=dict(zip((_CURVATURE, _GRADIENT), rows, strict=True)),
-        )
+        totals = dict(zip((_CURVATURE, _GRADIENT), rows, strict=True))
+        return of_totals(totals, n_items=board.catalogue.n_items, n_users=examples.n_users)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """Solve the noised normal equations."""

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.contribution import Contribution, Request
-from fedboard.common.errors import InputError
+from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.config import (
@@ -20,12 +18,18 @@ from fedboard.common.tasks.representation.config import (
     curvature_name,
     gradient_name,
 )
-from fedboard.common.tasks.representation.local import fit_vectors, scores_of
-from fedboard.common.tasks.representation.losses import LOSSES
-from fedboard.common.tasks.representation.packing import packed_width, unpack
+from fedboard.common.tasks.representation.on_board import (
+    own_vectors,
+    predicted,
+    representation_of,
+    start_request,
+    started,
+    zeros_over,
+)
+from fedboard.common.tasks.representation.packing import packed_width
 from fedboard.common.tasks.representation.releases import unit_total
 from fedboard.common.tasks.representation.statistics import alternation_rows, initial_rows
-from fedboard.common.tasks.representation.update import leading_directions, orthonormal, solved_step
+from fedboard.common.tasks.representation.update import orthonormal, solved_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,7 @@ class Representation:
         Raises:
             InputError: fewer features than the rank.
         """
-        dimension, rank = catalogue.n_items, self.settings.rank
-        if dimension < rank:
-            raise InputError(f"rank {rank} needs at least as many features, got {dimension}")
-        arrays = {"representation": np.zeros((dimension, rank))}
+        arrays = {"representation": zeros_over(catalogue, self.settings)}
         return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
 
     def requests(self, board: Board) -> tuple[Request, ...]:
@@ -88,21 +89,14 @@ class Representation:
                 step_bound=self.settings.step_bounds[t - 1],
             )
             totals = dict(zip((curvature_name(t), gradient_name(t)), rows, strict=True))
-        return Contribution(
-            n_items=board.catalogue.n_items,
-            indptr=np.zeros(examples.n_users + 1, dtype=np.int64),
-            items=np.empty(0, dtype=np.int32),
-            totals=totals,
-        )
+        return of_totals(totals, n_items=board.catalogue.n_items, n_users=examples.n_users)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next representation. Pure post-processing of the noised sums."""
-        dimension, rank = board.catalogue.n_items, self.settings.rank
         if board.version == 0:
-            found = leading_directions(unpack(released.array(INITIALISATION)[0], dimension), rank)
-            return board.successor(representation=found)
-        t = board.version
-        curvature, gradient = self._requests(t, dimension=dimension)
+            return board.successor(representation=started(board, released, self.settings))
+        dimension = board.catalogue.n_items
+        curvature, gradient = self._requests(board.version, dimension=dimension)
         step = solved_step(
             released.array(curvature.name)[0],
             released.array(gradient.name)[0],
@@ -115,19 +109,16 @@ class Representation:
 
     def fit_local(self, examples: Examples, board: Board) -> FloatArray:
         """The users' own vectors, float64, shape (n_users, rank). Private."""
-        return fit_vectors(examples.padded(), representation_of(board), self.settings)
+        return own_vectors(examples, board, self.settings)
 
     def predict(self, local: FloatArray, board: Board, examples: Examples) -> FloatArray:
         """Expected label of each example of each user, float64, shape (n_examples,). Private."""
-        padded = examples.padded()
-        scores = scores_of(padded, representation_of(board), local)
-        return LOSSES[self.settings.loss].predict(scores)[padded.used]
+        return predicted(local, board, examples, self.settings)
 
     def _requests(self, version: int, *, dimension: int) -> tuple[Request, ...]:
         packed, rank, settings = packed_width(dimension), self.settings.rank, self.settings
         if version == 0:
-            covers = "products of pairs of a user's examples"
-            return (unit_total(INITIALISATION, packed, settings, covers=covers),)
+            return (start_request(settings, dimension=dimension),)
         return (
             unit_total(
                 curvature_name(version),
@@ -143,8 +134,3 @@ class Representation:
                 covers="gradient of the loss in the representation",
             ),
         )
-
-
-def representation_of(board: Board) -> FloatArray:
-    """U of a board, float64, shape (dimension, rank), orthonormal columns from version 1 on."""
-    return np.asarray(board.arrays["representation"], dtype=np.float64)

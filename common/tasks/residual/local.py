@@ -14,7 +14,6 @@ from fedboard.common.tasks.shared.gram import gram_of
 from fedboard.common.tasks.shared.rated_rows import rated_rows
 
 _INSIDE = 1.0 - 1e-6  # keeps a clipped contribution inside its bound whatever floating point does
-_ENTRIES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +105,10 @@ def _ridge(cohort: Cohort, settings: ResidualConfig, strength: float) -> Float32
     return (strength * own_counts**settings.user_ridge_exponent).astype(np.float32)
 
 
-def residuals(cohort: Cohort, local: Float32Array, model: ItemModel) -> FloatArray:
+def residuals(cohort: Cohort, local: Float32Array, model: ItemModel, *, backend: str = "numpy") -> FloatArray:
     """What the board and the user's own model leave unexplained; float64, shape (n_ratings,). Private."""
     left = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
-    rows = cohort.user_of_entry()
-    vectors = model.vectors
-    found = np.empty(cohort.n_ratings, dtype=np.float64)
-    for first in range(0, cohort.n_ratings, _ENTRIES_AT_ONCE):
-        part = slice(first, first + _ENTRIES_AT_ONCE)
-        own = local[rows[part]]
-        explained = np.einsum("pd,pd->p", vectors[cohort.items[part]], own[:, 1:], dtype=np.float64)
-        found[part] = left[part] - own[:, 0] - explained
-    return found
+    return kernels.residuals_of_rows(cohort.indptr, cohort.items, left, model.vectors, local, backend=backend)
 
 
 def unit_vectors(

@@ -181,7 +181,7 @@ class Residual:
         return Unclipped.of(
             cohort,
             self.weigh(cohort, board),
-            residuals(cohort, local, model) / unit_of(board, settings),
+            residuals(cohort, local, model, backend=self.backend) / unit_of(board, settings),
             vectors,
             residual_bound=settings.residual_bound,
             vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,

@@ -25,6 +25,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.server.board_service.log.alone import held_alone
 from fedboard.server.board_service.log.link import Found, WitnessLink
+from fedboard.server.board_service.log.restored import require_decided
 
 KEY, ENTRIES, CHECKPOINT, STATE = "board-log.key", "entries", "checkpoint", "witnesses.json"
 _SIGNED = "signed"
@@ -72,8 +73,10 @@ class BoardLog:
 
         Raises:
             InputError: key or policy cannot be used, or another process writes to the log.
-            PrivacyError: the entries are not those that were signed before.
+            PrivacyError: the entries are not those that were signed before, or it came out of a backup and nobody
+                has decided about it.
         """
+        require_decided(folder)
         policy = None if witnesses is None else WitnessPolicy.read(witnesses)
         if not (folder / KEY).is_file():
             raise InputError(f"{folder}: no log of boards; make one with: fedboard keys log --out {folder}")

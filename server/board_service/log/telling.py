@@ -1,13 +1,18 @@
 """What there is to say of a log of boards, from its files alone, whether a server is running or not."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedboard.server.board_service.log.link import Found
 from fedboard.server.board_service.log.log import STATE
 
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
 NO_LOG = "no log of boards, so nothing shows whether everybody gets the same ones ([board] log in fleet.toml)"
+_ALARMING = frozenset(str(one) for one in Found if one.is_alarming)
 
 
 def told(folder: Path | None) -> dict[str, Any] | None:
@@ -43,5 +48,39 @@ def trouble(state: dict[str, Any] | None) -> str | None:
     """The same where somebody must look: too few witnesses, or one that has seen another log."""
     if state is None:
         return None
-    alarming = {str(one) for one in Found if one.is_alarming} & set(state["witnesses"].values())
-    return sentence(state) if alarming or state["suffices"] is False else None
+    return (
+        sentence(state)
+        if _ALARMING & set(state["witnesses"].values()) or state["suffices"] is False
+        else None
+    )
+
+
+def log_families(state: dict[str, Any] | None) -> "Iterator[Metric]":
+    """The same as metrics; none where there is no log, and nothing of cosignatures where nobody is asked."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    if state is None:
+        return
+    entries = state["entries"]
+    yield GaugeMetricFamily("fedboard_board_log_entries", "Entries of the log of boards.", value=entries)
+    if state["suffices"] is None:
+        return
+    yield GaugeMetricFamily(
+        "fedboard_board_log_suffices",
+        "Whether enough witnesses cosigned the last entry for readers with the same policy; 0 or 1.",
+        value=float(state["suffices"]),
+    )
+    found = list(state["witnesses"].values())
+    counts = {
+        "cosigned": found.count(Found.COSIGNED),
+        "alarming": sum(one in _ALARMING for one in found),
+    }
+    counts["missing"] = len(found) - sum(counts.values())
+    witnesses = GaugeMetricFamily(
+        "fedboard_board_log_witnesses",
+        "Witnesses that are asked: who cosigned the last entry, who says that it saw another log, who did neither.",
+        labels=("state",),
+    )
+    for name, count in counts.items():
+        witnesses.add_metric((name,), count)
+    yield witnesses

@@ -10,7 +10,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def back_up(
         place = place / f"{settings.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(made))}.fedboard"
     with tempfile.TemporaryDirectory(dir=state.path, prefix="backup-") as folder:
         copied = Path(folder)
-        outside = _copy_config(settings, config, copied / CONFIG)
+        outside = _copy_named(settings, config, copied)
         _copy_state(state, copied / STATE)
         files = {
             path.relative_to(copied).as_posix(): path for path in sorted(copied.rglob("*")) if path.is_file()
@@ -82,26 +82,34 @@ def _place_of(settings: FleetSettings, config: Path) -> str:
     return STATE
 
 
-def _copy_config(settings: FleetSettings, config: Path, target: Path) -> list[str]:
-    """``fleet.toml`` and what it names beside it; the others' paths."""
+def _copy_named(settings: FleetSettings, config: Path, copied: Path) -> list[str]:
+    """``fleet.toml`` and what it names beside it or in the state folder; the others' paths."""
     folder, outside = config.absolute().parent, list[str]()
-    target.mkdir(parents=True)
-    shutil.copyfile(config, target / SETTINGS)
+    (copied / CONFIG).mkdir(parents=True)
+    shutil.copyfile(config, copied / CONFIG / SETTINGS)
     raw = tomllib.loads(config.read_text(encoding="utf-8"))
     keys = [str(node.get("public_key", "")) for node in raw.get("nodes", [])]
     named = [*_paths(settings), *(folder / key for key in keys if not key.startswith("ecdsa-"))]
     for path in dict.fromkeys(named):
-        if path.is_relative_to(settings.state) or not path.exists():
+        if not path.exists():
             continue
-        if not path.is_relative_to(folder) or ".." in path.relative_to(folder).parts:
+        if path.is_relative_to(settings.state):
+            _copy_tree(path, copied / STATE / path.relative_to(settings.state))
+        elif path.is_relative_to(folder) and ".." not in path.relative_to(folder).parts:
+            _copy_tree(path, copied / CONFIG / path.relative_to(folder))
+        else:
             outside.append(str(path))
-            continue
-        for source in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if source.is_file():
-                copy = target / source.relative_to(folder)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, copy)
     return outside
+
+
+def _copy_tree(path: Path, target: Path) -> None:
+    """A file, or the files of a folder."""
+    for source in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if source.is_file():
+            copy = target / source.relative_to(path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # what was signed of a board goes when the board is shown
+                shutil.copyfile(source, copy)
 
 
 def _paths(value: Any) -> Iterator[Path]:
@@ -120,7 +128,7 @@ def _paths(value: Any) -> Iterator[Path]:
 def _copy_state(state: StateFolder, target: Path) -> None:
     """Boards first, the ledger last."""
     run = target / "runs" / state.name
-    run.mkdir(parents=True)
+    run.mkdir(parents=True, exist_ok=True)
     for path in (state.first_board, state.features, state.job):
         if path.exists():
             shutil.copyfile(path, target / path.name)

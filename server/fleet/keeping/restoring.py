@@ -16,6 +16,7 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.tasks.rebuilding import rebuild_any
+from fedboard.server.board_service.log.restored import mark_restored
 from fedboard.server.fleet.keeping.archive import Contents, unpack
 from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
 from fedboard.server.fleet.members.register import Register
@@ -44,6 +45,8 @@ class Restored:
     """Whether nothing more will be released by this training."""
     withdrawn: int
     """Open invitations, which are void now."""
+    doubted_log: Path | None
+    """Log of boards that signs nothing, and so the server does not start, before somebody decides about it."""
 
 
 def restore(
@@ -86,14 +89,28 @@ def restore(
     state = StateFolder.of(settings)
     with Register(state.members) as register:
         withdrawn = register.withdraw_all()
+    doubted = _log_of(settings, folder) if closed else None
+    if doubted is not None:
+        mark_restored(doubted)
     if closed:
         close_training(state, "a backup was restored, and nobody could show that nothing was released since")
     prepare(settings)
     _close_questions(state, stopped=stopped)
     lost = _book_round(settings, state, latest) if newest is not None and latest is not None else None
     return Restored(
-        config=folder / SETTINGS, contents=contents, lost_round=lost, closed=closed, withdrawn=withdrawn
+        config=folder / SETTINGS,
+        contents=contents,
+        lost_round=lost,
+        closed=closed,
+        withdrawn=withdrawn,
+        doubted_log=doubted,
     )
+
+
+def _log_of(settings: FleetSettings, folder: Path) -> Path | None:
+    """The log of boards that was in the backup; one that is elsewhere was not put back."""
+    log = settings.board.log
+    return log if log is not None and log.is_relative_to(folder) and log.is_dir() else None
 
 
 def _place(parts: Path, folder: Path, contents: Contents) -> None:

@@ -18,6 +18,8 @@ CLIENT_UNIT = "fedboard-client.service"
 BESIDE = ("Containerfile", "compose.yaml", "nginx.conf", "alerts.yaml", "dashboard.json")
 _GAP = re.compile(r"\{\{([a-z]+)\}\}")
 _HOMES = ("/home", "/root", "/run/user")
+_PER_ADDRESS = 256
+"""Connections of an address that nginx lets through, where the door behind it counts none, as it should there."""
 _AS_IT_IS = frozenset({"dashboard.json", "alerts.yaml", "Containerfile"})
 """Nothing is filled in there; Grafana has gaps of its own."""
 
@@ -47,9 +49,11 @@ def server_units(settings: FleetSettings, config: Path, host: Host) -> dict[str,
         "fedboard": _word(host.program),
         "config": _word(config.absolute()),
         "state": _word(settings.state.absolute()),
+        "log": "" if settings.board.log is None else f" {_word(settings.board.log.absolute())}",
         "backups": _word(host.backups.absolute()),
     }
-    places = (host.program, config, settings.state, host.backups)
+    logs = () if settings.board.log is None else (settings.board.log,)
+    places = (host.program, config, settings.state, host.backups, *logs)
     return {name: _filled(name, {**values, **_hardening(places)}) for name in SERVER_UNITS}
 
 
@@ -77,7 +81,7 @@ def beside(settings: FleetSettings, config: Path) -> dict[str, str]:
         "key": str(network.key),
         "authority": str(network.authority),
         "megabytes": str(network.max_request_megabytes),
-        "connections": str(max(network.connections_per_address, 1)),
+        "connections": str(network.connections_per_address or _PER_ADDRESS),
     }
     return {name: _filled(name, values) for name in BESIDE}
 

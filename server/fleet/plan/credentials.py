@@ -1,6 +1,7 @@
 """Whether the files that a fleet's server is known by go together: certificate, its key, authority, signing key."""
 
 import ssl
+import tempfile
 from pathlib import Path
 
 from cryptography import x509
@@ -16,6 +17,7 @@ from fedboard.common.keys.roots import QUESTIONS
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.log.log import KEY as LOG_KEY
+from fedboard.server.board_service.log.restored import require_decided
 from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.board_service.upkeep.signers import Signer, chain_for, require_days
 from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
@@ -29,7 +31,9 @@ def require_credentials(settings: FleetSettings) -> None:
     """Load all of them, and shake hands with ourselves as the proxy and the devices will.
 
     Raises:
-        InputError: a file cannot be read or is of another kind, or one does not belong to the other.
+        InputError: a file cannot be read or is of another kind, one does not belong to the other, or the log of
+            boards cannot be written to.
+        PrivacyError: the log of boards came out of a backup, and nobody has decided about it.
     """
     network = settings.network
     server = _server_side(network)
@@ -138,6 +142,14 @@ def _require_log(board: BoardSection) -> None:
         ) from error
     if board.witnesses is not None and WitnessPolicy.read(board.witnesses).log != key.public:
         raise InputError(f"board.witnesses: the policy {board.witnesses} is not for the log {key.public}")
+    require_decided(board.log)
+    try:
+        tempfile.TemporaryFile(dir=board.log).close()
+    except OSError as error:
+        raise InputError(
+            f"board.log: {board.log} cannot be written to ({error.strerror}), and each board is written down there "
+            "before it is shown; name a folder that the server may write to: in its state folder, say"
+        ) from error
 
 
 def _require_question_key(path: Path, roots: Path | None) -> None:

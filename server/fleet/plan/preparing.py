@@ -165,10 +165,12 @@ def who_takes_part(settings: FleetSettings) -> str:
         if settings.privacy.adjacency is Adjacency.ADD_REMOVE
         else " That a device joined or left is not hidden, as under this adjacency no number of users is."
     )
+    one = settings.enrolment is None or settings.enrolment.max_users_per_device == 1
+    whose = "to one person for one device" if one else "to one device, of one person or a gateway of several"
+    each = "nobody is" if one else "nobody who is behind one device alone is"
     return (
         "Devices may join and leave between rounds; what is promised holds for everybody who took "
         "part in any round, "
-        "and counts on no number of members. Each invitation goes to one person for one device, so "
-        "that nobody is in "
+        f"and counts on no number of members. Each invitation goes {whose}, so that {each} in "
         f"a round twice.{hidden}"
     )

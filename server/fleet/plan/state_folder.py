@@ -8,7 +8,7 @@ from fedboard.server.fleet.plan.settings import FleetSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFolder:
-    """The files under ``state``; nothing outside it is written."""
+    """The files under ``state``; nothing outside it is written but the log of boards, where it is elsewhere."""
 
     path: Path
     name: str

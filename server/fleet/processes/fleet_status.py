@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
+from fedboard.server.board_service.log.telling import log_families, trouble
 from fedboard.server.board_service.log.telling import told as told_of_log
-from fedboard.server.board_service.log.telling import trouble
 from fedboard.server.board_service.upkeep.expiring import (
     Expiry,
     certificate_expiry,
@@ -267,3 +267,4 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
     for one in status.expiries:
         ends.add_metric((one.what,), one.at)
     yield ends
+    yield from log_families(status.log)

@@ -35,6 +35,7 @@ from fedboard.server.fleet.processes.superlink import superlink_command, superli
 from fedboard.server.fleet.processes.training_run import TrainingRun
 from fedboard.server.fleet.processes.wall_clock import WallClock, written_ahead
 from fedboard.server.fleet.processes.work_locks import alone
+from fedboard.server.fleet.questions.account import require_counted
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares, require_few_lost
 
@@ -107,6 +108,7 @@ class Supervisor:
             if back or knows_as_gone(self._state.database, self._settings.public_keys):
                 forget(self._state.database)
             compact(self._state.database)  # the one before may have been killed
+            require_counted(self._settings)
             self._tell_closed()
             enrolment = self._settings.enrolment
             self._admission = Admission(

@@ -48,12 +48,34 @@ def open_account(settings: FleetSettings) -> Population:
     account = Population.open(path) if path.exists() else Population.create(path, budget)
     try:
         _require_same(account, budget, path)
-        if not section.alone:
+        if not section.alone or (state.run / LEDGER).exists():  # a training that was, before it was left out
             _count_training(account, state)
     except BaseException:
         account.close()
         raise
     return account
+
+
+def require_counted(settings: FleetSettings) -> None:
+    """Before the training asks anybody: all of it is reserved in the account, where there is one or is to be.
+
+    Settings change between starts of a server: questions that were put where there was no training
+    (``questions.alone``) count against one that is begun later, also where the section is gone by then.
+
+    Raises:
+        BudgetExceededError: the training costs more than the questions before it have left.
+        InputError: the account was made for another budget.
+        PrivacyError: account or ledger were tampered with, or the training is another one than the account knows.
+        StorageError: they cannot be written.
+    """
+    section, state = settings.questions, StateFolder.of(settings)
+    if not state.first_board.exists():
+        return  # a server that was never made ready has nothing to train
+    if section is not None and not section.alone and not _mark(state).exists():
+        open_account(settings).close()
+    elif (section is None or not section.alone) and account_path(state).exists():
+        with Population.open(account_path(state)) as account:
+            _count_training(account, state)
 
 
 def close_account(state: StateFolder, reason: str) -> None:

@@ -1,9 +1,12 @@
 """Ratings as JSON lines, an object each: Yelp's reviews, Goodreads' interactions, and any such file.
 
-Layouts: business.yelp.com/data (``yelp_academic_dataset_review.json``: user_id, business_id, stars, date) and the
-UCSD Book Graph (``goodreads_interactions_*.json``: user_id, book_id, rating, date_added). Who has written several
-reviews of one business has rated it by the latest. Goodreads' rating of 0 says that a book was shelved and not
-rated: no row.
+Layouts: business.yelp.com/data (``yelp_academic_dataset_review.json``: review_id, user_id, business_id, stars,
+useful, funny, cool, text, date) and the UCSD Book Graph, mengtingwan.github.io/data/goodreads
+(``goodreads_interactions_*.json``: user_id, book_id, review_id, is_read, rating, review_text_incomplete,
+date_added, date_updated, read_at, started_at; ``goodreads_reviews_*.json`` without is_read).
+
+Who has written several reviews of one business has rated it by the latest. Goodreads' rating of 0 says that a book
+was shelved and not rated: no row.
 """
 
 import json

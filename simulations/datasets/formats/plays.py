@@ -4,7 +4,8 @@ The counts are read as presence: played or not. They span orders of magnitude an
 counts stand for a liking is not for a reader to say.
 
 Layouts: millionsongdataset.com/tasteprofile (``user song plays`` by tabs), and the README of lastfm-dataset-360K
-(``user-mboxsha1, musicbrainz-artist-id, artist-name, plays`` by tabs, the second empty where it is not known).
+(``user-mboxsha1, musicbrainz-artist-id, artist-name, plays`` by tabs, the second empty where it is not known). In
+some lines of the published file a date (``sep 20, 2008``) stands for the user: they are read as one more user.
 """
 
 import re

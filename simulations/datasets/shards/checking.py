@@ -14,7 +14,7 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import readable
 from fedboard.simulations.datasets.rules import check_values
-from fedboard.simulations.datasets.shards.layout import ITEM, KEY, schema_of
+from fedboard.simulations.datasets.shards.layout import ITEM, KEY, USER, schema_of
 from fedboard.simulations.datasets.shards.manifest import Group, Manifest, Shard
 from fedboard.simulations.datasets.shards.user_rows import UserRows
 
@@ -91,12 +91,12 @@ def check_schema(path: Path, file: Any, shard: Shard, *, times: bool) -> None:
         )
 
 
-def check_users(place: Place, column: Any, first: int, group: Group) -> IntArray:
+def check_users(place: Place, table: Any, first: int, group: Group) -> IntArray:
     """See that the users of a row group are those that it must have, each of them whole and in order.
 
     Args:
         place: for messages.
-        column: their numbers, of pyarrow.
+        table: their numbers, and their keys where they were read, of pyarrow.
         first: the number of the first.
         group: what the manifest says of it.
 
@@ -106,9 +106,11 @@ def check_users(place: Place, column: Any, first: int, group: Group) -> IntArray
     Raises:
         InputError: they are not.
     """
-    if column.null_count:
+    if table.column(USER).null_count:
         place.refuse("the number of a user is empty")
-    users = column.to_numpy()
+    if KEY in table.column_names and table.column(KEY).null_count:  # all others would lose their last digits
+        place.refuse("the key of a user is empty")
+    users = table.column(USER).to_numpy()
     if users.size == 0 or users[0] != first:
         place.refuse(
             f"it must begin with user {first}, whose rows all stand there: shards were exchanged, or a user was "

@@ -20,7 +20,7 @@ NOTE: Final = (
     "raw ratings of people, by numbers that follow from their ids: as private as what they were read from"
 )
 _SHARD = re.compile(r"ratings-[0-9]{5,9}\.parquet")
-_MOST = 2**31 - 1
+MOST: Final = 2**31 - 1
 """Users and items are counted in 32 bits."""
 _LARGEST = 1 << 28
 """Bytes of a manifest; one of 10^9 ratings has some hundred thousand."""
@@ -138,8 +138,8 @@ def _misnamed(found: Manifest) -> str | None:
 
 
 def _sums(found: Manifest, groups: list[Group]) -> str | None:
-    if not (0 < found.users <= _MOST and 0 < found.items.count <= _MOST):
-        return f"users and items must be 1 to {_MOST}"
+    if not (0 < found.users <= MOST and 0 < found.items.count <= MOST):
+        return f"users and items must be 1 to {MOST}"
     if found.users != sum(group.users for group in groups):
         return "the users of all row groups are not as many as it says"
     if found.ratings != sum(group.ratings for group in groups):

@@ -119,7 +119,7 @@ class Opened:
         columns = _KINDS[kind] if group.without_ratings or kind != "counts" else (USER,)
         with place.readable():
             table = self._file(at).read_row_group(within, columns=list(columns), use_threads=False)
-        starts = check_users(place, table.column(USER), int(self._first_user[number]), group)
+        starts = check_users(place, table, int(self._first_user[number]), group)
         filled = check_empty(place, table, starts, group)
         counts = np.diff(np.append(starts, table.num_rows))
         if filled is not None:

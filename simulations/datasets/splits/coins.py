@@ -68,8 +68,7 @@ class SplitCoins:
             users: whose each rating is: positions in ``user_keys``, shape (n_ratings,). Private.
             items: of what: positions in ``item_keys``, shape (n_ratings,). Private.
         """
-        user = [mix64(user_keys ^ self._secret(number)) for number in (0, 1)]
-        item = [mix64(item_keys ^ self._secret(number)) for number in (2, 3)]
+        user, item = self.halves(user_keys, item_keys)
         found = np.empty(users.size, dtype=np.uint64)
         for start in range(0, users.size, _RATINGS_AT_ONCE):
             part = slice(start, start + _RATINGS_AT_ONCE)
@@ -77,6 +76,16 @@ class SplitCoins:
             word = mix64(user[0][whose] + item[0][what])
             found[part] = mix64(word + (user[1][whose] ^ item[1][what]))
         return found
+
+    def halves(
+        self, user_keys: BitArray, item_keys: BitArray
+    ) -> tuple[tuple[BitArray, BitArray], tuple[BitArray, BitArray]]:
+        """What of ratings' coins follows from users alone, (u0, u1), and from items alone, (i0, i1); uint64."""
+        u0, u1, i0, i1 = (
+            mix64(keys ^ self._secret(number))
+            for number, keys in enumerate((user_keys, user_keys, item_keys, item_keys))
+        )
+        return (u0, u1), (i0, i1)
 
     def _secret(self, number: int) -> np.uint64:
         text = f"fedboard split {self.seed}: {_SECRETS[number]}".encode()
@@ -90,7 +99,12 @@ def below(words: BitArray, share: float) -> BoolArray:
         words: of 64 bits.
         share: in [0, 1]; the exact probability is ``floor(2^64 share) / 2^64``. Public.
     """
-    return np.full(words.shape, True) if share == 1 else words < np.uint64(math.floor(math.ldexp(share, 64)))
+    return np.full(words.shape, True) if share == 1 else words < np.uint64(first_words(share))
+
+
+def first_words(share: float) -> int:
+    """How many words of 64 bits are the first ``share`` of all, rounded down; 2^64 for 1. Public."""
+    return math.floor(math.ldexp(share, 64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +150,16 @@ class Fold:
         Returns:
             Two arrays, bool, as many as words; the first within the second.
         """
-        start, stop = (number * _CIRCLE // self.of for number in (self.number, self.number + 1))
-        size = stop - start
-        both = min(size + math.floor(math.ldexp(validation, 64)), _CIRCLE - 1)
+        start, size = self._own()
+        both = self.arc(validation=validation)[1]
         behind = words - np.uint64(start)  # around the circle
         return behind < np.uint64(size), behind < np.uint64(both)
+
+    def arc(self, *, validation: float) -> tuple[int, int]:
+        """Where test and validation lie: the first word, and how many from it on around the circle. Public."""
+        start, size = self._own()
+        return start, min(size + first_words(validation), _CIRCLE - 1)
+
+    def _own(self) -> tuple[int, int]:
+        start, stop = (number * _CIRCLE // self.of for number in (self.number, self.number + 1))
+        return start, stop - start

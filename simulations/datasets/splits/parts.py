@@ -6,7 +6,7 @@ from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.ratings import Triples
-from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins, below
+from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins, below, first_words
 from fedboard.simulations.datasets.splits.time_rules import TimedRows, TimeRule
 
 
@@ -41,6 +41,14 @@ class SplitRule:
         else:
             test, held_out = below(words, self.test), below(words, self.test + self.validation)
         return ~held_out, held_out & ~test, test
+
+    def held_out_arc(self) -> tuple[int, int]:
+        """Where on the circle of coins what is not learnt from lies, as ``parts`` has it: a word, and how many
+        from it on; both below 2^64.
+        """
+        if self.fold is None:
+            return 0, first_words(self.test + self.validation)
+        return self.fold.arc(validation=self.validation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

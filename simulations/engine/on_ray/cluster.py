@@ -29,6 +29,8 @@ Ref: TypeAlias = Any
 RETRIES: Final = 8
 """How often a task is done again whose worker or node was lost, or whose result was lost with a node."""
 _REACH_SECONDS = 5.0
+_LONGEST_PLACE: Final = 24
+"""Of a folder's name: with what Ray puts behind it, that of a socket, 103 at most."""
 _LOOPBACK: Final = "127.0.0.1"
 """What a node's address is where Ray was told, before it was imported, that there are no others: it then listens
 there alone."""
@@ -113,8 +115,9 @@ class Cluster:
                 "logging_level": logging.ERROR,
             }
             if self.address is None:
+                folder = str(Path(stack.enter_context(_private_folder())) / "r")  # Ray opens it to all
                 here = {"num_cpus": self._workers, "include_dashboard": False, "_node_ip_address": _LOOPBACK}
-                asked |= {"address": "local", **here}
+                asked |= {"address": "local", "_temp_dir": folder, **here}
             else:
                 _require_reachable(self.address)
                 asked["address"] = self.address
@@ -221,6 +224,17 @@ class Cluster:
             if not ready:
                 ready, _ = ray.wait(list(refs), num_returns=1, timeout=1.0, fetch_local=False)
         return ready
+
+
+def _private_folder() -> "tempfile.TemporaryDirectory[str]":
+    """For Ray's sockets and logs, and what does not fit into its store: exact sums. Its owner's alone, and gone
+    when the run is; by itself Ray lets everybody look, and leaves it.
+    """
+    usual, short = tempfile.gettempdir(), Path("/tmp")
+    if len(usual) > _LONGEST_PLACE and short.is_dir():
+        usual = str(short)
+    place = os.environ.get("RAY_TMPDIR") or usual
+    return tempfile.TemporaryDirectory(prefix="ray-", dir=place, ignore_cleanup_errors=True)
 
 
 def _require_reachable(address: str) -> None:

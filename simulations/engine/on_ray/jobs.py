@@ -38,8 +38,9 @@ class SpanDone:
     sizes: Mapping[int, int]
     """Bytes that a user who takes part would send -> how many such users."""
     n_ratings: int
-    seconds: float
-    """CPU time."""
+    """Training ratings that were gone through. Private."""
+    n_learnt_from: int
+    """Users who have any. Private."""
 
 
 def span_parts(
@@ -75,7 +76,7 @@ def span_parts(
         read=span.spans[start].digest,
         sizes=span.sizes,
         n_ratings=span.n_ratings,
-        seconds=span.seconds,
+        n_learnt_from=span.n_learnt_from,
     )
     return (done, *parts)
 

@@ -11,6 +11,7 @@ from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError
 from fedboard.server.runtime import item_blocks
+from fedboard.simulations.streams.merging import add_within_64_bits, bounds_of
 
 MOST_LANES = 64
 """A catalogue is cut into no more blocks than this: each is an object of every task."""
@@ -87,7 +88,7 @@ def merged(parts: Sequence[Part]) -> Part:
     """Their sum.
 
     Raises:
-        PrivacyError: somebody would be counted twice.
+        PrivacyError: somebody would be counted twice, or the sums leave no room in 64 bits.
     """
     counted = tuple(sorted(one for part in parts for one in part.counted))
     for before, after in pairwise(counted):
@@ -96,9 +97,9 @@ def merged(parts: Sequence[Part]) -> Part:
                 f"users {after.start}:{min(before.stop, after.stop)} would be counted twice; nothing was released"
             )
     sums = {name: np.array(values) for name, values in parts[0].sums.items()}
+    bounds = bounds_of(sums)
     for part in parts[1:]:
-        for name, values in part.sums.items():
-            sums[name] += values
+        add_within_64_bits(sums, part.sums, bounds)
     return Part(sums, counted)
 
 

@@ -32,14 +32,17 @@ from fedboard.simulations.engine.on_ray.jobs import (
 from fedboard.simulations.engine.on_ray.parts import Counted, Lane, lanes_of, require_everybody, require_same
 from fedboard.simulations.engine.on_ray.pool import in_order_of_end
 from fedboard.simulations.engine.on_ray.tree import MergeTree
+from fedboard.simulations.problem import require_learnable
 from fedboard.simulations.streams.spans import SpanWork, require_room
 
 _TASKS_PER_CORE: Final = 4
 _FEWEST_TASKS: Final = 32
 _FEWEST_USERS: Final = 2048
+_MOST_USERS: Final = 1 << 22
 _FEWEST_NUMBERS: Final = 1 << 16
-"""A round is cut into so many spans at least, but none of fewer users than that: enough for cores that join, and
-little to do again for one that is lost. A lane has as many numbers as take longer than to hand them over."""
+"""A round is cut into so many spans at least, but none of fewer users than that, nor of more: enough for cores that
+join, and little to do again for one that is lost. A lane has as many numbers as take longer than to hand them over.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,7 @@ class OnRay:
             PrivacyError: the requests state who takes part and there is no attendance that draws it; or the sums
                 that came about are not over each user once.
             WorkerDiedError: the cluster lost workers and could not get their spans done again.
+            InputError: ratings cannot be read or have changed, or, with seeded noise, there is nothing to learn.
         """
         n_users, n_cpus = self._work.stream.n_users, self._cluster.n_cpus
         present = None
@@ -111,6 +115,9 @@ class OnRay:
         counted = require_everybody((one.counted for one in done), n_users)
         for of_lane in self._cluster.get([self._cluster.call(counted_in, part) for part in parts]):
             require_same(of_lane, counted)
+        if attendance is not None and not attendance.noise.private:
+            users, ratings = sum(one.n_learnt_from for one in done), sum(one.n_ratings for one in done)
+            require_learnable(users=users, ratings=ratings)
         sums = ClusterSums(cluster=self._cluster, lanes=lanes, parts=tuple(parts), counted=counted)
         return Gathered(sums=sums, traffic=Traffic.of_counted(_counted(done), len(board.to_bytes())))
 
@@ -234,7 +241,7 @@ class _OpenOnWorkers:
 def spans_of(n_users: int, n_cpus: int) -> list[SpanOfUsers]:
     """All users, cut into spans of one size for this many cores. What comes out does not depend on the cut."""
     tasks = max(_FEWEST_TASKS, _TASKS_PER_CORE * n_cpus)
-    size = max(_FEWEST_USERS, -(-n_users // tasks))
+    size = min(max(_FEWEST_USERS, -(-n_users // tasks)), _MOST_USERS)
     return [SpanOfUsers(start=start, stop=min(start + size, n_users)) for start in range(0, n_users, size)]
 
 

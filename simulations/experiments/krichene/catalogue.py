@@ -47,6 +47,7 @@ def _entry(
     *epsilons: float,
     one_epsilon: bool = False,
     recipes: tuple[str, ...] = (),
+    in_parts: bool = False,
 ) -> Experiment:
     return Experiment(
         paper=_PAPER,
@@ -60,6 +61,7 @@ def _entry(
         epsilons=epsilons,
         one_epsilon=one_epsilon,
         recipes=recipes or (_RECIPES if figure in _WITH_RECIPES else ()),
+        in_parts=in_parts,
     )
 
 
@@ -181,6 +183,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         _TAIL,
         tail_against_skew(Feedback.EXPLICIT),
         *TAIL_EPSILONS,
+        in_parts=True,
     ),
     _entry(
         "tail-lists",
@@ -189,6 +192,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         _TAIL_LISTS,
         tail_against_skew(Feedback.IMPLICIT),
         *TAIL_EPSILONS,
+        in_parts=True,
     ),
     _entry("theorem-4-3", "What adaptive weights gain in the bounds: R0 and R1", 0.5, _EACH, theorem_4_3),
 )

@@ -20,7 +20,7 @@ from fedboard.simulations.datasets.loading import Looked, load_ratings, look_at
 from fedboard.simulations.datasets.named import is_made_up, is_sharded
 from fedboard.simulations.datasets.rules import ListedCatalogue
 from fedboard.simulations.datasets.shards.catalogue import write_catalogue
-from fedboard.simulations.datasets.shards.manifest import Manifest
+from fedboard.simulations.datasets.shards.manifest import MOST, Manifest
 from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
 from fedboard.simulations.streams.shards.item_numbers import ItemNumbers
 from fedboard.simulations.streams.shards.merging import Merging, merged
@@ -163,6 +163,10 @@ def _from_memory(
 
 def _from_people(people: PeopleStream, shards: Path, options: ShardOptions, told: Progress) -> Manifest:
     """Of made-up people, a block of whom is made at a time."""
+    if people.n_users > MOST:
+        raise InputError(
+            f"{people.name}: shards hold at most {MOST} users; made-up people need no files, name them to the run"
+        )
     writer = _writer(shards, options, times=False)
     with _closing(writer):
         for users in users_of_people(people):
@@ -260,32 +264,46 @@ def _appearing(out: Path) -> Iterator[tuple[Path, Path]]:
 
     Raises:
         InputError: there is something at ``out``, or another one is at work on it.
+        StorageError: it cannot be written there.
     """
     out = out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is there already; choose another place, or delete it first.")
     unfinished = out.with_name(f".{out.name}.unfinished")
-    try:
+    with _on_disk(out):
         out.parent.mkdir(parents=True, exist_ok=True)
+        _claim(unfinished, out.name)
+    shards, work = unfinished / "shards", unfinished / "runs"
+    try:
+        with _on_disk(out):
+            make_private_folder(shards)
+            make_private_folder(work)
+            yield shards, work
+            os.rename(shards, out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _claim(unfinished: Path, name: str) -> None:
+    try:
         unfinished.mkdir(mode=0o700)
     except FileExistsError:
         raise InputError(
-            f"{unfinished} is there: another command is at work on {out.name}, or one was cut off; if none is, "
+            f"{unfinished} is there: another command is at work on {name}, or one was cut off; if none is, "
             "delete that folder (it holds raw ratings)."
         ) from None
-    shards, work = unfinished / "shards", unfinished / "runs"
+
+
+@contextmanager
+def _on_disk(out: Path) -> Iterator[None]:
+    """Tell in a sentence what the disk does not take."""
     try:
-        make_private_folder(shards)
-        make_private_folder(work)
-        yield shards, work
-        os.rename(shards, out)
+        yield
     except OSError as error:
         raise StorageError(
             f"{error.filename or out}: {error.strerror or error}; nothing was kept. Free some space, or name a "
             "place on another disk with --out."
         ) from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 @contextmanager

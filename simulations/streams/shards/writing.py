@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -89,8 +90,11 @@ class ShardWriter:
     def abandon(self) -> None:
         """Close without finishing: what was written is of no use."""
         if self._stream is not None:
+            # The disk may be why nobody goes on; left open, pyarrow would complain of it later.
+            with suppress(Exception):
+                self._file.close()
             self._stream.close()
-            self._stream = None
+            self._file = self._stream = None
 
     def _write_waiting(self, *, last: bool) -> None:
         if not self._waiting:

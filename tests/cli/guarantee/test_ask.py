@@ -173,3 +173,34 @@ def test_candidates_are_numbers(question: Command, ledger: Path) -> None:
 
     assert "--candidates must be numbers" in result.stderr
     assert not ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("mean", "--epsilon", "-1"), "epsilon of a question must be a finite number > 0, got -1"),
+        (("mean", "--epsilon", "inf"), "epsilon of a question must be a finite number > 0, got inf"),
+        (("mean", "--budget", "-4"), "epsilon of a budget must be a finite number > 0, got -4"),
+        (("mean", "--delta", "0"), "delta must be in (0, 1), got 0"),
+        (("mean", "--of", "counts", "--highest", "0"), "highest must be a finite number > 0, got 0.0"),
+        (("quantile", "--of", "norms", "--highest", "-3"), "highest must be a finite number > 0, got -3"),
+        (("quantile", "--share", "1.5"), "got 1.5"),
+        (("quantile", "--candidates", "3,2,1"), "ascending"),
+        (("mean", "--population", "none.ledger"), "none.ledger"),
+    ],
+)
+def test_ratings_are_not_read_for_a_question_that_cannot_be_asked(
+    fedboard: Command, tmp_path: Path, ledger: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    """The file would be refused as soon as it is read; and no ledger is begun for a question that none asks."""
+    unreadable = tmp_path / "ratings.csv"
+    unreadable.write_text("user,item,rating\n1,2,many\n")
+    kind, *own = arguments
+    usual = {"--rating-range": "1,5", "--epsilon": "0.5", "--ledger": str(ledger), "--budget": "1"}
+    given = {**usual, **dict(zip(own[::2], own[1::2], strict=True))}
+
+    result = fedboard("ask", kind, "--data", unreadable, *(word for pair in given.items() for word in pair))
+
+    assert result.exit_code != 0
+    assert sentence in " ".join(result.stderr.split())
+    assert not ledger.exists()

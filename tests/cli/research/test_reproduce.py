@@ -40,6 +40,15 @@ def test_without_a_figure_it_says_what_there_is(fedboard: Command) -> None:
     assert "50,000 users" in one.stdout
 
 
+@pytest.mark.parametrize("paper", ["krichene", "population"])
+def test_the_list_says_what_goes_on_where_it_was_interrupted(fedboard: Command, paper: str) -> None:
+    told = " ".join(fedboard("reproduce", paper).stdout.split())
+
+    kept = [each for each in experiments_of(paper) if each.in_parts]
+    assert kept
+    assert told.count("In parts: --resume.") == len(kept)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_an_experiment_leaves_figure_numbers_and_page(fedboard: Command, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from fedboard.client.device.live_source import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.per_user.participation import PoissonParticipation
 from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.rounds.answer import Answer, refusal

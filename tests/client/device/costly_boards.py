@@ -1,10 +1,13 @@
 """Questions that the pinned server has signed, and that weigh more than they look: what a device needs for them.
 
-Run as ``python -m tests.client.device.costly_boards CASE NUMBER FOLDER``; prints JSON.
+Run as ``python -m tests.client.device.costly_boards FOLDER CASE NUMBER [CASE NUMBER ...]``; prints a line of JSON
+for each case. A process of its own takes each, all as they were when this one had loaded what any question needs.
 """
 
 import gc
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +19,8 @@ from tests.client.asking import signed
 from tests.client.certified_boards import Device, a_question, certified_boards
 from tests.client.fleet.hostile_messages import resident
 from tests.common.tasks.conftest import a_task
+
+POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
 
 
 def with_names(board: Board, names: tuple[str, ...]) -> Board:
@@ -33,18 +38,29 @@ CASES: dict[str, Callable[[Board, int], Board]] = {
 
 
 def main() -> None:
-    case, number, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    folder = Path(sys.argv[1])
     board = certified_boards(folder, a_task(epsilon=5.0))[0]
-    device = Device(folder / "device", Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5))
+    device = Device(folder / "device", POLICY)
     device.code(board, run="warm")  # what any question needs is loaded
+    for case, number in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
+        if (child := os.fork()) == 0:
+            there = shutil.copytree(device.folder, folder / f"for {case}")
+            print(json.dumps(cost(Device(there, POLICY), board, case, int(number))), flush=True)
+            return
+        _, status = os.waitpid(child, 0)
+        if status:
+            sys.exit(f"{case}: status {status}")
+
+
+def cost(device: Device, board: Board, case: str, number: int) -> dict[str, object]:
+    """Put the question; what was sent, how much was needed, and the word that came back."""
     content = signed(a_question(CASES[case](board, number)).content)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
     device.reply(content)
     grown = resident("VmHWM") - before
-    refused = [code.value for code in device.refusals()]
-    print(json.dumps({"sent": len(content), "grown": grown, "refused": refused}))
+    return {"sent": len(content), "grown": grown, "refused": [code.value for code in device.refusals()]}
 
 
 if __name__ == "__main__":

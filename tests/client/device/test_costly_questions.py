@@ -170,21 +170,38 @@ def test_a_certificate_that_takes_long_to_recompute_is_refused_before_it_is(
     assert verified == [own + 64]
 
 
-@pytest.mark.parametrize(
-    ("case", "number"),
-    [("one name", 800_000), ("wide letters", 800_000), ("many names", 800_000), ("empty lists", 1_000_000)],
-)
+SIZES = {"one name": 800_000, "wide letters": 800_000, "many names": 800_000, "empty lists": 1_000_000}
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each of them costs, in a process of its own."""
+    asked = [str(word) for case in SIZES.items() for word in case]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.client.device.costly_boards",
+        str(tmp_path_factory.mktemp("costs")),
+    ]
+    ended = subprocess.run(
+        [*command, *asked],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert ended.returncode == 0, ended.stderr
+    return dict(zip(SIZES, map(json.loads, ended.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("case", SIZES)
 def test_a_question_that_the_server_has_signed_costs_at_most_32_times_its_bytes(
-    case: str, number: int, tmp_path: Path
+    case: str, costs: dict[str, Any]
 ) -> None:
     """Text becomes objects of Python; whoever is not the server has no such question read at all."""
-    command = [sys.executable, "-m", "tests.client.device.costly_boards", case, str(number), str(tmp_path)]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=500, check=False, cwd=Path(__file__).parents[3]
-    )
+    found = costs[case]
 
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
     assert found["refused"] in (["singles-out"], ["bad-board"])
     assert found["grown"] < 32 * found["sent"] + (64 << 20)
 

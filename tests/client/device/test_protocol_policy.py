@@ -118,3 +118,21 @@ def test_every_protocol_whose_clients_can_be_vouched_for_is_held_to_the_policy()
     for name in VOUCHED:
         parameters = sized_protocol(name, clients=CLIENTS, users=CLIENTS).parameters
         assert decided(name, parameters, Policy(epsilon=1.0, vouched_by=AUTHORITY)) == Refusal.OTHER_ROSTER
+
+
+@pytest.mark.parametrize("name", VOUCHED)
+def test_how_many_may_collude_is_not_the_servers_word_alone(name: str) -> None:
+    """It decides how many confirmations open a sum: told that nobody colludes, devices help a server with three of
+    sixty to one person's numbers, whatever its certificate says.
+    """
+    voucher = Voucher(identity=IdentityKey(), authority=bytes.fromhex(AUTHORITY))
+    for colluding, least, answered in ((0.1, 0.1, True), (0.0, 0.1, False), (0.05, 0.05, True)):
+        settings = {"vouched_by": AUTHORITY, "colluding": colluding}
+        parameters = sized_protocol(name, clients=CLIENTS, users=CLIENTS, settings=settings).parameters
+        allowed = Policy(epsilon=1.0, delta=1e-5, vouched_by=AUTHORITY, least_colluding=least)
+        if answered:
+            assert relied_on(name, parameters, allowed, backend="numpy", voucher=voucher)
+            continue
+        with pytest.raises(RefusedError) as error:
+            relied_on(name, parameters, allowed, backend="numpy", voucher=voucher)
+        assert error.value.code is Refusal.TOO_FEW

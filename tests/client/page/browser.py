@@ -50,6 +50,15 @@ class Page:
         self.driver.get(address)
         self.until("return 'ready' in document.documentElement.dataset")
 
+    def leave(self) -> None:
+        """Be as at the start: nowhere, at the first width, with nothing kept of pages or told of them."""
+        self.driver.get("about:blank")
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+        self.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        self.console(), self.requests()
+
     def look(self, width: int, scheme: str) -> None:
         """Give the page this width, and a light or dark scheme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

@@ -1,5 +1,7 @@
 """What a ridge does for ratings that were left out: held against solving again without each."""
 
+from math import sqrt
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,79 @@ def test_backends_agree(backend, given):
     reference = left_out_errors(**given, backend="numpy")
 
     np.testing.assert_allclose(left_out_errors(**given, backend=backend), reference, rtol=1e-9, atol=1e-9)
+
+
+def one_after_the_other(columns, wanted, pulls):
+    """What compiled kernels compute for one ridge, operation by operation, each rounded alone."""
+    width = columns.shape[1]
+    base, moment = [[0.0] * width for _ in range(width)], [0.0] * width
+    for x, target in zip(columns.tolist(), wanted.tolist(), strict=True):
+        for row in range(width):
+            moment[row] += target * x[row]
+            for column in range(row, width):
+                base[row][column] += x[row] * x[column]
+    root = [[base[a][b] + (pulls[a] if a == b else 0.0) for b in range(width)] for a in range(width)]
+    own = list(moment)
+    for pivot in range(width):
+        scale = 1.0 / sqrt(root[pivot][pivot])
+        root[pivot][pivot:] = [value * scale for value in root[pivot][pivot:]]
+        own[pivot] *= scale
+        for row in range(pivot + 1, width):
+            factor = root[pivot][row]
+            own[row] -= factor * own[pivot]
+            for column in range(row, width):
+                root[row][column] -= factor * root[pivot][column]
+    for row in range(width - 1, -1, -1):
+        rest = own[row]
+        for column in range(row + 1, width):
+            rest -= root[row][column] * own[column]
+        own[row] = rest / root[row][row]
+    total, seen = 0.0, range(0, wanted.size, -(-wanted.size // MOST_LEFT_OUT))
+    for k in seen:
+        residual, leverage, half = float(wanted[k]), 0.0, [0.0] * width
+        for row, entry in enumerate(columns[k].tolist()):
+            residual -= entry * own[row]
+            rest = entry
+            for column in range(row):
+                rest -= root[column][row] * half[column]
+            half[row] = rest / root[row][row]
+            leverage += half[row] * half[row]
+        residual /= 1.0 - leverage
+        total += residual * residual
+    return total, len(seen)
+
+
+def test_ridges_side_by_side_are_bit_for_bit_one_after_the_other(backend, given):
+    """In lanes of a vector, and ratings by fours: more ridges than lanes, and neither divides what there is."""
+    if backend == "numpy":
+        return
+    many = np.geomspace(0.1, 50.0, 11)
+    found = left_out_errors(**{**given, "ridges": many}, backend=backend)
+    for row in (1, 2, 4, 5, 9, 46):
+        entries = slice(given["indptr"][row], given["indptr"][row + 1])
+        wanted = given["targets"][entries].astype(np.float64)
+        if wanted.size < 2:
+            continue
+        columns = np.hstack(
+            [np.ones((wanted.size, 1)), given["factors"][given["items"][entries]].astype(np.float64)]
+        )
+        own = given["growth"][row]
+        alone, seen = one_after_the_other_alone(columns[:, 0], wanted, own * BIAS_RIDGE)
+        for number, ridge in enumerate(many.tolist()):
+            total, _ = one_after_the_other(columns, wanted, own * np.array([BIAS_RIDGE, *[ridge] * 4]))
+            assert found[row, number] == (total - alone) / seen
+
+
+def one_after_the_other_alone(ones, wanted, pull):
+    """The same without factors."""
+    system, moment, total = float(ones.sum()) + pull, 0.0, 0.0
+    for target in wanted.tolist():
+        moment += target
+    seen = range(0, wanted.size, -(-wanted.size // MOST_LEFT_OUT))
+    for k in seen:
+        error = (float(wanted[k]) - moment / system) / (1.0 - 1.0 / system)
+        total += error * error
+    return total, len(seen)
 
 
 def test_a_row_does_not_see_the_others(backend, given):

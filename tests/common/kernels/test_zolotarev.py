@@ -43,3 +43,12 @@ def test_error_swings_evenly_as_that_of_a_best_approximation():
     assert extremes.size == 17  # one more than the 2 r numbers that were free to choose
     assert np.all(extremes[1:] * extremes[:-1] < 0)
     np.testing.assert_allclose(np.abs(extremes), np.abs(extremes[0]), rtol=1e-3)
+
+
+def test_coefficients_are_made_once_in_a_process_and_nobody_changes_them():
+    found = sign_coefficients(SMALLEST, N_POLES)
+
+    assert sign_coefficients(SMALLEST, N_POLES) is found
+    for array in found:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0

@@ -10,15 +10,13 @@ from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.participation import (
     Attendance,
-    FixedSizeCohort,
     FullParticipation,
     Participation,
-    PoissonParticipation,
-    ShuffledCohorts,
     require_unsampled,
     round_name,
     stated_by_release,
 )
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise

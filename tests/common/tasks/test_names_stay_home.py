@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,22 +24,22 @@ NAME = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, algorithm_names()))})(?
 EXAMPLES = re.compile(r"\s*Examples?:")
 
 
-def spoken(tree: ast.Module) -> Iterator[ast.Constant]:
+def spoken(nodes: Sequence[ast.AST]) -> Iterator[ast.Constant]:
     """All texts but docstrings and the examples that help ends with."""
     silent = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in silent:
             continue
         if not EXAMPLES.match(node.value.removeprefix("\b")):
             yield node
 
 
-def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def imported(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -48,12 +48,12 @@ def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def told(text: str) -> list[str]:
     """Where a file speaks of one algorithm."""
-    tree = ast.parse(text)
+    nodes = list(ast.walk(ast.parse(text)))
     homes = tuple(f"fedboard.common.tasks.{folder}." for folder in ALGORITHMS)
-    found = [f"line {line} imports {name}" for line, name in imported(tree) if f"{name}.".startswith(homes)]
+    found = [f"line {line} imports {name}" for line, name in imported(nodes) if f"{name}.".startswith(homes)]
     found += [
         f"line {node.lineno} says {NAME.search(node.value)}"
-        for node in spoken(tree)
+        for node in spoken(nodes)
         if NAME.search(node.value)
     ]
     return found

@@ -299,6 +299,34 @@ def test_the_training_counts_in_the_account_whole_before_and_after_it_was_made(a
         asked.put()
 
 
+def test_a_training_that_was_counts_also_where_the_settings_leave_it_out_by_now(asked: Asked) -> None:
+    promise, state = asked.settings.privacy, asked.fleet.state
+    task = rebuild_any(Board.load(state.first_board))
+    Ledger.create(
+        state.run / "ledger.sqlite", promise.budget, run="trial", plan=plan_of(task, FullParticipation())
+    ).close()
+    with pytest.raises(BudgetExceededError):
+        asked.put(epsilon=0.1)
+
+
+@pytest.mark.parametrize("section", ["[questions]\nepsilon = 2.0", ""])
+def test_a_training_that_is_begun_after_questions_counts_beside_them(asked: Asked, section: str) -> None:
+    asked.put(epsilon=1.9)
+    config, state = asked.fleet.folder / "fleet.toml", asked.fleet.state
+    text = config.read_text()
+    assert "[questions]\nepsilon = 2.0\nalone = true" in text
+    text = text.replace("[questions]\nepsilon = 2.0\nalone = true", section)
+    for epsilon, code in ((1.5, 3), (0.3, 0)):
+        config.write_text(text.replace("epsilon = 5.0", f"epsilon = {epsilon}", 1))
+        state.first_board.unlink()  # another training was never begun
+        state.job.unlink()
+        found = CliRunner().invoke(commands, ["server", "--config", str(config), "--check"])
+        assert found.exit_code == code, found.output
+    with Population.open(account_path(state), read_only=True) as account:
+        assert {member.name for member in account.members()} > {"trial"}
+        assert 1.9 < account.cost(reserved=True) <= 2.0
+
+
 def answered(asked: Asked, name: str, question: Question) -> bytes:
     """What a device says to one question, out of its envelope."""
     with open_device(asked.device(name)) as (source, gate):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,43 @@ def test_published_files_are_told_by_their_fields_and_names(name: str, given: st
 
     assert find_source(source, None, mapped=False).reader.name == name
     assert load_ratings(source).rating_range == (1.0, 5.0)
+
+
+_ADDED = "Fri Apr 19 08:15:15 -0700 2013"
+WHOLE = {
+    "yelp_academic_dataset_review.json": {
+        **{"review_id": "rQY8N_XvtGbearJ5X4QrAA", "user_id": "uwjRMXRC0KyPrIlcjaXeBB"},
+        **{"business_id": "-bhfebM0QIsKt87iDN-FCC", "stars": 2.0, "useful": 5, "funny": 0, "cool": 0},
+        **{"text": 'As "someone",\nwho', "date": "2015-04-15 05:21:16"},
+    },
+    "goodreads_interactions_poetry.json": {
+        **{"user_id": "80d52f5e70f023bd0098ab96599a3000", "book_id": "402128"},
+        **{"review_id": "fbd6a22a155c87a84fba7537f06c0000", "is_read": True, "rating": 2},
+        **{"review_text_incomplete": "", "date_added": _ADDED, "date_updated": _ADDED},
+        **{"read_at": "", "started_at": ""},
+    },
+    "goodreads_reviews_dedup.json": {
+        **{"user_id": "8842281e1d1347389f2ab93d60773000", "book_id": "24375664"},
+        **{"review_id": "5cd416f3efc3f944fce4ce2db2290000", "rating": 2, "review_text": "Mind blowing."},
+        **{"date_added": "Fri Aug 25 13:55:02 -0700 2017", "date_updated": _ADDED, "read_at": ""},
+        **{"started_at": "", "n_votes": 16, "n_comments": 0},
+    },
+}
+"""With all fields and forms of the published files, people and texts made up."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_lines_with_every_published_field_are_read(name: str, tmp_path: Path) -> None:
+    fields = WHOLE[name]
+    ratings = load_ratings(written(tmp_path / name, [fields]), times=True)
+
+    assert ratings.user_ids.tolist() == [fields["user_id"]]
+    assert ratings.item_ids.tolist() == [fields.get("business_id", fields.get("book_id"))]
+    assert ratings.values.tolist() == [2.0]
+    assert ratings.times is not None
+    said = {"yelp": "2015-04-15T05:21:16+00:00", "interactions": "2013-04-19T08:15:15-07:00"}
+    when = next((time for word, time in said.items() if word in name), "2017-08-25T13:55:02-07:00")
+    assert ratings.times.tolist() == [datetime.fromisoformat(when).timestamp()]
 
 
 def test_of_several_reviews_of_a_business_the_latest_counts(tmp_path: Path) -> None:

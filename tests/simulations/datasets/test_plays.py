@@ -70,6 +70,15 @@ def test_an_artist_without_a_name_is_called_by_its_id(tmp_path):
     assert (ratings.users.tolist(), ratings.items.tolist()) == ([0, 0, 0, 1, 1, 1], [0, 2, 3, 0, 1, 2])
 
 
+def test_lines_with_a_date_for_the_user_are_one_user(tmp_path):
+    more = f"sep 20, 2008\t{MBID}\tjam\t3\nsep 20, 2008\t\telis, queen\t1\n"
+
+    ratings = load_ratings(written(tmp_path, "lastfm-360k", more))
+
+    assert ratings.user_ids.tolist() == [BOB, ANN, "sep 20, 2008"]
+    assert ratings.n_ratings == 5
+
+
 FAULTS = [
     ("msd", f"{ANN}\t{SONG}\t-1\n", "line 4: the count is negative or NaN"),
     ("msd", f"{ANN}\t{SONG}\tnan\n", "line 4: the count is negative or NaN"),

@@ -7,14 +7,9 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
-from fedboard.common.per_user.participation import (
-    Attendance,
-    FixedSizeCohort,
-    Participation,
-    PoissonParticipation,
-    round_name,
-)
+from fedboard.common.per_user.participation import Attendance, Participation, round_name
 from fedboard.common.per_user.personal import scale_contribution
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger

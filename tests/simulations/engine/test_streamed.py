@@ -11,13 +11,8 @@ from numpy.testing import assert_array_equal
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.participation import (
-    Attendance,
-    FullParticipation,
-    Participation,
-    PoissonParticipation,
-    round_name,
-)
+from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise

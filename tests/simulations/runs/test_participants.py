@@ -11,12 +11,8 @@ import pytest
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import (
-    FixedSizeCohort,
-    FullParticipation,
-    PoissonParticipation,
-    ShuffledCohorts,
-)
+from fedboard.common.per_user.participation import FullParticipation
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets import Kind, id_keys

@@ -9,7 +9,8 @@ import pytest
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance, PoissonParticipation
+from fedboard.common.per_user.participation import Attendance
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing

@@ -13,14 +13,8 @@ from numpy.testing import assert_array_equal
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.participation import (
-    Attendance,
-    FixedSizeCohort,
-    FullParticipation,
-    Participation,
-    PoissonParticipation,
-    ShuffledCohorts,
-)
+from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -188,6 +182,18 @@ def test_a_span_beyond_the_stream_is_refused(ratings: Ratings) -> None:
     for span in ((0, 231), (-1, 5), (5, 5), (7, 3)):
         with pytest.raises(InputError, match="no span of a stream of 230 users"):
             sums_of_span(work, board, *span)
+
+
+def test_a_span_whose_sums_might_run_over_64_bits_is_refused_before_it_is_read(ratings: Ratings) -> None:
+    class Endless(InMemoryStream):
+        n_users = 1 << 60
+
+    work, board = work_of(ratings)
+    bound = max(request.release.l2_bound for request in work.requests)
+    most = (1 << 62) // bound
+
+    with pytest.raises(InputError, match=f"fit 64-bit integers; take spans of at most {most} users"):
+        sums_of_span(replace(work, stream=Endless(ratings)), board, 0, most + 1)
 
 
 def test_a_stream_that_miscounts_its_ratings_is_refused(ratings: Ratings) -> None:

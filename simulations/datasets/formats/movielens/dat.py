@@ -7,31 +7,20 @@ Which one it is, is told from public things only: names of files and folders, an
 from functools import partial
 
 from fedboard.common.errors import InputError
-from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import OF_1M
-from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import read_titles
-from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.formats.blocks import Blocks
-from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, read_text, text_blocks
+from fedboard.simulations.datasets.formats.movielens.headerless import COLUMNS, Headerless
+from fedboard.simulations.datasets.formats.reader import Looks, Reader
 
 _1M, _10M = "movielens-1m", "movielens-10m"
 _RATING_RANGES = {_1M: (1.0, 5.0), _10M: (0.5, 5.0)}
 _LARGEST_ITEM_ID_1M = 3952
-_LAYOUT = TextLayout(
-    delimiter="::",
-    columns=("user", "item", "rating", "time"),
-    mapping=ColumnMapping(),
-    header=False,
-    whole_number_ids=True,
-    quoted=False,
-)
+_LINES = Headerless("::")
 
 
 def _recognises(looks: Looks) -> bool:
     """By a first line of one of the two."""
-    return looks.line.count("::") == len(_LAYOUT.columns) - 1
+    return looks.line.count("::") == len(COLUMNS) - 1
 
 
 def _is_it(looks: Looks, name: str) -> bool:
@@ -62,23 +51,13 @@ def _which(looks: Looks) -> str:
     )
 
 
-def _read(file: StoredFile, asked: Asked) -> RawColumns:
-    """Read ``ratings.dat``."""
-    return read_text(file, _LAYOUT.timed(asked.times, "time"))
-
-
-def _blocks(file: StoredFile, asked: Asked) -> Blocks:
-    """The same, a block at a time."""
-    return text_blocks(file, _LAYOUT.timed(asked.times, "time"))
-
-
 READERS = tuple(
     Reader(
         name=name,
         what=what,
         given_as="the folder, the `.zip`, or `ratings.dat`",
-        read=_read,
-        blocks=_blocks,
+        read=_LINES.read,
+        blocks=_LINES.blocks,
         recognises=_recognises,
         told_apart=partial(_is_it, name=name),
         rating_range=_RATING_RANGES[name],

@@ -2,24 +2,13 @@
 
 import re
 
-from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import OF_100K
-from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.delimited import ENDINGS
-from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, read_text, text_blocks
+from fedboard.simulations.datasets.formats.movielens.headerless import Headerless
+from fedboard.simulations.datasets.formats.reader import Looks, Reader
 
 _FIRST_LINE = re.compile(r"\d+\t\d+\t\d+\t\d+")
-_LAYOUT = TextLayout(
-    delimiter="\t",
-    columns=("user", "item", "rating", "time"),
-    mapping=ColumnMapping(),
-    header=False,
-    whole_number_ids=True,
-    quoted=False,
-)
+_LINES = Headerless("\t")
 
 
 def _recognises(looks: Looks) -> bool:
@@ -27,23 +16,13 @@ def _recognises(looks: Looks) -> bool:
     return _FIRST_LINE.fullmatch(looks.line) is not None and looks.file.suffix not in ENDINGS
 
 
-def _read(file: StoredFile, asked: Asked) -> RawColumns:
-    """Read ``u.data`` or one of its parts such as ``u1.base``."""
-    return read_text(file, _LAYOUT.timed(asked.times, "time"))
-
-
-def _blocks(file: StoredFile, asked: Asked) -> Blocks:
-    """The same, a block at a time."""
-    return text_blocks(file, _LAYOUT.timed(asked.times, "time"))
-
-
 READERS = (
     Reader(
         name="movielens-100k",
         what="MovieLens 100K",
         given_as="the folder, the `.zip`, or `u.data`",
-        read=_read,
-        blocks=_blocks,
+        read=_LINES.read,
+        blocks=_LINES.blocks,
         recognises=_recognises,
         rating_range=(1.0, 5.0),
         times=True,

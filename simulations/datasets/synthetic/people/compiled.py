@@ -10,12 +10,12 @@ import numpy as np
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.common.kernels.blocked.row_pairs import inner_product
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
+from fedboard.common.kernels.plain.mixing import mix
 from fedboard.simulations.datasets.synthetic.people import words
 from fedboard.simulations.datasets.synthetic.people.shape import ACCEPTED, LEAST_ACCEPTED, TASTES
 
 _STRIDE = np.uint64(words.STRIDE)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S16, _S27, _S30, _S31, _S32, _S40, _S48 = (np.uint64(bits) for bits in (16, 27, 30, 31, 32, 40, 48))
+_S16, _S32, _S40, _S48 = (np.uint64(bits) for bits in (16, 32, 40, 48))
 _FIELD, _DITHER, _ONE, _ZERO = np.uint64(0xFFFF), np.uint64(0xFFF), np.uint64(1), np.uint64(0)
 _ACTIVITY, _LEVEL = words.ACTIVITY, words.LEVEL
 _FIRST_TASTE, _FIRST_CANDIDATE, _FIRST_RATING = words.FIRST_TASTE, words.FIRST_CANDIDATE, words.FIRST_RATING
@@ -34,21 +34,13 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 @compiled()
-def _mix(word: np.uint64) -> np.uint64:
-    word = word + _STRIDE
-    word = (word ^ (word >> _S30)) * _FIRST
-    word = (word ^ (word >> _S27)) * _SECOND
-    return word ^ (word >> _S31)
-
-
-@compiled()
 def _stream(base: np.uint64, person: int) -> np.uint64:
-    return _mix(base ^ _mix(np.uint64(person)))
+    return mix(base ^ mix(np.uint64(person)))
 
 
 @compiled()
 def _word(stream: np.uint64, number: int | np.int64) -> np.uint64:
-    return _mix(stream + np.uint64(number) * _STRIDE)
+    return mix(stream + np.uint64(number) * _STRIDE)
 
 
 @compiled()

@@ -74,12 +74,14 @@ class PeopleConfig:
     def text(self) -> str:
         """The data source that means these people."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        told = (
-            f"{name}={value!r}" if isinstance(value, int) else f"{name}={value:g}"
-            for name, value in given.items()
-            if value is not None
-        )
+        told = (f"{name}={_in_full(value)}" for name, value in given.items() if value is not None)
         return PREFIX + ",".join(told)
+
+
+def _in_full(value: float) -> str:
+    """All of a number: a mean that was rounded would be that of other people."""
+    short = f"{value:g}"
+    return short if not isinstance(value, int) and float(short) == value else repr(value)
 
 
 def people_config(source: str) -> PeopleConfig:

@@ -1,7 +1,6 @@
 """The files of a label in a real browser: legible, and nothing runs in them, whatever a certificate says."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +10,7 @@ import pytest
 from fedboard.client.guarantee.evidence import Evidence
 from fedboard.client.guarantee.label.writing import write_label
 from fedboard.common.privacy.releases.noise import SeededNoise
-from tests.client.page.browser import Page, opened
+from tests.client.page.browser import Page
 from tests.common.certificates import SAID, certificate_of
 
 pytestmark = pytest.mark.slow
@@ -34,12 +33,6 @@ KINDS = {
         deployment=HOSTILE, dataset="y" * 3000 + MARKUP, trust=(MARKUP, "z" * 5000) * 40
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with opened(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

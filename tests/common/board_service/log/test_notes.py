@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at, cosigned_message
 from fedboard.common.board_service.log.merkle import EMPTY_ROOT
 from fedboard.common.board_service.log.note_keys import NoteKey, read_verifier
-from fedboard.common.board_service.log.notes import MAX_NOTE_BYTES, Kind, Note, NoteError, VerifierKey
+from fedboard.common.board_service.log.notes import (
+    MAX_NOTE_BYTES,
+    Kind,
+    Note,
+    NoteError,
+    VerifierKey,
+    text_of,
+)
 from fedboard.common.errors import InputError
 
 SPEC_KEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
@@ -193,3 +200,11 @@ def test_a_key_is_never_overwritten_and_its_owners_alone(tmp_path: Path, witness
         NoteKey.read(private, kind=Kind.COSIGNATURE)
     with pytest.raises(InputError, match="spaces"):
         NoteKey.generate("a name", Kind.NOTE)
+
+
+def test_a_key_of_another_kind_of_signature_is_told_what_it_is() -> None:
+    """C2SP recommends ML-DSA-44 for new witnesses: whoever is given such a key is told so."""
+    with pytest.raises(NoteError, match=r"a key of type 0x06 is not read here \(0x06 is ML-DSA-44\)"):
+        VerifierKey.parse("w.example/1+00000000+" + text_of(b"\x06" + bytes(1312)), kind=Kind.COSIGNATURE)
+    with pytest.raises(NoteError, match="not a key of the form"):
+        VerifierKey.parse("w.example/1+00000000+", kind=Kind.COSIGNATURE)

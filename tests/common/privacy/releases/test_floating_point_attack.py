@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-PROGRAM = Path(__file__).parents[4] / "benchmarks" / "floating_point_attack.py"
+PROGRAM = Path(__file__).parents[4] / "benchmarks" / "privacy" / "floating_point_attack.py"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance, PoissonParticipation
+from fedboard.common.per_user.participation import Attendance
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease

@@ -23,8 +23,8 @@ from fedboard.common.tasks.fedrep_private.gradients import gradient_rows
 from fedboard.common.tasks.fedrep_private.task import FedRepPrivate
 from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
+from fedboard.common.tasks.representation.on_board import representation_of
 from fedboard.common.tasks.representation.statistics import GRID
-from fedboard.common.tasks.representation.task import representation_of
 from tests.common.tasks.representation.conftest import DIMENSION, RANK, catalogue, orthonormal, population
 
 PSI = 0.25

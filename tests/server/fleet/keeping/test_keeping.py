@@ -29,6 +29,7 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.rounds.flower_record import frame_of, record_of
 from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
@@ -297,3 +298,34 @@ def test_files_elsewhere_are_named(trained: FleetSettings, tmp_path: Path) -> No
     with nullcontext(tarfile.open(tmp_path / "backup")) as tar, tar:
         assert not [name for name in tar.getnames() if name.endswith("server.key")]
         assert [name for name in tar.getnames() if name.endswith("a/node.pub")], "keys of [[nodes]] are in it"
+
+
+def test_a_log_of_boards_in_the_state_folder_is_in_it_too(lost: FleetSettings, tmp_path: Path) -> None:
+    """Its key is nowhere else: without it all who rely on its witnesses would need a new run."""
+    config, log = config_of(lost), lost.state / "board-log"
+    assert fedboard("keys", "log", "--name", "boards.example.org/trial", "--out", log).exit_code == 0
+    config.write_text(config.read_text().replace("[board]", '[board]\nlog = "state/board-log"', 1))
+    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "one.fedboard")
+    assert made.exit_code == 0, made.stderr
+
+    again = restored(tmp_path / "one.fedboard", tmp_path / "new", "--stopped")
+
+    assert again.exit_code == 0, again.stderr
+    for path in log.iterdir():
+        assert (tmp_path / "new" / "state" / "board-log" / path.name).read_bytes() == path.read_bytes()
+    assert {path.name for path in (tmp_path / "new" / "state" / "board-log").iterdir()} == {
+        path.name for path in log.iterdir()
+    }
+
+    closed = restored(tmp_path / "one.fedboard", tmp_path / "closed", "--closed")
+
+    old = tmp_path / "closed" / "state" / "board-log"
+    assert f"{old}: nothing is signed in this log of boards" in closed.stdout
+    checked = fedboard("server", "--config", tmp_path / "closed" / "fleet.toml", "--check")
+    assert checked.exit_code == 3, checked.output
+    assert "its next checkpoint may contradict those that witnesses have" in checked.stderr
+    with pytest.raises(PrivacyError, match="came out of a backup"), BoardLog.open(old):
+        pass
+    (old / "restored").unlink()
+    with BoardLog.open(old):
+        pass

@@ -13,10 +13,13 @@ import httpx
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from fedboard.cli.main import commands
+from fedboard.common.wire.direct import ANSWER_PATH, WORK_PATH
 from fedboard.common.wire.enrolment.introduction import INTRODUCTION_PATH, JOIN_PATH
 from fedboard.server.fleet.door.proxy import FORWARDED
+from fedboard.server.fleet.kit.kit import Host, beside, server_units
 from fedboard.server.fleet.plan.settings import FleetSettings
 from tests.ports import free_ports
 from tests.server.fleet.opened import MORE, a_fleet, an_invitation, door_of
@@ -142,6 +145,23 @@ def test_units_of_paths_that_systemd_would_split_are_refused(config: Path, tmp_p
     assert not (tmp_path / "units").exists()
 
 
+def test_what_the_server_writes_to_and_how_many_an_address_may_be_are_those_of_the_settings(
+    fleet: FleetSettings, config: Path, tmp_path: Path
+) -> None:
+    """A log of boards is written beside fleet.toml; behind a proxy the door counts no addresses, and nginx does."""
+    log = fleet.state.parent / "board-log"
+    settings = structs.replace(
+        fleet,
+        board=structs.replace(fleet.board, log=log),
+        network=structs.replace(fleet.network, connections_per_address=0),
+    )
+    host = Host(user="fedboard", backups=tmp_path, program=Path("/usr/bin/fedboard"))
+
+    unit = server_units(settings, config, host)["fedboard-server.service"]
+    assert f"ReadWritePaths={fleet.state} {log}\n" in unit
+    assert "limit_conn fedboard_connections 256;" in beside(settings, config)["nginx.conf"]
+
+
 def test_the_container_runs_commands_that_there_are(kit: Path, fleet: FleetSettings, config: Path) -> None:
     lines = re.sub(r"\\\n", " ", (kit / "Containerfile").read_text()).splitlines()
     words = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
@@ -176,11 +196,14 @@ def places_of(text: str) -> dict[str, str]:
 def test_the_reverse_proxy_lets_through_what_the_door_does_and_nothing_else(kit: Path) -> None:
     places = places_of((kit / "nginx.conf").read_text())
 
-    (pattern,) = [place for place in places if place.startswith("^")]
-    matches = re.fullmatch(r"\^(/v1/fleet/)\((.*)\)\$", pattern)
-    assert matches is not None, "anchored at both ends"
-    assert {matches[1] + name for name in matches[2].split("|")} == {path.decode() for path in FORWARDED}
-    assert {place: method for place, method in places.items() if place != pattern} == {
+    patterns, named = [place for place in places if place.startswith("^")], set[str]()
+    for pattern in patterns:
+        matches = re.fullmatch(r"\^(/v1/\w+/)\((.*)\)\$", pattern)
+        assert matches is not None, "anchored at both ends"
+        assert places[pattern] == "POST"
+        named |= {matches[1] + name for name in matches[2].split("|")}
+    assert named == {*(path.decode() for path in FORWARDED), WORK_PATH, ANSWER_PATH}
+    assert {place: method for place, method in places.items() if place not in patterns} == {
         INTRODUCTION_PATH: "GET",
         JOIN_PATH: "POST",
     }
@@ -224,6 +247,8 @@ def test_a_device_joins_through_nginx(kit: Path, fleet: FleetSettings, config: P
                 assert client.get("/v1/control/start-run").status_code == 404
                 assert client.post("/v1/fleet/register-node").status_code == 404
                 assert client.post("/v1/fleet/pull-messages").status_code == 401
+                assert client.post(WORK_PATH).status_code == client.post(ANSWER_PATH).status_code == 401
+                assert client.get(WORK_PATH).status_code == 403
                 assert client.get("/v1/fleet/pull-messages").status_code == 403
                 assert client.get("/v1/fleet/../control/start-run").status_code == 404
             joined = fedboard("client", "join", through, invitation.token, "--out", tmp_path / "ann")

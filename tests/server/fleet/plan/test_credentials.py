@@ -1,6 +1,8 @@
 """Certificate, key, authority and signing key are checked together, each mistake with a sentence of its own."""
 
 import shutil
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -133,6 +135,32 @@ def test_a_log_and_the_policy_of_its_witnesses_go_together(fleet: Fleet, tmp_pat
         )
         logged(fleet, log=other.origin)
         require_credentials(fleet.settings)
+
+
+READ_ONLY = """mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" -c '
+import sys
+from pathlib import Path
+from fedboard.server.fleet.plan.credentials import _require_log
+from fedboard.server.fleet.plan.sections import BoardSection
+_require_log(BoardSection(log=Path(sys.argv[1])))
+' "$1\""""
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode != 0,
+    reason="needs a mount of its own: unshare -rm is not allowed here",
+)
+def test_a_log_that_cannot_be_written_to_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """As beside fleet.toml in a container, where all of that is read-only."""
+    place = tmp_path / "board-log"
+    NoteKey.generate("boards.example/films", Kind.NOTE).write(
+        place / "board-log.key", place / "board-log.pub"
+    )
+    command = ["unshare", "-rm", "sh", "-c", READ_ONLY, "sh", str(place), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert f"InputError: board.log: {place} cannot be written to (Read-only file system)" in done.stderr
 
 
 def test_a_certificate_that_has_expired_is_said_to_be_so(

@@ -4,15 +4,17 @@ import hashlib
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import make_node_key
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.plan.preparing import prepare, who_takes_part
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from tests.server.fleet.opened import a_fleet
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "fleet" / "fleet.toml"
 N_ITEMS = 30
@@ -76,3 +78,15 @@ def test_what_people_say_of_a_fleet_is_with_its_server_and_may_change(folder: Pa
     path.write_text(said.replace("curators", "curator"))
     with pytest.raises(InputError, match=r"unknown key 'curator'; known are .*; did you mean 'curators'"):
         read_settings(path)
+
+
+def test_what_invitations_are_for_is_said_of_gateways_where_there_may_be_some(tmp_path: Path) -> None:
+    """A certificate must not say that each device is one person's where one invitation may be for several."""
+    gateways = a_fleet(tmp_path)
+    assert gateways.enrolment is not None
+    alone = msgspec.structs.replace(gateways.enrolment, max_users_per_device=1)
+    people = msgspec.structs.replace(gateways, enrolment=alone)
+
+    assert "one person for one device, so that nobody is in a round twice" in who_takes_part(people)
+    said = who_takes_part(gateways)
+    assert "one person or a gateway of several, so that nobody who is behind one device alone is in" in said

@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.cli.main import commands
 from fedboard.server.board_service.counters import ServiceCounters
+from fedboard.server.board_service.log.link import Found
+from fedboard.server.board_service.log.telling import log_families
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
@@ -211,3 +213,40 @@ def test_nothing_of_a_device_is_in_the_metrics(fleet: FleetSettings) -> None:
     assert "fedboard_devices_online 1.0" in text
     assert not any(line in text for key in fleet.public_keys for line in key.splitlines())
     assert not any(f'"{node.name}"' in text for node in msgspec.structs.replace(fleet).nodes)
+
+
+def test_what_witnesses_say_of_the_log_of_boards_is_in_the_metrics(fleet: FleetSettings) -> None:
+    """Without a log there is nothing to say, and without witnesses nothing of cosignatures."""
+
+    def told(state: dict[str, Any] | None) -> dict[str, float]:
+        found = {}
+        for family in log_families(state):
+            for sample in family.samples:
+                found[
+                    "/".join([sample.name.removeprefix("fedboard_board_log_"), *sample.labels.values()])
+                ] = sample.value
+        return found
+
+    assert told(None) == {}
+    assert told({"entries": 3, "suffices": None, "witnesses": {}}) == {"entries": 3}
+    witnesses = {
+        "a": Found.COSIGNED,
+        "b": Found.AHEAD,
+        "c": Found.REFUSED,
+        "d": Found.AWAY,
+        "e": Found.COSIGNED,
+    }
+    assert told(
+        {"entries": 3, "suffices": False, "witnesses": {name: str(one) for name, one in witnesses.items()}}
+    ) == {
+        "entries": 3,
+        "suffices": 0,
+        "witnesses/cosigned": 2,
+        "witnesses/alarming": 2,
+        "witnesses/missing": 1,
+    }
+    log = StateFolder.of(fleet).path / "board-log"
+    log.mkdir()
+    logged = msgspec.structs.replace(fleet, board=msgspec.structs.replace(fleet.board, log=log))
+    assert "fedboard_board_log_entries 0.0" in exposition(logged)
+    assert "fedboard_board_log" not in exposition(fleet)

@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
-from fedboard.common.per_user.participation import (
-    Attendance,
-    FixedSizeCohort,
-    FullParticipation,
-    Participation,
-    PoissonParticipation,
-)
+from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation
 from fedboard.common.per_user.personal import squared_norms
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums

@@ -14,7 +14,8 @@ from fedboard.client.answering.steps import Client, respond_step
 from fedboard.client.fleet.session_state import ContextVault
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance, PoissonParticipation
+from fedboard.common.per_user.participation import Attendance
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.flower_record import frames_of, record_of

@@ -11,7 +11,7 @@ import pytest
 from flwr.app import Message
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import PoissonParticipation
+from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question

@@ -184,6 +184,8 @@ CELLS: dict[str, tuple[str, int, object, str]] = {
     "user far off": ("user", 0, -(2**63), "it must begin with user 0"),
     "key of another": ("key", 6, 1, "all rows of a user must have the same key"),
     "key changes late": ("key", 14, 1, "all rows of a user must have the same key"),
+    "empty key": ("key", 3, None, "the key of a user is empty"),
+    "empty user": ("user", 3, None, "the number of a user is empty"),
     "empty item": ("item", 3, None, "0 cells of 'item' must be empty"),
     "empty value": ("value", 3, None, "0 cells of 'value' must be empty"),
 }

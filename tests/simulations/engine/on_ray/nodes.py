@@ -27,7 +27,8 @@ from ray.cluster_utils import Cluster
 
 folder, memory = sys.argv[1], int(sys.argv[2])
 same = {"num_cpus": 1, "object_store_memory": memory, "include_log_monitor": False}
-cluster = Cluster(True, head_node_args={**same, "temp_dir": folder, "include_dashboard": False})
+alone = {"temp_dir": folder, "include_dashboard": False, "no_monitor": True}  # whose work it is to start nodes
+cluster = Cluster(True, head_node_args={**same, **alone})
 print(cluster.address, flush=True)
 for line in sys.stdin:
     node = cluster.add_node(**same)

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.participation import Attendance, round_name
+from fedboard.common.per_user.participation import Attendance, FullParticipation, round_name
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.server.runtime import Traffic
@@ -193,6 +196,24 @@ def require_streamed_sums(cluster: Cluster) -> None:
     assert len(told) == 15
 
 
+def require_somebody_to_learn_from(cluster: Cluster) -> None:
+    """As on the engine: seeded noise spends nothing on one user, and says so."""
+    run = people_run()
+    alone = msgspec.structs.replace(run.data, source="synthetic:users=1,items=40,mean=6")
+    config = msgspec.structs.replace(run, data=alone)
+    problem = load_any(config)
+    assert isinstance(problem, StreamedProblem)
+    task = build_any(config, problem, backend="numpy")
+    board = task.first_board(problem.catalogue)
+    attendance = Attendance(participation=FullParticipation(), name=round_name(0), noise=SeededNoise(0))
+    work = SpanWork(
+        task=task, stream=problem.stream, splitting=problem.splitting, requests=(), backend="numpy"
+    )
+
+    with pytest.raises(InputError, match="one user alone has ratings to learn from"):
+        OnRay(cluster, work).gather(board, task.requests(board), attendance)
+
+
 def refuse(error: str) -> None:
     raise {"privacy": PrivacyError("a row is too long"), "lacks": ModuleNotFoundError(name="numba")}[error]
 
@@ -213,6 +234,7 @@ def test_a_cluster_is_a_pool_and_sums_streams(nodes: Nodes) -> None:
         numbers += 1  # whoever merges may add in place
         assert numbers.sum() == 200_000
         require_streamed_sums(cluster)
+        require_somebody_to_learn_from(cluster)
         with pytest.raises(PrivacyError, match=r"^a row is too long$"):
             pool.run([partial(refuse, "privacy")])
         with pytest.raises(InputError, match="lacks the Python package numba"):
@@ -319,9 +341,41 @@ def test_a_node_is_killed_in_mid_round_and_another_joins(
 def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
     of_the_engine: list[str], tmp_path: Path
 ) -> None:
-    simulate(a_config("residual", runtime="ray", workers=2), tmp_path / "ray", report=False)
+    """What Ray writes, sums that do not fit into its store among it, is its owner's alone, and goes."""
+    import ray
+
+    folders = set[Path]()
+
+    class Looking(Silent):
+        def progress(self, phase: str, done: int, total: int) -> None:
+            if phase == "users":
+                folders.add(Path(ray.nodes()[0]["ObjectStoreSocketName"]).parents[3])
+                assert all(stat.S_IMODE(folder.stat().st_mode) == 0o700 for folder in folders)
+
+    config = a_config("residual", runtime="ray", workers=2)
+    simulate(config, tmp_path / "ray", listener=Looking(), report=False)
 
     assert digests(tmp_path / "ray") == of_the_engine
+    assert len(folders) == 1
+    assert not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.parametrize("length", [10, 60])
+def test_the_names_of_rays_sockets_are_short_enough(
+    length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    usual = tmp_path / ("x" * length)
+    usual.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(usual))
+    longest = "r/session_2026-11-22_06-27-19_455096_2333555/sockets/plasma_store"
+
+    with cluster_module._private_folder() as folder:
+        assert len(f"{folder}/{longest}") <= 103
+
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with cluster_module._private_folder() as folder:
+        assert Path(folder).parent == tmp_path, "whoever names a place gets it"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,17 @@ def test_nobody_is_counted_twice(start: int, stop: int) -> None:
         merged([a_span(0, 10, lanes)[0], a_span(start, stop, lanes, seed=1)[0]])
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_never_run_over_64_bits(sign: int) -> None:
+    lanes = lanes_of(REQUESTS)
+    large = {name: np.full_like(sums, sign * (1 << 60)) for name, sums in some_sums(0).items()}
+    spans = [parts_of(large, lanes, 10 * k, 10 * k + 10)[1] for k in range(4)]
+
+    assert abs(int(merged(spans[:3]).sums["counts"][0, 0])) == 3 << 60
+    with pytest.raises(PrivacyError, match="'counts' does not fit 64-bit integers"):
+        merged([merged(spans[:2]), merged(spans[2:])])
+
+
 @pytest.mark.parametrize(
     "spans",
     [[], [(0, 10)], [(5, 20)], [(0, 10), (11, 20)], [(0, 10), (9, 20)], [(0, 20), (0, 20)], [(0, 21)]],
@@ -133,3 +144,7 @@ def test_spans_are_all_users_once(n_users: int, n_cpus: int) -> None:
     assert spans[-1].stop == n_users
     assert len(spans) <= max(32, 4 * n_cpus)
     assert all(span.stop - span.start >= min(2048, n_users) for span in spans[:-1])
+
+
+def test_spans_stay_below_what_64_bits_hold() -> None:
+    assert max(span.stop - span.start for span in spans_of(10**9, 1)) == 1 << 22

@@ -7,7 +7,7 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from fedboard.simulations.experiments.jain.fedrep import FedRepBeside, _privacy_ratios
+from fedboard.simulations.experiments.jain.fedrep import FedRepBeside, _growth, _privacy_ratios
 from fedboard.simulations.experiments.shared.experiment import Setting
 
 SMALL = FedRepBeside(
@@ -17,8 +17,16 @@ SMALL = FedRepBeside(
     dimensions=(6, 8),
     ranks=(2,),
     epsilons=(1.0, 3.0),
+    theirs=SharedLinear(users=600, examples=6, dimension=10),
+    their_epsilons=(4.0,),
 )
-AXES = {"users": ["600"], "dimension": ["6", "8"], "rank": ["2"], "epsilon": ["1", "3"]}
+AXES = {
+    "users": ["600"],
+    "dimension": ["6", "8"],
+    "rank": ["2"],
+    "epsilon": ["1", "3"],
+    "epsilon_at_their_size": ["4"],
+}
 
 
 @pytest.mark.slow
@@ -53,6 +61,21 @@ def test_ratios_are_of_what_privacy_adds() -> None:
     assert found["altmin / fedrep"]["1"] == 4.0
     assert found["altmin / fedrep"]["2"] is None  # nothing is added, so there is nothing to divide by
     assert found["as printed / as stated"] == {"1": 3.0, "2": 0.5}
+
+
+def test_growth_is_the_power_of_what_privacy_adds() -> None:
+    values = (10, 20, 40)
+    errors = {
+        "nonprivate": {str(d): 0.25 for d in values},
+        "altmin-as-printed": {str(d): 0.25 + 1e-6 * d**3 for d in values},
+        "fedrep-as-stated": {str(d): 0.25 + 1e-6 * d**1.5 for d in values},
+    }
+    found = _growth(errors)
+
+    assert found["altmin-as-printed"] == pytest.approx(3.0)
+    assert found["fedrep-as-stated"] == pytest.approx(1.5)
+    one = {name: {"10": error["10"]} for name, error in errors.items()}
+    assert set(_growth(one).values()) == {None}
 
 
 def test_it_takes_no_data(tmp_path: Path) -> None:

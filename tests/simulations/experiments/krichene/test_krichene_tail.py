@@ -10,12 +10,19 @@ from fedboard.simulations.config import DataConfig
 from fedboard.simulations.drawing.svg import house_style
 from fedboard.simulations.experiments.krichene import benchmarks, tail
 from fedboard.simulations.experiments.shared.experiment import Setting
+from fedboard.simulations.sweeps import cells
 
 
 @pytest.fixture(autouse=True)
 def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing a report takes longer than everything else in a run this small."""
-    monkeypatch.setattr(module, "write_report", lambda run: run / "report.html")
+    """Drawing a report takes longer than everything else in a run this small; its file says that a run is whole."""
+
+    def write_empty(run: Path) -> Path:
+        page = run / "report.html"
+        page.touch()
+        return page
+
+    monkeypatch.setattr(module, "write_report", write_empty)
 
 
 def test_a_gain_is_a_share_of_the_rival_in_the_direction_of_the_metric() -> None:
@@ -50,6 +57,28 @@ def test_lists_are_sliced_within_the_learnt_tenth() -> None:
     assert tail._bucketed(stars) == stars
 
 
+@pytest.mark.parametrize(
+    ("metric", "recalled", "said"),
+    [
+        ("test_rmse", (1.2, 1.5), "at least 21.6 %"),
+        ("recall@20", (0.3, 0.1), "Best recall on the rarest of these fifths"),
+    ],
+)
+def test_a_sentence_holds_errors_beside_errors_and_lists_beside_lists(
+    metric: str, recalled: tuple[float, float], said: str
+) -> None:
+    mine, rival = (
+        benchmarks.BenchmarkAnswer(mean=value, deviation=0.0, sliced=(value, value)) for value in recalled
+    )
+    by = {"AdaDPALS (mu = 1)": mine, "DPALS (tail)": rival}
+    found = tail.Found(name="made-up", top_tenth=0.5, by_recipe={"paper": by}, rivals={})
+    told = tail._comparison({1.0: [found]}, (1.0,), metric)
+
+    assert said in told
+    assert ("21.6" in told) == (metric == "test_rmse")
+    assert ("+20.0 %" if metric == "test_rmse" else "0.300 against 0.100") in told
+
+
 @pytest.mark.slow
 def test_ratings_are_compared_by_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "SAMPLED", benchmarks.STATISTICS[1:2])
@@ -66,6 +95,11 @@ def test_ratings_are_compared_by_recipe(tmp_path: Path, monkeypatch: pytest.Monk
     mine, rival = (results[f"paper: {label}"]["bucket 0"] for label in ("AdaDPALS (mu = 1)", "DPALS (tail)"))
     assert told["1"] == pytest.approx(1 - mine / rival)
     assert set(found.figures) == {"tail-epsilon-1"}
+    with monkeypatch.context() as patch, house_style():
+        patch.setattr(cells, "simulate", None)
+        patch.setattr(cells, "run_reference", None)
+        again = tail.tail_against_skew(Feedback.EXPLICIT, mus=(1.0,))(setting)
+    assert again.numbers == found.numbers, "what has run is kept, and not run again"
 
     bench = benchmarks.Benchmark(setting, Feedback.EXPLICIT)
     paper, tuned = (

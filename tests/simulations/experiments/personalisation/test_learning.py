@@ -23,8 +23,9 @@ from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
 from fedboard.common.tasks.representation.losses import LossName
+from fedboard.common.tasks.representation.on_board import representation_of
 from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
-from fedboard.common.tasks.representation.task import Representation, representation_of
+from fedboard.common.tasks.representation.task import Representation
 from fedboard.simulations.baselines.examples import (
     fit_all,
     own_models,

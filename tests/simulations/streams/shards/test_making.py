@@ -1,7 +1,9 @@
 """Making shards: what is refused, in a sentence that names the line; and that there is all or nothing."""
 
+import gc
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,41 @@ def test_work_on_disk_is_its_owners_alone_and_goes_when_it_is_interrupted(tmp_pa
     assert len(seen) > 5
     assert set(seen) == {0}
     assert [path.name for path in tmp_path.iterdir()] == ["ml-1m"]
+
+
+def test_a_shard_that_is_given_up_is_closed_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow ends its file when it is let go, and would complain of one that was closed under it."""
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    def interrupted(what: str, done: int, total: int | None) -> None:
+        if what == "writing shards":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shard_ratings(
+            source, tmp_path / "out", ShardOptions(shard_ratings=50, **options), progress=interrupted
+        )
+    gc.collect()
+
+    assert complaints == []
+
+
+def test_more_people_than_shards_can_count_are_refused_before_any_is_made(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="shards hold at most 2147483647 users"):
+        shard_ratings("synthetic:users=2147483648,items=40,mean=6", tmp_path / "out", ShardOptions())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
+    (tmp_path / "a file").touch()
+
+    with pytest.raises(StorageError, match=r"a file.*nothing was kept"):
+        shard_ratings(source, tmp_path / "a file" / "out", ShardOptions(**options))
+    with pytest.raises(StorageError, match=r"a file.*nothing was kept"):
+        shard_ratings(source, tmp_path / "a file" / "more" / "out", ShardOptions(**options))
 
 
 @pytest.mark.parametrize("there", ["a file", "a folder with something", "work of another"])

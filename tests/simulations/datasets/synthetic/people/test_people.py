@@ -186,6 +186,9 @@ def test_a_source_says_who_they_are() -> None:
 
     assert config == PeopleConfig(users=10**8, items=20_000, mean=15.0)
     assert people_config(config.text) == config
+    assert "mean=15," in config.text
+    odd = PeopleConfig(users=5, items=20_000, mean=165.53245)
+    assert people_config(odd.text) == odd, "the name of some people is no other people's"
     assert people_config("synthetic:seed=9007199254740993").seed == 2**53 + 1
     assert is_made_up("synthetic:users=5")
     assert find_data("synthetic:users=5") == "synthetic:users=5"

@@ -1,8 +1,7 @@
-"""Certificates: what a board promises its users, with every number needed to recompute the promise."""
+"""What a certificate holds, and every check of it."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -39,14 +38,14 @@ from fedboard.common.privacy.releases.protection import protection_of
 from fedboard.common.privacy.shown import shown_number, table_html
 from fedboard.common.rounds_made import RoundsMade
 
-_FORMAT = 5
+FORMAT = 5
 """The newest. A certificate has the oldest format that has all its fields, so that more readers know it."""
-_COMMITTED = 4
+COMMITTED = 4
 _PLANNED = 3
 """An older format: it says whether there was a plan, but not which, and claims what had been spent by then."""
 _OLDEST = 2
 """It does not even say whether there was a plan."""
-_SINCE = {"planned": _PLANNED, "commitment": _COMMITTED, "rounds": _COMMITTED, "deployment": _FORMAT}
+_SINCE = {"planned": _PLANNED, "commitment": COMMITTED, "rounds": COMMITTED, "deployment": FORMAT}
 """Fields that not every format has, and the first that has them."""
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 _DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
@@ -101,7 +100,7 @@ class Certificate:
     """How many rounds were planned, made and lost by then; None where nobody counted."""
     deployment: Deployment | None = None
     """What only people can say, where they said it; covered by the digest, and by nothing that is recomputed."""
-    format: int = _COMMITTED
+    format: int = COMMITTED
     """Version of this layout."""
     digest: str = ""
     """SHA-256 of all other fields, so that an edit shows."""
@@ -140,10 +139,10 @@ class Certificate:
         try:
             return msgspec.convert(plain, type=cls)
         except msgspec.ValidationError as error:
-            other = plain.get("format", _FORMAT)
-            if other not in range(_OLDEST, _FORMAT + 1):
+            other = plain.get("format", FORMAT)
+            if other not in range(_OLDEST, FORMAT + 1):
                 raise InputError(
-                    f"this certificate has format {other!r}; this version reads formats {_OLDEST} to {_FORMAT}"
+                    f"this certificate has format {other!r}; this version reads formats {_OLDEST} to {FORMAT}"
                 ) from None
             raise InputError(f"not a certificate: {error}") from None
 
@@ -163,7 +162,7 @@ class Certificate:
             One finding per check, passed or not. The certificate holds if all passed.
         """
         findings = [*claim_findings(self.claim), *release_findings(self.releases, claim=self.claim)]
-        if self.format < _COMMITTED or all(finding.passed for finding in findings):
+        if self.format < COMMITTED or all(finding.passed for finding in findings):
             findings += _commitment_findings(self, plan)
         if all(finding.passed for finding in findings):
             findings += _number_findings(self)
@@ -215,85 +214,10 @@ class Certificate:
         return table_html("Certificate", self.verdict, rows)
 
 
-def certify(
-    events: Iterable[Event],
-    *,
-    commitment: Commitment,
-    trust: Sequence[str],
-    assumptions: Sequence[str],
-    dataset: str,
-    claim: Guarantee | None = None,
-    board_digest: str | None = None,
-    ledger_head: str | None = None,
-    population: PopulationTotal | None = None,
-    rounds: RoundsMade | None = None,
-    deployment: Deployment | None = None,
-) -> Certificate:
-    """Make the certificate of everything booked so far.
-
-    Args:
-        events: as booked, for example ``ledger.events()``. Public.
-        commitment: what was fixed before them, ``ledger.commitment``: it decides what can be claimed. Public.
-        trust: who could see what.
-        assumptions: what the proof takes for granted.
-        dataset: public description of the data.
-        claim: what is promised, if it is more than ``commitment.claim()``. Public.
-        board_digest: digest of the board it belongs to.
-        ledger_head: ``ledger.head``.
-        population: ``ledger.population_total()``.
-        rounds: planned, made and lost.
-        deployment: what people say of it.
-
-    Raises:
-        PrivacyError: the commitment does not support the claim, or does not allow the events.
-    """
-    releases = tuple(dict(event) for event in events)
-    if claim is not None:
-        _require([*claim_findings(claim), *release_findings(releases, claim=claim)])
-    problems = commitment.problems()
-    if problems:
-        raise PrivacyError(f"this cannot be certified: commitment: {'; '.join(problems)}")
-    claim = commitment.claim() if claim is None else claim
-    numbers = commitment.numbers(claim.delta)
-    noise, private = _noise(releases)
-    certificate = Certificate(
-        claim=claim,
-        releases=releases,
-        composition=numbers.composition,
-        curve=numbers.curve,
-        implied=numbers.implied,
-        noise=noise,
-        private=private,
-        trust=tuple(trust),
-        assumptions=tuple(assumptions),
-        dataset=dataset,
-        software=f"fedboard {version('fedboard')}",
-        board_digest=board_digest,
-        ledger_head=ledger_head,
-        planned=commitment.plan is not None,
-        commitment=commitment,
-        population=population,
-        rounds=rounds,
-        deployment=deployment,
-        format=_COMMITTED if deployment is None else _FORMAT,
-        statements=(),
-    )
-    certificate = replace(certificate, statements=_statements(certificate))
-    certificate = replace(certificate, digest=digest(_content(certificate)))
-    _require(certificate.verify())
-    return certificate
-
-
-def _require(findings: Iterable[Finding]) -> None:
-    failed = [f"{finding.check}: {finding.detail}" for finding in findings if not finding.passed]
-    if failed:
-        raise PrivacyError(f"this cannot be certified: {'; '.join(failed)}")
-
-
 def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Finding]:
     """Whether what is claimed was fixed before the first release."""
     held, claim = certificate.commitment, certificate.claim
-    if certificate.format < _COMMITTED:
+    if certificate.format < COMMITTED:
         return older_findings(claim, certificate.releases, planned=certificate.planned, plan=plan)
     if held is None or certificate.planned != (held.rule == PLAN) or held.adjacency != claim.adjacency:
         detail = "the plan or the budget that is claimed must be stated, for the claim's adjacency"
@@ -330,21 +254,21 @@ def _number_findings(certificate: Certificate) -> list[Finding]:
 
 def _record_findings(certificate: Certificate) -> list[Finding]:
     """Check what is said about the noise, the sentences and the digest."""
-    noise = _noise(certificate.releases)
+    noise = noise_of(certificate.releases)
     try:
-        unchanged = digest(_content(certificate)) == certificate.digest
+        unchanged = digest(content_of(certificate)) == certificate.digest
     except PrivacyError:
         unchanged = False
     checks = {
         "format": (
-            _OLDEST <= certificate.format <= _FORMAT
+            _OLDEST <= certificate.format <= FORMAT
             and all(_states(certificate, field) for field in _SINCE)
-            and (certificate.format < _FORMAT or certificate.deployment is not None),
-            f"this version reads formats {_OLDEST} to {_FORMAT}, each with its own fields",
+            and (certificate.format < FORMAT or certificate.deployment is not None),
+            f"this version reads formats {_OLDEST} to {FORMAT}, each with its own fields",
         ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
         "statements": (
-            certificate.statements == _statements(certificate) or _says_nothing_proven(certificate),
+            certificate.statements == statements_of(certificate) or _says_nothing_proven(certificate),
             "must follow from the numbers",
         ),
         "rounds made": (
@@ -358,17 +282,19 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
 
 def _says_nothing_proven(certificate: Certificate) -> bool:
     """Whether it has failed for what it claims; its sentences are those of numbers that are recomputed no more."""
-    return certificate.format < _COMMITTED and not certificate.planned
+    return certificate.format < COMMITTED and not certificate.planned
 
 
-def _noise(releases: Iterable[Event]) -> tuple[str, bool]:
+def noise_of(releases: Iterable[Event]) -> tuple[str, bool]:
+    """What releases say of their noise, and whether no seed can reproduce any of it."""
     booked = list(releases)
     labels = sorted({str(event.get("noise")) for event in booked})
     private = bool(booked) and all(event.get("private") is True for event in booked)
     return "; ".join(labels) or "no release yet", private
 
 
-def _statements(certificate: Certificate) -> tuple[str, ...]:
+def statements_of(certificate: Certificate) -> tuple[str, ...]:
+    """The promise in sentences: what its own must be, whatever they are."""
     claim = certificate.claim
     neighbours = _NEIGHBOURS.get(claim.adjacency, "unknown")
     return (
@@ -385,7 +311,7 @@ def _statements(certificate: Certificate) -> tuple[str, ...]:
 
 def _is_private(certificate: Certificate) -> bool:
     """Whether no seed has to be warned of; formats before the present one warned where nothing was released too."""
-    return certificate.private or (certificate.format >= _COMMITTED and not certificate.releases)
+    return certificate.private or (certificate.format >= COMMITTED and not certificate.releases)
 
 
 def _composed(certificate: Certificate) -> tuple[str, ...]:
@@ -399,10 +325,10 @@ def _of_population(certificate: Certificate) -> tuple[str, ...]:
     total = certificate.population
     if total is None:
         return ()
-    return (total.sentence() if certificate.format >= _COMMITTED else total.sentence_before(),)
+    return (total.sentence() if certificate.format >= COMMITTED else total.sentence_before(),)
 
 
-def _content(certificate: Certificate) -> dict[str, Any]:
+def content_of(certificate: Certificate) -> dict[str, Any]:
     """What the digest covers: all that the format has."""
     left_out = {"digest", *(field for field, since in _SINCE.items() if certificate.format < since)}
     return {key: value for key, value in certificate.to_dict().items() if key not in left_out}
@@ -411,6 +337,3 @@ def _content(certificate: Certificate) -> dict[str, Any]:
 def _states(certificate: Certificate, field: str) -> bool:
     """Whether a field that its format does not have is left empty."""
     return certificate.format >= _SINCE[field] or not getattr(certificate, field)
-
-
-__all__ = ["Certificate", "Composition", "CurvePoint", "Finding", "Guarantee", "certify"]
