@@ -37,10 +37,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from anywhere_cells import Cell, run_all
-from anywhere_figures import draw
-from anywhere_sets import DataSet, sets_of
-from anywhere_summary import FLOORS, summary, table, verdict
+from accuracy.anywhere.cells import Cell, run_all
+from accuracy.anywhere.figures import draw
+from accuracy.anywhere.sets import DataSet, sets_of
+from accuracy.anywhere.summary import FLOORS, summary, table, verdict
 
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.registry import algorithm_names, usual

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from anywhere_cells import METRICS, Cell, run_cell
-from anywhere_sets import configuration, problem_for, sets_of
+from accuracy.anywhere.cells import METRICS, Cell, run_cell
+from accuracy.anywhere.sets import configuration, problem_for, sets_of
 from scipy.sparse import csr_matrix
 
 from fedboard.common.arrays import FloatArray, IndexArray

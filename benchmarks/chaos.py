@@ -37,10 +37,10 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import msgspec
-from chaos_checks import KINDS
-from chaos_controls import broken_servers, tampered_files
-from chaos_run import NODES, ChaosRun
-from deployment import FleetPlan
+from fleets.chaos.checks import KINDS
+from fleets.chaos.controls import broken_servers, tampered_files
+from fleets.chaos.run import NODES, ChaosRun
+from fleets.deployment import FleetPlan
 
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job

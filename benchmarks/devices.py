@@ -33,15 +33,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import msgspec
-from deployment import Deployment, wait_for
-from devices_parts.fleet import Size, invite, make_fleet
-from devices_parts.measuring import ServerWatch, merged, spent
-from devices_parts.people import people
-from devices_parts.swarm import SwarmPlan
+from fleets.deployment import Deployment, wait_for
+from fleets.devices.fleet import Size, invite, make_fleet
+from fleets.devices.measuring import ServerWatch, merged, spent
+from fleets.devices.people import people
+from fleets.devices.swarm import SwarmPlan
 
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 
-SWARM = Path(__file__).parent / "devices_parts" / "swarm.py"
+SWARM = Path(__file__).parent / "fleets" / "devices" / "swarm.py"
 
 
 class Swarms:

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from deployment import FEDBOARD, Deployment, FleetPlan, make_fleet, wait_for
+from fleets.deployment import FEDBOARD, Deployment, FleetPlan, make_fleet, wait_for
 
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.members.register import Register

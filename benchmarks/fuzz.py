@@ -32,10 +32,10 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from fuzz_parts.bench import MEMORY, Bench, jobs_of
-from fuzz_parts.controls import broken_parsers
-from fuzz_parts.reports import keep, merged, report_of, show, write
-from fuzz_parts.trials import Hunt, Parser, quiet
+from fleets.fuzz.bench import MEMORY, Bench, jobs_of
+from fleets.fuzz.controls import broken_parsers
+from fleets.fuzz.reports import keep, merged, report_of, show, write
+from fleets.fuzz.trials import Hunt, Parser, quiet
 
 _OFTEN = 20.0
 """Seconds between two reports in the file."""
@@ -120,7 +120,7 @@ def _interrupt(_: int, __: Any) -> None:
 def _parsers(options: argparse.Namespace) -> list[Parser]:
     if options.controls:
         return broken_parsers()
-    from fuzz_parts.parsers import all_parsers
+    from fleets.fuzz.parsers import all_parsers
 
     return [one for one in all_parsers() if options.only in one.name]
 

@@ -31,9 +31,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from accuracy.anywhere.cells import Cell, run_cell
+from accuracy.anywhere.sets import sets_of
 from anywhere import numbers, wholes, words
-from anywhere_cells import Cell, run_cell
-from anywhere_sets import sets_of
 
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.residual import rounds, task, update

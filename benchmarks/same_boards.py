@@ -128,7 +128,7 @@ def board_of(cell: Cell, place: Path) -> Board:
     """Run it and take its last board."""
     if not cell.name.endswith("deployment"):
         return simulate(parse_config(cell.raw()), place / "run", report=False).board
-    from deployment import FleetPlan, deployed, make_fleet, wait_for
+    from fleets.deployment import FleetPlan, deployed, make_fleet, wait_for
 
     problem = load_problem(parse_config(cell.raw()))
     low, high = problem.rating_range

@@ -14,8 +14,8 @@ seen:
 * ``underbooked_ledgers``: noise that was drawn, or a board that is made of what is not booked, recomputed from the
   evidence; an answer that its device has not booked in full; a head in the log that the ledger never had;
 * ``memory_growth_mb``: the most that a process grew by while rounds went by; ``memory`` counts those that grew by
-  more than is stated (``soak_parts/memory.py``);
-* ``files``: kinds of files that took more than is stated of rounds, boards, members (``soak_parts/files.py``);
+  more than is stated (``fleets/soak/memory.py``);
+* ``files``: kinds of files that took more than is stated of rounds, boards, members (``fleets/soak/files.py``);
 * ``double_releases``, ``invalid_final_boards``: as in ``chaos.py``; ``went_wrong``: tracebacks, stops with an
   error, a fleet that does not go on; ``left_processes``.
 
@@ -36,8 +36,8 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from soak_parts.clocks import Clocks, build
-from soak_parts.disks import INSIDE, go_inside
+from fleets.soak.clocks import Clocks, build
+from fleets.soak.disks import INSIDE, go_inside
 
 PLACE = "SOAK_PLACE"
 BAD = (
@@ -67,7 +67,7 @@ def prepared() -> tuple[Path, Clocks]:
 
 def one_week(place: Path, clocks: Clocks, options: argparse.Namespace) -> dict[str, Any]:
     """The soak itself."""
-    from soak_parts.week import Week
+    from fleets.soak.week import Week
 
     return Week(
         folder=place / "week",
@@ -96,7 +96,7 @@ def main() -> int:
         if not options.only_controls:
             found = one_week(place, clocks, options)
         if options.controls or options.only_controls:
-            from soak_parts.controls import controls
+            from fleets.soak.controls import controls
 
             found["controls"] = controls(place, clocks)
     finally:

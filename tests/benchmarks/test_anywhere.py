@@ -101,7 +101,7 @@ def test_a_folder_of_any_sets_is_judged_and_a_stopped_call_goes_on(
 
 
 def test_of_a_pair_that_is_there_twice_the_last_one_counts(module: ModuleType, folder: Path) -> None:
-    from anywhere_sets import configuration, problem_for, sets_of
+    from accuracy.anywhere.sets import configuration, problem_for, sets_of
 
     (data,) = sets_of(folder, ("jokes",))
     config = configuration(data, algorithm="bias-private", epsilon=1.0, seed=0, settings={})

@@ -38,8 +38,7 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import frontier
-    import frontier_plan
+    from accuracy import frontier, frontier_plan
 
     return {"frontier": frontier, "frontier_plan": frontier_plan}
 

@@ -24,7 +24,7 @@ PATIENCE = 20.0
 @pytest.fixture(scope="module")
 def parsers() -> dict[str, Any]:
     sys.path.insert(0, str(BENCHMARKS))
-    from fuzz_parts import parsers as fuzz_parsers
+    from fleets.fuzz import parsers as fuzz_parsers
 
     return {one.name.replace("/", "-"): one for one in fuzz_parsers.all_parsers()}
 
@@ -32,7 +32,7 @@ def parsers() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def trials() -> ModuleType:
     sys.path.insert(0, str(BENCHMARKS))
-    from fuzz_parts import trials as fuzz_trials
+    from fleets.fuzz import trials as fuzz_trials
 
     return fuzz_trials
 

@@ -39,8 +39,8 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 def left(tmp_path: Path) -> Any:
     """What a small fleet in this process leaves behind, its boards signed and logged."""
     from chaos import people
-    from chaos_checks import Left, Reader
-    from deployment import FleetPlan, make_fleet
+    from fleets.chaos.checks import Left, Reader
+    from fleets.deployment import FleetPlan, make_fleet
 
     parts = {name: people().train.rows(number * 20, number * 20 + 20) for number, name in enumerate("ab")}
     plan = FleetPlan(
@@ -74,15 +74,15 @@ def published(left: Any) -> Any:
     mirror = StateFolder.of(left.settings).mirror
     with BoardLog.open(log) as opened:
         publish_into(Mirror(mirror), run / "boards", key=SigningKey.read(private), run="trial", log=opened)
-    from deployment import Deployment
+    from fleets.deployment import Deployment
 
     fleet = Deployment(left.folder, left.settings)
     return SimpleNamespace(folder=left.folder, fleet=fleet, lines=fleet.log.lines)
 
 
 def found_in(left: Any, fleet: Any) -> dict[str, list[str]]:
-    from chaos_checks import Left, problems
-    from soak_parts.audit import other_heads, unlogged, unpublished
+    from fleets.chaos.checks import Left, problems
+    from fleets.soak.audit import other_heads, unlogged, unpublished
 
     now = Left(left.folder, left.settings, left.notes, left.reader)
     history = History.parse((left.folder / "board-log" / ENTRIES).read_text())
@@ -94,7 +94,7 @@ def found_in(left: Any, fleet: Any) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_a_booking_that_is_missing_is_found(left: Any) -> None:
-    from soak_parts.audit import drop_booking
+    from fleets.soak.audit import drop_booking
 
     fleet = published(left)
     assert [text for texts in found_in(left, fleet).values() for text in texts] == []
@@ -124,7 +124,7 @@ def test_a_board_that_is_kept_back_is_found(left: Any, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_week_is_that_of_its_seed(seed: int) -> None:
-    from soak_parts.plan import KINDS, QUIET_SHARE, events
+    from fleets.soak.plan import KINDS, QUIET_SHARE, events
 
     week = events(seed, 7.0)
 
@@ -135,7 +135,7 @@ def test_a_week_is_that_of_its_seed(seed: int) -> None:
 
 
 def samples(part: str, megabytes: Iterator[float]) -> Any:
-    from soak_parts.memory import Memory
+    from fleets.soak.memory import Memory
 
     memory = Memory()
     for number, held in enumerate(megabytes):
@@ -155,7 +155,7 @@ def test_a_megabyte_a_round_is_found_and_what_settles_is_not() -> None:
 
 
 def test_files_that_grow_and_files_of_no_kind_are_found(tmp_path: Path) -> None:
-    from soak_parts.files import Files, Size
+    from fleets.soak.files import Files, Size
 
     size = Size(boards=10, releases=20, devices=3, entries=12, starts=9, planned=150)
     (tmp_path / "state/runs/trial").mkdir(parents=True)

@@ -1,0 +1,253 @@
+"""Many devices in one process: each joins, fetches its questions, answers and hands in what it answered by itself.
+
+    python benchmarks/fleets/devices/swarm.py PLAN
+
+PLAN is a JSON file, see ``SwarmPlan``. Everything that a device does is the product's own code, over its own TLS
+connections, with its own key, ratings, policy and ledger; only the waiting between two turns is shared by threads.
+"""
+
+import heapq
+import json
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import msgspec
+import numpy as np
+
+from fedboard.client.device.config import load_device, open_device
+from fedboard.client.node import node
+from fedboard.client.node.connection import DirectConnection, Received
+from fedboard.client.node.settings import NodeSettings
+from fedboard.common.wire.enrolment.invitation import Invitation
+from fleets.devices.fleet import enrol
+from fleets.devices.people import people
+from fleets.devices.turns import FlowerTurns, Turns
+
+
+class SwarmPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process does."""
+
+    folder: str
+    first: int
+    """Number of its first device."""
+    devices: int
+    users: int
+    """Of each."""
+    all_devices: int
+    data: str | None
+    carrier: str
+    threads: int
+    spread: float
+    """Seconds over which devices come for the first time."""
+    invitations: dict[str, list[str]]
+    """Device to URL and token; empty where all have joined before."""
+    told: str
+    """File for what was measured."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the devices of this process saw; seconds."""
+
+    polls: list[float] = field(default_factory=list)
+    boards: list[float] = field(default_factory=list)
+    board_bytes: int = 0
+    boards_at_once: int = 0
+    answers: list[float] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    fetching: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_seen = Seen()
+
+
+class MeasuredConnection(DirectConnection):
+    """The product's, with a watch."""
+
+    def receive(self) -> Received | None:
+        """Timed; a response with work is a board download."""
+        with _seen.lock:
+            _seen.fetching += 1
+            at_once = _seen.fetching
+        began = time.monotonic()
+        try:
+            received = super().receive()
+        except Exception as error:
+            _seen.failures[f"receive {getattr(error, 'status', type(error).__name__)}"] += 1
+            raise
+        finally:
+            with _seen.lock:
+                _seen.fetching -= 1
+        took = time.monotonic() - began
+        if received is None or received.frame is None:
+            _seen.polls.append(took)
+            return received
+        _seen.boards.append(took)
+        with _seen.lock:
+            _seen.board_bytes += len(received.frame) + len(received.board or b"")
+            _seen.boards_at_once = max(_seen.boards_at_once, at_once)
+        return received
+
+    def send(self, work: str, reply: bytes) -> None:
+        """Timed."""
+        began = time.monotonic()
+        try:
+            super().send(work, reply)
+        except Exception as error:
+            _seen.failures[f"send {getattr(error, 'status', type(error).__name__)}"] += 1
+            raise
+        _seen.answers.append(time.monotonic() - began)
+
+
+def joined(plan: SwarmPlan) -> list[float]:
+    """Let all join that have an invitation; seconds of each."""
+    if not plan.invitations:
+        return []
+    everybody, item_ids = people(
+        None if plan.data is None else Path(plan.data), plan.all_devices * plan.users
+    )
+    took = []
+    for number in range(plan.first, plan.first + plan.devices):
+        name = f"d{number}"
+        ratings = everybody.rows(number * plan.users, (number + 1) * plan.users)
+        invitation = Invitation.parse(*plan.invitations[name])
+        took.append(enrol(Path(plan.folder) / name, invitation, ratings, item_ids))
+    return took
+
+
+def devices(plan: SwarmPlan) -> Turns:
+    """All of them, ready."""
+    made = []
+    for number in range(plan.first, plan.first + plan.devices):
+        config = Path(plan.folder) / f"d{number}" / "device.toml"
+        device = load_device(config)
+        assert device.server is not None
+        settings = NodeSettings(
+            server=device.server.address,
+            root_certificate=device.server.ca_certificate,
+            private_key=device.server.node_key,
+            poll_seconds=device.server.poll_seconds,
+            largest=device.server.max_question_megabytes << 20,
+            device=str(config),
+        )
+        made.append((settings, config, device.answers().expire))
+    if plan.carrier == "flower":
+        return FlowerTurns([settings for settings, _, _ in made])
+    return _Direct(
+        [
+            node.DirectNode(settings, lambda config=config: open_device(config), idle=idle)
+            for settings, config, idle in made
+        ]
+    )
+
+
+class _Direct:
+    """Devices without Flower."""
+
+    def __init__(self, nodes: list[node.DirectNode]) -> None:
+        self._nodes = nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def turn(self, number: int) -> float:
+        """One turn of one device; seconds until its next."""
+        return self._nodes[number].turn()
+
+    def told(self) -> dict[str, object]:
+        """What they counted."""
+        tallies = [one.tally for one in self._nodes]
+        return {
+            "answered": sum(tally.answered for tally in tallies),
+            "given": sum(tally.given for tally in tallies),
+            "refused": sum(tally.refused for tally in tallies),
+            "undelivered": sum(tally.undelivered for tally in tallies),
+            "bytes": [sum(t.traffic.sent for t in tallies), sum(t.traffic.received for t in tallies)],
+            "codes": sorted({str(code) for tally in tallies for code in tally.codes}),
+        }
+
+
+def run(turns: Turns, stop: threading.Event, *, threads: int, spread: float) -> None:
+    """Give each its turn when it is due, until told to stop."""
+    due = [(time.monotonic() + random.uniform(0, spread), number) for number in range(len(turns))]
+    heapq.heapify(due)
+    changed = threading.Condition()
+
+    def work() -> None:
+        while not stop.is_set():
+            with changed:
+                while not stop.is_set() and (not due or due[0][0] > time.monotonic()):
+                    changed.wait(min(0.5, max(0.001, due[0][0] - time.monotonic())) if due else 0.5)
+                if stop.is_set():
+                    return
+                _, number = heapq.heappop(due)
+            pause = turns.turn(number)
+            with changed:
+                heapq.heappush(due, (time.monotonic() + pause, number))
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """Number, mean, median, 99th percentile and largest."""
+    if not seconds:
+        return {"number": 0}
+    half, most = np.percentile(seconds, [50, 99])
+    return {
+        "number": len(seconds),
+        "mean": float(np.mean(seconds)),
+        "median": float(half),
+        "p99": float(most),
+        "largest": max(seconds),
+    }
+
+
+def main() -> None:
+    """Join, then take part until SIGTERM; then tell what was measured."""
+    plan = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=SwarmPlan)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    joins = joined(plan)
+    cpu_of_joining = _cpu()
+    with mock.patch.object(node, "DirectConnection", MeasuredConnection):
+        turns = devices(plan)
+    ready = _cpu()
+    Path(plan.told + ".ready").write_text(json.dumps({"joins": percentiles(joins), "cpu": cpu_of_joining}))
+    while not Path(plan.folder, "go").exists() and not stop.is_set():
+        time.sleep(0.1)
+    run(turns, stop, threads=plan.threads, spread=plan.spread)
+    told = {
+        "polls": percentiles(_seen.polls),
+        "boards": {**percentiles(_seen.boards), "bytes": _seen.board_bytes, "at_once": _seen.boards_at_once},
+        "answers": percentiles(_seen.answers),
+        "failures": dict(_seen.failures),
+        "cpu_of_joining": cpu_of_joining,
+        "cpu": _cpu() - ready,
+        "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        **turns.told(),
+    }
+    Path(plan.told).write_text(json.dumps(told))
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What protocols cost, and that their sums are right when devices die."""

@@ -1,0 +1,1 @@
+"""What claims are worth, and what those who attack them get."""
