@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from fedboard.common.board_service.methods import MAX_REQUEST_BYTES
 from fedboard.server.board_service.limits import Limits
@@ -130,9 +129,9 @@ class GrpcServers:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not what strangers send that is no request: anybody could fill the log with it."""
+    """Not what strangers send that is no call, nor that they hang up: anybody could fill the log with it."""
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error or record.msg, DecodeError | UnicodeDecodeError)
+    return record.msg != _HUNG_UP and not isinstance(error or record.msg, UnicodeDecodeError)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 
 from fedboard.common.board_service.board_service_pb2 import (
     GetRequest,
@@ -22,6 +23,7 @@ from fedboard.server.board_service.limits import Held, Limits, RateLimit
 from fedboard.server.board_service.shelf import Offer, Shelf
 from fedboard.server.front.front import Front
 
+_Request = TypeVar("_Request", bound=Message)
 _SERVING = b"\x08\x01"
 """``grpc.health.v1.HealthCheckResponse(status=SERVING)``, a message of one number."""
 _LEAST_SECONDS = 10.0
@@ -55,12 +57,14 @@ class Handlers:
         self._reload()
 
     def generic(self) -> tuple[grpc.GenericRpcHandler, ...]:
-        """All methods by name; messages out are bytes already."""
+        """All methods by name; messages out are bytes already, and so are those in: gRPC itself prints a traceback
+        of what it cannot read.
+        """
         board = {
-            LATEST: grpc.unary_unary_rpc_method_handler(self._latest, LatestRequest.FromString),
-            ROOT: grpc.unary_unary_rpc_method_handler(self._root, RootRequest.FromString),
-            GET: grpc.unary_stream_rpc_method_handler(self._get, GetRequest.FromString),
-            WATCH: grpc.unary_stream_rpc_method_handler(self._watch, WatchRequest.FromString),
+            LATEST: grpc.unary_unary_rpc_method_handler(self._latest),
+            ROOT: grpc.unary_unary_rpc_method_handler(self._root),
+            GET: grpc.unary_stream_rpc_method_handler(self._get),
+            WATCH: grpc.unary_stream_rpc_method_handler(self._watch),
         }
         health = {"Check": grpc.unary_unary_rpc_method_handler(self._health)}
         return (
@@ -91,15 +95,16 @@ class Handlers:
     async def _health(self, request: bytes, context: Any) -> bytes:
         return _SERVING
 
-    async def _latest(self, request: LatestRequest, context: Any) -> bytes:
-        return bytes(await self._answered(LATEST, context, self._latest_message))
+    async def _latest(self, request: bytes, context: Any) -> bytes:
+        async def manifest() -> bytes:
+            _read(LatestRequest, request)
+            return _some(self._shelf.latest).message
 
-    async def _latest_message(self) -> bytes:
-        return _some(self._shelf.latest).message
+        return bytes(await self._answered(LATEST, context, manifest))
 
-    async def _root(self, request: RootRequest, context: Any) -> bytes:
+    async def _root(self, request: bytes, context: Any) -> bytes:
         async def document() -> bytes:
-            content = self._shelf.root(request.version)
+            content = self._shelf.root(_read(RootRequest, request).version)
             return bytes(RootDocument(content=content).SerializeToString())
 
         return bytes(await self._answered(ROOT, context, document))
@@ -141,10 +146,11 @@ class Handlers:
             self._front.hang_up(_port(context))
             raise asyncio.CancelledError from None
 
-    async def _get(self, request: GetRequest, context: Any) -> None:
+    async def _get(self, request: bytes, context: Any) -> None:
         await self._answered(GET, context, lambda: self._download(request, context))
 
-    async def _download(self, request: GetRequest, context: Any) -> None:
+    async def _download(self, content: bytes, context: Any) -> None:
+        request = _read(GetRequest, content)
         offer = self._shelf.find(request)
         proof = self._shelf.log_proof() if request.encoding == LOG_PROOF else None
         file = self._shelf.file(offer, request) if proof is None else None
@@ -178,10 +184,11 @@ class Handlers:
         """Where a reader comes from."""
         return self._front.network_of(_port(context))
 
-    async def _watch(self, request: WatchRequest, context: Any) -> None:
+    async def _watch(self, request: bytes, context: Any) -> None:
         await self._answered(WATCH, context, lambda: self._follow(request, context))
 
-    async def _follow(self, request: WatchRequest, context: Any) -> None:
+    async def _follow(self, content: bytes, context: Any) -> None:
+        request = _read(WatchRequest, content)
         network = self._network(context)
         if self._counters.watchers >= self._limits.watchers or not self._watchers.take(network):
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
@@ -213,6 +220,14 @@ def _port(context: Any) -> int:
     """Of the connection that a call came over: all that gRPC sees of the reader behind the front."""
     port = str(context.peer()).rpartition(":")[2]
     return int(port) if port.isdigit() else 0
+
+
+def _read(kind: type[_Request], content: bytes) -> _Request:
+    try:
+        request: _Request = kind.FromString(content)
+    except DecodeError:
+        raise FeedRefusedError(FeedCode.MALFORMED) from None
+    return request
 
 
 def _some(offer: Offer | None) -> Offer:

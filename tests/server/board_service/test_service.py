@@ -136,7 +136,7 @@ def test_a_mirror_without_boards_has_no_latest(tmp_path, serve):
         assert status_of(client.latest)[0] is grpc.StatusCode.NOT_FOUND
 
 
-def test_an_oversized_or_malformed_request_reaches_no_method(mirror, serve):
+def test_an_oversized_request_reaches_no_method_and_a_malformed_one_is_counted_as_such(mirror, serve):
     service = serve(mirror.folder)
     with Client(service) as client:
         raw = client.channel.unary_stream(method(GET))
@@ -144,7 +144,7 @@ def test_an_oversized_or_malformed_request_reaches_no_method(mirror, serve):
             with pytest.raises(grpc.RpcError):
                 list(raw(request, timeout=10))
         assert client.get(encoding="int8")
-    assert sum(service.counters.requests.values()) == 1
+    assert service.counters.requests == {(GET, "malformed"): 1, (GET, "ok"): 1}
 
 
 def test_watch_tells_the_newest_board_then_each_one_as_it_is_published(tmp_path, serve):

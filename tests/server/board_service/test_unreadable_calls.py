@@ -1,6 +1,7 @@
 """Calls whose path is no text: grpcio's server ends at one, and the service must not."""
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import Callable
@@ -10,8 +11,8 @@ import grpc
 import pytest
 
 from fedboard.common.board_service.board_service_pb2 import SignedManifest, WatchRequest
-from fedboard.common.board_service.methods import LATEST, WATCH, method
-from fedboard.server.board_service.grpc_server import _tell
+from fedboard.common.board_service.methods import GET, LATEST, ROOT, WATCH, method
+from fedboard.server.board_service.grpc_server import _is_news, _tell
 from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.service import RunningService, Signing
 from tests.common.board_service.boards import RUN, chain, keys, write_boards
@@ -69,16 +70,46 @@ def test_the_service_goes_on_after_calls_whose_path_is_no_text(
 
 
 def test_strangers_do_not_fill_the_log(
-    mirror: Mirror, serve: Callable[..., RunningService], caplog: pytest.LogCaptureFixture
+    mirror: Mirror,
+    serve: Callable[..., RunningService],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     service = serve(mirror.folder)
     for _ in range(5):
         send(service, call(UNREADABLE))
-        send(service, call(method(LATEST).encode(), b"\xff" * 5))
+        for name in (LATEST, ROOT, GET, WATCH):
+            send(service, call(method(name).encode(), b"\xff" * 5))
         latest(service)
 
     assert len(caplog.records) == 1, caplog.text
     assert "Traceback" not in caplog.text
+    assert "Traceback" not in capfd.readouterr().err, "gRPC prints some itself"
+
+
+@pytest.mark.parametrize("name", [LATEST, ROOT, GET, WATCH])
+def test_what_is_no_request_is_refused_with_a_word(
+    mirror: Mirror, serve: Callable[..., RunningService], name: str
+) -> None:
+    service = serve(mirror.folder)
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{service.port}") as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        list(channel.unary_stream(method(name))(b"\xff" * 5, timeout=SECONDS))
+
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused.value.details() == "malformed"
+
+
+def test_of_what_grpc_logs_only_what_strangers_can_cause_is_no_news() -> None:
+    def told(message: object, error: BaseException | None = None) -> bool:
+        kept = (type(error), error, None) if error is not None else None
+        return _is_news(logging.LogRecord("grpc", logging.ERROR, "", 1, message, (), kept))
+
+    assert not told("Failed sending error status from server", RuntimeError("gone"))
+    assert not told("Unexpected", UnicodeDecodeError("utf-8", b"\xff", 0, 1, ""))
+    assert told("Unexpected", RuntimeError("a bug"))
 
 
 def test_a_stranger_who_hangs_up_is_no_news_and_anything_else_is(caplog: pytest.LogCaptureFixture) -> None:

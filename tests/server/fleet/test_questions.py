@@ -215,12 +215,15 @@ def test_two_servers_carry_it_for_devices_that_rely_on_the_second(asked: Asked) 
 
 
 def require_near(put: PutQuestion, *, most: float) -> None:
-    """Everybody's mean is near 3: its interval holds it, and is no longer than this."""
+    """Everybody's mean is near 3, and the interval not longer than this. Noise here has no seed: an interval of
+    95 % misses in one run of twenty, one three times as long in one of many millions.
+    """
     found = told(put)
     assert found.answer.interval is not None
     low, high = found.answer.interval
-    assert low < 3.0 < high
-    assert 0.05 < high - low < most
+    length = high - low
+    assert low - length < 3.0 < high + length
+    assert 0.05 < length < most
     assert found.certificate.holds
 
 
