@@ -58,8 +58,18 @@ def said(line: Mapping[str, Any]) -> str:
     )
 
 
+def in_words(number: float) -> str:
+    """A power of ten as people say it: letters stay letters in a drawing, where powers would be markup."""
+    for least, word in ((1e9, " billion"), (1e6, " million"), (1e3, " thousand")):
+        if number >= least:
+            return f"{number / least:g}{word}"
+    return f"{number:g}"
+
+
 def draw(lines: Sequence[Mapping[str, Any]], place: Path, *, mean: int) -> None:
     """Memory against the number of ratings."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     from fedboard.simulations.drawing.svg import house_style, new_figure, settle
 
     with house_style():
@@ -70,7 +80,10 @@ def draw(lines: Sequence[Mapping[str, Any]], place: Path, *, mean: int) -> None:
             if points:
                 axes.plot(*zip(*points, strict=True), mark, label=way)
         axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.xaxis.set_major_locator(LogLocator())
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ratings, _: in_words(ratings)))
+        axes.set_ylim(bottom=0.0)
         axes.set_xlabel("ratings")
         axes.set_ylabel("memory of all processes, GB")
         axes.legend()

@@ -77,3 +77,8 @@ def test_what_was_found_is_kept_for_the_same_question_alone(parts: SimpleNamespa
     assert (again.of("streamed-1000"), again.rounds("streamed-1000")) == ({}, [])
     with pytest.raises(SystemExit, match="another benchmark"):
         again.begin({**asked, "rank": 4})
+
+
+def test_sizes_are_drawn_in_words(parts: SimpleNamespace) -> None:
+    sizes = [parts.telling.in_words(size) for size in (100.0, 1e4, 1e6, 1.5e9)]
+    assert sizes == ["100", "10 thousand", "1 million", "1.5 billion"]
