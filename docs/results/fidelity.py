@@ -3,7 +3,7 @@
 usage: python docs/results/fidelity.py                        # writes the page
        python docs/results/fidelity.py --check                # exit code 1 if it is not what would be written
        python docs/results/fidelity.py --take RUN[=FLAGS]...  # keeps what runs printed, then writes
-       python docs/results/fidelity.py --measure              # runs all other commands and keeps what they printed
+       python docs/results/fidelity.py --measure [WORD]       # runs all other commands, or those with WORD in them
 
 ``fidelity/parts.toml`` says of each part of a paper where it is and whether it agrees; what commands
 printed is kept in ``fidelity/printed.json``, of simulations with seeds, about nobody.
@@ -182,11 +182,17 @@ def take(runs: Iterable[str]) -> None:
     _keep(kept)
 
 
-def measure() -> None:
-    """Run every command that is no reproduction, as it stands, and keep what it printed, seconds and memory."""
+def measure(word: str = "") -> None:
+    """Run every command that is no reproduction, as it stands, and keep what it printed, seconds and memory.
+
+    Args:
+        word: what a command must have in it to be run; others are left as they were.
+    """
     kept = printed()
     commands = {row["command"] for own in rows().values() for row in own if "command" in row}
     for command in sorted(command for command in commands if key_of(command) is None):
+        if word not in command:
+            continue
         print(command, flush=True)
         kept[command] = _measured(command)
     known = {key: kept[key] for key in kept if key in commands or not key.startswith("fedboard ")}
@@ -240,12 +246,12 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--take", nargs="+", metavar="RUN[=FLAGS]", default=[])
-    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--measure", nargs="?", const="", metavar="WORD")
     asked = parser.parse_args()
     if asked.take:
         take(asked.take)
-    if asked.measure:
-        measure()
+    if asked.measure is not None:
+        measure(asked.measure)
     text = page()
     if asked.check:
         sys.exit(PAGE.read_text(encoding="utf-8") != text)

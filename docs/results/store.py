@@ -1,16 +1,19 @@
 """Keep what a benchmark printed, so that the pages' figures can be held against it.
 
 usage: python docs/results/store.py anywhere anywhere.json      # of benchmarks/anywhere.py --json
+       python docs/results/store.py anywhere part.json --part   # the same for --algorithms A,B --epsilon E alone
        python docs/results/store.py round round.json            # of benchmarks/round.py --json
        python docs/results/store.py audit a.json b.json ...     # of fedboard audit --repeat N --json, each
 
 Writes docs/results/NAME.json: the numbers, the command that printed them, what they are about, what was tuned on
-what. Nothing in it is about a person: all are simulations.
+what. Nothing in it is about a person: all are simulations. With --part, numbers that are kept already give way to
+those of a later call for some algorithms, where their code alone has changed; the file says which and when.
 """
 
 import argparse
 import json
 import statistics
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,18 @@ def of_audits(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {"runs": runs}
 
 
+def with_a_part(kept: dict[str, Any], part: dict[str, Any], stored: str) -> dict[str, Any]:
+    """What is kept of a benchmark on sets, with a later call's numbers for some algorithms."""
+    sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+    from accuracy.anywhere.summary import with_part
+
+    key = "rmse" if part["rmse"] else "recall"
+    algorithms = sorted({name for of_set in part[key].values() for name in of_set})
+    told = {"algorithms": algorithms, "epsilon": part["asked"]["epsilon"], "stored": stored}
+    parts = [*kept.get("parts", []), told]
+    return {**kept, "parts": parts, "numbers": with_part(kept["numbers"], part)}
+
+
 def main() -> None:
     """Read, trim, write."""
     parser = argparse.ArgumentParser(
@@ -59,11 +74,17 @@ def main() -> None:
     )
     parser.add_argument("name", choices=ABOUT)
     parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--part", action="store_true", help="of anywhere: lay it over what is kept")
     asked = parser.parse_args()
     found = [json.loads(path.read_text(encoding="utf-8")) for path in asked.files]
-    numbers = of_audits(found) if asked.name == "audit" else found[0]
-    told = {**ABOUT[asked.name], "stored": datetime.now(UTC).strftime("%Y-%m-%d"), "numbers": numbers}
-    place = HERE / f"{asked.name}.json"
+    place, stored = HERE / f"{asked.name}.json", datetime.now(UTC).strftime("%Y-%m-%d")
+    if asked.part and asked.name != "anywhere":
+        parser.error("--part is for anywhere alone")
+    if asked.part:
+        told = with_a_part(json.loads(place.read_text(encoding="utf-8")), found[0], stored)
+    else:
+        numbers = of_audits(found) if asked.name == "audit" else found[0]
+        told = {**ABOUT[asked.name], "stored": stored, "numbers": numbers}
     place.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(place)
 

@@ -100,6 +100,39 @@ def test_a_folder_of_any_sets_is_judged_and_a_stopped_call_goes_on(
     assert capsys.readouterr().err.count("[1/1]") == 1  # of all runs the one whose line was cut short
 
 
+def found_of(method: float, floor: float, rival: float | None) -> dict[str, Any]:
+    """Errors of the default method, a floor and AdaDPALS on one set, as the benchmark writes them."""
+    errors = {"residual": method, "bias-private": floor, "adadpals": rival}
+    rmse = {"ours": {name: {"1": value} for name, value in errors.items() if value is not None}}
+    empty: dict[str, Any] = {"recall": {}, "recall_std": {}}
+    return {"rmse": rmse, "rmse_std": {"ours": {"adadpals": {"1": 0.0}}}, **empty, "asked": {"seeds": [0]}}
+
+
+def test_numbers_of_a_later_call_take_the_place_of_kept_ones_and_are_judged_anew(module: ModuleType) -> None:
+    from accuracy.anywhere.summary import with_part
+
+    kept, part = found_of(0.9, 0.95, 1.0), found_of(0.9, 0.95, 0.8)
+    for own in part["rmse"]["ours"], part["rmse_std"]["ours"]:
+        own.pop("residual", None)
+        own.pop("bias-private", None)
+    part["asked"] = {"seeds": [0], "method": {"explicit": "residual", "implicit": "topk"}}
+
+    found = with_part({**kept, "seconds": 7.0}, part)
+
+    assert found["rmse"]["ours"] == {
+        "residual": {"1": 0.9},
+        "bias-private": {"1": 0.95},
+        "adadpals": {"1": 0.8},
+    }
+    assert found["against"]["explicit"]["adadpals"] == {"wins": 0, "losses": 1}
+    assert (found["wins_over_floor"], found["seconds"]) == (1, 7.0)
+    assert kept["rmse"]["ours"]["adadpals"]["1"] == 1.0
+    with pytest.raises(ValueError, match="not in what is kept"):
+        with_part(found_of(0.9, 0.95, None), part)
+    with pytest.raises(ValueError, match="seeds"):
+        with_part(kept, {**part, "asked": {**part["asked"], "seeds": [0, 1]}})
+
+
 def test_of_a_pair_that_is_there_twice_the_last_one_counts(module: ModuleType, folder: Path) -> None:
     from accuracy.anywhere.sets import configuration, problem_for, sets_of
 

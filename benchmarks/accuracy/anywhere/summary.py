@@ -30,6 +30,22 @@ def summary(lines: _Lines, *, method: Mapping[str, str], asked: Mapping[str, Any
         own = [line for line in done if line["feedback"] == feedback]
         found[key] = _nested(own, statistics.fmean)
         found[f"{key}_std"] = _nested(own, _spread)
+    return {
+        **judged(found, method),
+        **found,
+        "failed": [dict(line) for line in lines if line["error"] is not None],
+        "seconds": sum(float(line["seconds"]) for line in lines),
+        "asked": dict(asked),
+    }
+
+
+def judged(found: Mapping[str, Any], method: Mapping[str, str]) -> dict[str, Any]:
+    """How the method compares, from the errors alone.
+
+    Args:
+        found: ``rmse`` and ``recall``, by set, algorithm and epsilon.
+        method: kind of feedback -> the method that is judged.
+    """
     ratings = compared(found["rmse"], method["explicit"], FLOORS["explicit"], higher=False)
     lists = compared(found["recall"], method["implicit"], FLOORS["implicit"], higher=True)
     return {
@@ -46,11 +62,36 @@ def summary(lines: _Lines, *, method: Mapping[str, str], asked: Mapping[str, Any
             feedback: _against(found[key], method[feedback], higher=feedback == "implicit")
             for feedback, key in KEYS.items()
         },
-        **found,
-        "failed": [dict(line) for line in lines if line["error"] is not None],
-        "seconds": sum(float(line["seconds"]) for line in lines),
-        "asked": dict(asked),
     }
+
+
+def with_part(kept: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """What a whole call found, with the numbers of a later call for some algorithms in their place; judged anew.
+
+    Right where the code of these algorithms alone has changed. ``seconds`` stay those of the whole call.
+
+    Args:
+        kept: the JSON object of a whole call.
+        part: that of a call for some of its sets, algorithms and epsilons, with the same seeds.
+
+    Raises:
+        ValueError: other seeds, or a number that the whole call does not have.
+    """
+    if part["asked"]["seeds"] != kept["asked"]["seeds"]:
+        raise ValueError(f"seeds {part['asked']['seeds']}, and {kept['asked']['seeds']} are kept")
+    found: dict[str, Any] = {}
+    for key in (name for own in KEYS.values() for name in (own, f"{own}_std")):
+        found[key] = {
+            name: {algorithm: dict(row) for algorithm, row in of_set.items()}
+            for name, of_set in kept[key].items()
+        }
+        for name, of_set in part[key].items():
+            for algorithm, row in of_set.items():
+                unknown = row.keys() - found[key].get(name, {}).get(algorithm, {}).keys()
+                if unknown:
+                    raise ValueError(f"{name}, {algorithm}, epsilon {min(unknown)}: not in what is kept")
+                found[key][name][algorithm] |= row
+    return {**kept, **judged(found, part["asked"]["method"]), **found}
 
 
 def compared(values: Nested, method: str, floors: Iterable[str], *, higher: bool) -> list[dict[str, Any]]:
