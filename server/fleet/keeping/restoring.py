@@ -46,7 +46,8 @@ class Restored:
     withdrawn: int
     """Open invitations, which are void now."""
     doubted_log: Path | None
-    """Log of boards that signs nothing, and so the server does not start, before somebody decides about it."""
+    """Log of boards that signs nothing, and so the server does not start, before somebody decides about it. The
+    newest board does not show that the log is the newest: that may have grown with the same board."""
 
 
 def restore(
@@ -89,8 +90,8 @@ def restore(
     state = StateFolder.of(settings)
     with Register(state.members) as register:
         withdrawn = register.withdraw_all()
-    doubted = _log_of(settings, folder) if closed else None
-    if doubted is not None:
+    doubted = None if stopped else _log_of(settings, folder)
+    if doubted is not None:  # a log grows before its board is shown, and whenever a manifest is signed again
         mark_restored(doubted)
     if closed:
         close_training(state, "a backup was restored, and nobody could show that nothing was released since")

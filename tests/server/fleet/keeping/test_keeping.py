@@ -317,15 +317,17 @@ def test_a_log_of_boards_in_the_state_folder_is_in_it_too(lost: FleetSettings, t
         path.name for path in log.iterdir()
     }
 
-    closed = restored(tmp_path / "one.fedboard", tmp_path / "closed", "--closed")
-
-    old = tmp_path / "closed" / "state" / "board-log"
-    assert f"{old}: nothing is signed in this log of boards" in closed.stdout
-    checked = fedboard("server", "--config", tmp_path / "closed" / "fleet.toml", "--check")
-    assert checked.exit_code == 3, checked.output
-    assert "its next checkpoint may contradict those that witnesses have" in checked.stderr
-    with pytest.raises(PrivacyError, match="came out of a backup"), BoardLog.open(old):
-        pass
-    (old / "restored").unlink()
-    with BoardLog.open(old):
-        pass
+    newest = StateFolder.of(lost).run / "boards"
+    for name, *words in (("closed", "--closed"), ("shown", "--newest-board", newest)):
+        told = restored(tmp_path / "one.fedboard", tmp_path / name, *words)
+        assert told.exit_code == 0, told.stderr
+        old = tmp_path / name / "state" / "board-log"
+        assert f"{old}: nothing is signed in this log of boards" in told.stdout
+        checked = fedboard("server", "--config", tmp_path / name / "fleet.toml", "--check")
+        assert checked.exit_code == 3, checked.output
+        assert "its next checkpoint may contradict those that witnesses have" in checked.stderr
+        with pytest.raises(PrivacyError, match="came out of a backup"), BoardLog.open(old):
+            pass
+        (old / "restored").unlink()
+        with BoardLog.open(old):
+            pass
