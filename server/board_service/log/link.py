@@ -61,7 +61,7 @@ class WitnessLink:
             InputError: its address is none.
         """
         self.name, self.found = witness.name, Found.NOT_ASKED
-        self._witness, self._seconds = witness, seconds
+        self.witness, self._seconds = witness, seconds
         self._place = _place(witness)
         self._seen, self._failures, self._next = 0, 0, 0.0
         self._outcome: _Outcome | None = None
@@ -74,7 +74,7 @@ class WitnessLink:
 
     def has_cosigned(self, note: Note) -> bool:
         """Whether its cosignature is on a note already."""
-        return any(one.is_of(self._witness.key) for one in note.signatures)
+        return any(one.is_of(self.witness.key) for one in note.signatures)
 
     def begin(self, note: Note, leaves: Sequence[bytes], *, fresh: bool) -> None:
         """Ask it to cosign a checkpoint, unless it is being asked, or failed a moment ago and this is not fresh."""
@@ -121,7 +121,7 @@ class WitnessLink:
         return _Outcome(_MEANING.get(status, Found.NONSENSE))
 
     def _verified(self, note: Note, content: bytes) -> Signature:
-        key = self._witness.key
+        key = self.witness.key
         for one in signatures_of(content.decode()):
             if one.is_of(key) and cosigned_at(Note(note.text, (one,)), key) is not None:
                 return one

@@ -22,7 +22,7 @@ from fedboard.common.board_service.log.notes import Kind, Note, NoteError
 from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.board_service.log.proofs import LogProof
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.files import write_atomically
+from fedboard.common.files import stamp_of, write_atomically
 from fedboard.server.board_service.log.alone import held_alone
 from fedboard.server.board_service.log.link import Found, WitnessLink
 from fedboard.server.board_service.log.restored import require_decided
@@ -40,20 +40,16 @@ class BoardLog:
     is not put back to an older copy; what witnesses have seen shows if it was.
     """
 
-    def __init__(
-        self, folder: Path, *, policy: WitnessPolicy | None, seconds: float = _ANSWER_SECONDS
-    ) -> None:
+    def __init__(self, folder: Path, *, witnesses: Path | None, seconds: float = _ANSWER_SECONDS) -> None:
         """Use ``BoardLog.open``."""
         self.folder = folder
         self._key = NoteKey.read(folder / KEY, kind=Kind.NOTE)
-        if policy is not None and policy.log != self._key.public:
-            raise InputError(
-                f"{folder / KEY}: this is the key of {self._key.public}, and the policy of witnesses is for "
-                f"{policy.log}"
-            )
-        self.policy, self._seconds = policy, seconds
-        named = () if policy is None else policy.witnesses
-        self._links = [WitnessLink(one, seconds=seconds) for one in named if one.url is not None]
+        self._witnesses, self._seconds = witnesses, seconds
+        self.policy: WitnessPolicy | None = None
+        self._links: list[WitnessLink] = []
+        self._read: object = None
+        self._unread: str | None = None
+        self._read_policy()
         (folder / _SIGNED).mkdir(exist_ok=True)
         self.history, self._n_bytes = _history(folder / ENTRIES)
         self._note = self._signed_note()
@@ -69,7 +65,8 @@ class BoardLog:
 
         Args:
             folder: as ``fedboard keys log`` made it.
-            witnesses: a policy file, of whom those with an address are asked; None: nobody is.
+            witnesses: a policy file, of whom those with an address are asked; read again when it was changed. None:
+                nobody is asked.
 
         Raises:
             InputError: key or policy cannot be used, or another process writes to the log.
@@ -77,19 +74,18 @@ class BoardLog:
                 has decided about it.
         """
         require_decided(folder)
-        policy = None if witnesses is None else WitnessPolicy.read(witnesses)
         if not (folder / KEY).is_file():
             raise InputError(f"{folder}: no log of boards; make one with: fedboard keys log --out {folder}")
         with ExitStack() as stack:
             refusal = f"{folder}: another process writes to this log of boards; stop it first"
             stack.enter_context(held_alone(folder / "log.lock", refusal=refusal))
-            yield cls(folder, policy=policy)
+            yield cls(folder, witnesses=witnesses)
 
     @property
     def problem(self) -> str | None:
         """What a person must look at; None where nothing is wrong."""
         alarms = [f"the witness {one.name} {one.found}" for one in self._links if one.found.is_alarming]
-        return "; ".join(alarms) or None
+        return "; ".join(alarms if self._unread is None else [*alarms, self._unread]) or None
 
     def kept(self, version: int) -> bytes | None:
         """What was signed about a board and may not have been shown yet."""
@@ -131,8 +127,14 @@ class BoardLog:
     def settle(self) -> None:
         """Sign a checkpoint of all entries, and ask for cosignatures that are missing.
 
-        Who answered the last time is waited for, some seconds at most; others are collected the next time.
+        Who answered the last time is waited for, some seconds at most; others are collected the next time. A policy
+        that was changed counts from now on; one that cannot be used is a ``problem``, and the one before counts.
         """
+        try:
+            self._read_policy()
+            self._unread = None
+        except InputError as error:
+            self._unread = str(error)
         fresh = self._checkpointed()
         leaves = self.history.leaves
         missing = [one for one in self._links if not one.has_cosigned(self._note)]
@@ -152,6 +154,28 @@ class BoardLog:
             return
         write_atomically(place, LogProof.of(self.history, size - 1, self._note).to_bytes())
         self._shown = self._note
+
+    def _read_policy(self) -> None:
+        """Take the policy over, where its file is another one than was read last.
+
+        Raises:
+            InputError: it cannot be used; nothing has changed.
+        """
+        if self._witnesses is None:
+            return
+        stamp = stamp_of(self._witnesses)
+        if stamp is not None and stamp == self._read:
+            return
+        policy = WitnessPolicy.read(self._witnesses)
+        if policy.log != self._key.public:
+            raise InputError(
+                f"{self.folder / KEY}: this is the key of {self._key.public}, and the policy of witnesses is for "
+                f"{policy.log}"
+            )
+        known = {link.witness: link for link in self._links}
+        asked = [one for one in policy.witnesses if one.url is not None]
+        self._links = [known.get(one) or WitnessLink(one, seconds=self._seconds) for one in asked]
+        self.policy, self._read = policy, stamp
 
     def _take(self, cosigned: Note, link: WitnessLink) -> None:
         """Put a cosignature on the checkpoint, where it is of this one and not of the one before."""

@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -267,6 +267,32 @@ def answering(line: str) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content
 
 
+@contextmanager
+def hostile(reply: bytes) -> Iterator[int]:
+    """A port that answers so, whatever it is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    one, _ = listening.accept()
+                    with one:
+                        one.recv(65536)
+                        one.sendall(reply)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def with_hostile(net: Network, port: int) -> Path:
+    """A policy whose second witness is asked there."""
+    policy = net.folder / "hostile.policy"
+    text = net.policy_file(least=2).read_text()
+    policy.write_text(text.replace(f":{net.running[1].port}", f":{port}"))
+    return policy
+
+
 @pytest.mark.parametrize(
     ("reply", "state"),
     [
@@ -286,28 +312,40 @@ def test_whatever_a_hostile_witness_answers_the_board_is_shown(
 ) -> None:
     if isinstance(reply, str):
         reply = answering(net.keys[1].cosign("another\n1\n").line)
-    with socket.create_server(("127.0.0.1", 0)) as hostile:
-
-        def answer() -> None:
-            with suppress(OSError):
-                while True:
-                    one, _ = hostile.accept()
-                    with one:
-                        one.recv(65536)
-                        one.sendall(reply)
-
-        threading.Thread(target=answer, daemon=True).start()
-        policy = net.folder / "hostile.policy"
-        text = net.policy_file(least=2).read_text()
-        policy.write_text(text.replace(f":{net.running[1].port}", f":{hostile.getsockname()[1]}"))
-        operator = Operator(tmp_path, net, key, witnesses=policy)
+    with hostile(reply) as port:
+        operator = Operator(tmp_path, net, key, witnesses=with_hostile(net, port))
         operator.publish(boards[0])
-        hostile.shutdown(socket.SHUT_RDWR)
 
     assert operator.shown() == [2]
     assert net.policy(least=2).cosigners(operator.proof().note) == {"w0"}
     assert state in str(trouble(told(net.origin)))
     assert "TOO FEW for readers" in sentence(told(net.origin))
+
+
+def test_a_witness_that_lies_is_asked_no_more_once_its_address_is_taken_out_of_the_policy(
+    tmp_path: Path, net: Network, boards: list[Board], key: SigningKey
+) -> None:
+    """While the server runs; a policy that cannot be used changes nothing, and is said."""
+    write_boards(tmp_path / "boards", boards[:1])
+    with hostile(b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\n9\n") as port:
+        policy = with_hostile(net, port)
+        with BoardLog.open(net.origin, witnesses=policy) as opened:
+            publish_into(Mirror(tmp_path / "mirror"), tmp_path / "boards", key=key, run=RUN, log=opened)
+            assert (
+                opened.problem == "the witness w1 has seen more of this log than is here: it was rolled back"
+            )
+            policy.write_text("quorum half-written")
+            opened.settle()
+            assert "the witness w1" in str(opened.problem)
+            assert f"{policy}: line 1" in str(opened.problem)
+
+            policy.write_text(net.policy(least=2, only=[0]).text)
+            opened.settle()
+
+            assert opened.problem is None
+    found = told(net.origin)
+    assert found is not None
+    assert (found["witnesses"], found["suffices"]) == ({"w0": "cosigned"}, False)
 
 
 def test_a_log_is_for_one_process_and_for_the_policy_of_its_key(tmp_path: Path, net: Network) -> None:
