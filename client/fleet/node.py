@@ -22,6 +22,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
+from fedboard.client.node.patience import Patience, jittered, pause_after, rest
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.common.keys.node_keys import load_private_key
@@ -32,13 +33,6 @@ ClientCallable: TypeAlias = Callable[[Message, Context], Message]
 
 _log = logging.getLogger(__name__)
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
-_TIMES_A_REQUEST: Final = 4.0
-"""The least pause between two requests for work, counted in the time that one takes."""
-_IDLE_SECONDS = 60.0
-_LOOK_SECONDS = 0.5
-"""How often a node that rests looks whether it was told to stop by another thread."""
-_JITTER: Final = (0.8, 1.2)
 APP_FAILED: Final = "app-failed"
 """All that a server learns of an exception."""
 
@@ -66,7 +60,7 @@ class WarmNode:
             InputError: a file cannot be read as what it should be.
         """
         self.settings, self.tally = settings, tally or Tally()
-        self._app, self._idle, self._next_idle = app, idle, 0.0
+        self._app, self._patience = app, Patience(settings.server, idle)
         self._connection = Connection(
             address=settings.server,
             root_certificate=read_authority(settings.root_certificate),
@@ -87,10 +81,10 @@ class WarmNode:
         Returns:
             What was done.
         """
-        wait, admitted, trouble = _FIRST_WAIT, False, None
+        admitted = False
         with self._heartbeat():
             while not stop.is_set() and (messages is None or self.tally.answered < messages):
-                self._tidy()
+                self._patience.tidy()
                 try:
                     if not admitted:
                         self._connection.activate()
@@ -98,32 +92,17 @@ class WarmNode:
                     admitted = True
                     began = time.monotonic()
                     if not self._work():
-                        _rest(stop, self._pause(time.monotonic() - began) * random.uniform(*_JITTER))
-                    wait, trouble = _FIRST_WAIT, None
+                        rest(stop, jittered(self._pause(time.monotonic() - began)))
+                    self._patience.went_well()
                 except Exception as error:
                     found = _trouble(error, admitted=admitted)
-                    if found is not trouble:
-                        _log.warning("no work from %s: %s", self.settings.server, found)
-                    admitted, trouble = admitted and found is not Trouble.NOT_ADMITTED, found
+                    admitted = admitted and found is not Trouble.NOT_ADMITTED
                     self._drop_unless(found in (Trouble.UNREACHABLE, Trouble.EXPIRED))
-                    _rest(stop, wait * random.uniform(*_JITTER))
-                    wait = min(2 * wait, _LONGEST_WAIT)
+                    rest(stop, self._patience.failed(found))
         return self.tally
 
     def _pause(self, took: float) -> float:
-        """Until the next request for work, where the last one took so long: a server that is slow is asked less, or
-        the requests of all devices would leave it no time for anything else, their heartbeats among it.
-        """
-        return max(self.settings.poll_seconds, min(_TIMES_A_REQUEST * took, _LONGEST_WAIT))
-
-    def _tidy(self) -> None:
-        if time.monotonic() < self._next_idle:
-            return
-        self._next_idle = time.monotonic() + _IDLE_SECONDS
-        try:
-            self._idle()
-        except Exception:
-            _log.exception("what is done between two messages failed")
+        return pause_after(self.settings.poll_seconds, took=took)
 
     def _work(self) -> bool:
         """Send the answer that waits, or make the next one. False where there is nothing to do."""
@@ -200,15 +179,6 @@ def answered(app: ClientCallable, message: Message, context: Context) -> Message
     except Exception:
         _log.exception("the app failed; the server is told %r and nothing else", APP_FAILED)
         return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, APP_FAILED), reply_to=message)
-
-
-def _rest(stop: Event, seconds: float) -> None:
-    """Wait, or until the stop; an interrupt ends it at once. In ``Event.wait`` an interrupt can come where its lock
-    is not held, and what is raised then is that it was released unlocked.
-    """
-    until = time.monotonic() + seconds
-    while not stop.is_set() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, _LOOK_SECONDS))
 
 
 def _trouble(error: Exception, *, admitted: bool) -> Trouble:

@@ -6,7 +6,6 @@ server sends is executed. A server that is away is waited for; why something fai
 
 import http.client
 import logging
-import random
 import ssl
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from fedboard.client.answering.rounds import RatingSource, respond
 from fedboard.client.answering.steps import Client, SessionGate, respond_step
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.node.connection import DirectConnection, DoorError, Received
+from fedboard.client.node.patience import Patience, jittered, pause_after, rest
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.common.keys.node_keys import load_private_key
@@ -31,11 +31,6 @@ OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate
 
 _log = logging.getLogger(__name__)
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
-_TIMES_A_REQUEST: Final = 4.0
-"""The least pause between two requests for work, counted in the time that one takes."""
-_IDLE_SECONDS: Final = 60.0
-_JITTER: Final = (0.8, 1.2)
 _TROUBLES: Final = {
     401: Trouble.NOT_ADMITTED,
     404: Trouble.REFUSED,
@@ -73,7 +68,7 @@ class DirectNode:
         """
         self.settings, self.tally = settings, tally or Tally()
         self._open, self._backend = open_device, backend
-        self._idle, self._next_idle = idle, 0.0
+        self._patience = Patience(settings.server, idle)
         self._connection = DirectConnection(
             address=settings.server,
             root_certificate=read_authority(settings.root_certificate),
@@ -84,8 +79,7 @@ class DirectNode:
         )
         self._vault = MemoryVault()
         self._unsent: tuple[str, bytes] | None = None
-        self._took, self._wait = 0.0, _FIRST_WAIT
-        self._trouble: Trouble | None = None
+        self._took = 0.0
 
     def run(self, stop: Event, *, messages: int | None = None) -> Tally:
         """Answer until ``stop`` is set; a server that is away is waited for.
@@ -99,8 +93,8 @@ class DirectNode:
         """
         try:
             while not stop.is_set() and (messages is None or self.tally.answered < messages):
-                self._tidy()
-                stop.wait(self.turn())
+                self._patience.tidy()
+                rest(stop, self.turn())
         finally:
             self._connection.close()
         return self.tally
@@ -115,35 +109,18 @@ class DirectNode:
             self._work()
         except Exception as error:
             return self._failed(error)
-        if self._trouble is not None:
+        if self._patience.trouble is not None:
             _log.info("connected to %s", self.settings.server)
-        self._wait, self._trouble = _FIRST_WAIT, None
-        return self._pause() * random.uniform(*_JITTER)
-
-    def _pause(self) -> float:
-        """Until the next request for work: as the owner or the server says, and longer where the server is slow."""
+        self._patience.went_well()
         usual = max(self.settings.poll_seconds, self._connection.pause)
-        return max(usual, min(_TIMES_A_REQUEST * self._took, _LONGEST_WAIT))
+        return jittered(pause_after(usual, took=self._took))
 
     def _failed(self, error: Exception) -> float:
         found = _trouble(error)
-        if found is not self._trouble:
-            _log.warning("no work from %s: %s", self.settings.server, found)
-        self._trouble = found
         if self._unsent is not None and found not in (Trouble.UNREACHABLE, Trouble.EXPIRED):
             self._unsent = None
             self.tally.undelivered += 1
-        wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_WAIT)
-        return wait * random.uniform(*_JITTER)
-
-    def _tidy(self) -> None:
-        if time.monotonic() < self._next_idle:
-            return
-        self._next_idle = time.monotonic() + _IDLE_SECONDS
-        try:
-            self._idle()
-        except Exception:
-            _log.exception("what is done between two messages failed")
+        return self._patience.failed(found)
 
     def _work(self) -> None:
         """Send the answer that waits, or make the next one, if there is anything to do."""
