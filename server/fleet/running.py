@@ -1,9 +1,9 @@
 """Running a job over a grid: from its first board, or from where it was interrupted, to its last."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -13,7 +13,9 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.common.tasks.rebuilding import rebuild_any
@@ -33,9 +35,12 @@ from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
 from fedboard.server.operating.run_fares import PLANNED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import open_run_ledger, plan_of
+from fedboard.server.run_spec import Promise
+from fedboard.server.runtime import Runtime
 from fedboard.server.training import FinishedRound, Training
 
 OnRound = Callable[[FinishedRound], None]
+OfRuntime = TypeVar("OfRuntime", bound=Runtime)
 
 
 def run_job(
@@ -86,44 +91,93 @@ def run_job(
 def _training(
     grid: Grid, job: Job, task: ClientTask, stack: ExitStack, on_progress: OnProgress | None
 ) -> tuple[Training, FleetRuntime | SessionRuntime]:
-    store = BoardStore(Path(job.folder) / "boards")
-    participation = job.privacy.participation.chosen
+    protocol = protocol_of(job)
+    require_carried(protocol, task, job)
+
+    def over_grid(run: str) -> FleetRuntime | SessionRuntime:
+        require_same_protocol(Path(job.folder), job.protocol.name)
+        of_run: dict[str, Any] = {
+            "grid": grid,
+            "job": job,
+            "key": QuestionKey.read(Path(job.question_key)),
+            "run": run,
+            "pace": Pace.of(job, _log(job).lines()),
+            "on_progress": on_progress,
+        }
+        runtime: FleetRuntime | SessionRuntime
+        if isinstance(protocol, Trusted):
+            runtime = FleetRuntime(**of_run, protocol=protocol)
+        else:
+            rounds = rounds_of(protocol, job, stack)
+            runtime = SessionRuntime(**of_run, protocol=protocol, of_round=rounds)
+        stack.callback(runtime.close)
+        return runtime
+
+    return training_in(
+        Path(job.folder),
+        task,
+        job.privacy,
+        protocol,
+        over_grid,
+        stack,
+        dataset=job.dataset,
+        assumptions=job.assumptions,
+        deployment=job.deployment,
+    )
+
+
+def training_in(
+    folder: Path,
+    task: ClientTask,
+    promise: Promise,
+    protocol: AggregationProtocol,
+    runtime_of: Callable[[str], OfRuntime],
+    stack: ExitStack,
+    *,
+    dataset: str,
+    assumptions: Sequence[str],
+    deployment: Deployment | None = None,
+) -> tuple[Training, OfRuntime]:
+    """A training in its folder, to begin or to go on with.
+
+    Args:
+        folder: exists; with ``boards/`` and ``ledger.sqlite``, where it was begun.
+        task: calibrated.
+        promise: of the training, with who takes part in a round.
+        protocol: adds up what nodes give.
+        runtime_of: makes what asks the nodes, from the name by which devices know the run; the ledger is open then.
+        stack: closes the ledger.
+        dataset: public description, for certificates.
+        assumptions: what the run takes for granted beyond every run's; public.
+        deployment: what people say of the run; public.
+
+    Returns:
+        It, and its runtime.
+
+    Raises:
+        BudgetExceededError: the plan does not fit the budget.
+        PrivacyError: the ledger is not that of the boards, or was made for another promise or plan.
+    """
+    store, participation = BoardStore(folder / "boards"), promise.participation.chosen
     ledger = open_run_ledger(
-        Path(job.folder) / "ledger.sqlite",
-        promise=job.privacy,
+        folder / "ledger.sqlite",
+        promise=promise,
         plan=plan_of(task, participation),
         store=store,
         stack=stack,
     )
-    protocol = protocol_of(job)
-    require_carried(protocol, task, job)
-    require_same_protocol(Path(job.folder), job.protocol.name)
-    of_run: dict[str, Any] = {
-        "grid": grid,
-        "job": job,
-        "key": QuestionKey.read(Path(job.question_key)),
-        "run": run_name(ledger),
-        "pace": Pace.of(job, _log(job).lines()),
-        "on_progress": on_progress,
-    }
-    runtime: FleetRuntime | SessionRuntime
-    if isinstance(protocol, Trusted):
-        runtime = FleetRuntime(**of_run, protocol=protocol)
-    else:
-        rounds = rounds_of(protocol, job, stack)
-        runtime = SessionRuntime(**of_run, protocol=protocol, of_round=rounds)
-    stack.callback(runtime.close)
+    runtime = runtime_of(run_name(ledger))
     training = Training(
         task=task,
         store=store,
         ledger=ledger,
         runtime=runtime,
-        noise=protocol.noise(job.privacy.noise_source),
+        noise=protocol.noise(promise.noise_source),
         trust=protocol.trust,
-        dataset=job.dataset,
-        assumptions=job.assumptions,
+        dataset=dataset,
+        assumptions=assumptions,
         participation=participation,
-        deployment=job.deployment,
+        deployment=deployment,
     )
     return training, runtime
 

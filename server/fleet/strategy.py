@@ -26,9 +26,7 @@ from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task
 from fedboard.server.fleet.rounds.reply_rounds import ReplyRuntime
-from fedboard.server.fleet.running import run_name, write_certificate
-from fedboard.server.publication import BoardStore
-from fedboard.server.run_ledger import open_run_ledger, plan_of
+from fedboard.server.fleet.running import training_in, write_certificate
 from fedboard.server.run_spec import Promise
 from fedboard.server.training import FinishedRound, Training
 
@@ -228,30 +226,23 @@ class BillboardStrategy(Strategy):
     def _open(self, stack: ExitStack) -> None:
         """Ledger and boards of the run; the stack closes them."""
         (self.folder / "boards").mkdir(parents=True, exist_ok=True)
-        store, promise = BoardStore(self.folder / "boards"), self._promise
-        plan = plan_of(self._task, promise.participation.chosen)
-        ledger = open_run_ledger(
-            self.folder / "ledger.sqlite", promise=promise, plan=plan, store=store, stack=stack
-        )
         protocol = Trusted(backend=self.kernels)
-        self._runtime = ReplyRuntime(
-            run=run_name(ledger),
-            protocol=protocol,
-            key=self._key,
-            quorum=self._quorum,
-            users_per_node=self.users_per_node,
-            private_noise=self.noise == "secure",
-        )
-        self._training = Training(
-            task=self._task,
-            store=store,
-            ledger=ledger,
-            runtime=self._runtime,
-            noise=protocol.noise(promise.noise_source),
-            trust=protocol.trust,
+        self._training, self._runtime = training_in(
+            self.folder,
+            self._task,
+            self._promise,
+            protocol,
+            lambda run: ReplyRuntime(
+                run=run,
+                protocol=protocol,
+                key=self._key,
+                quorum=self._quorum,
+                users_per_node=self.users_per_node,
+                private_noise=self.noise == "secure",
+            ),
+            stack,
             dataset=self.dataset,
             assumptions=(_ASSUMPTION,),
-            participation=promise.participation.chosen,
         )
         self.board = self._training.start(self._first)
         self._rounds = self._training.rounds(self.board)
