@@ -193,6 +193,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main() -> None:
+    """Run what is not in the results yet; exit code 1 where a cell failed."""
     try:
         failed = run(arguments())
     except FedboardError as error:

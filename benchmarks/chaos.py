@@ -137,6 +137,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> int:
+    """Run all, then look for what must hold; exit code 1 where it does not, or a planted fault was missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--side-by-side", type=int, default=3, help="deployments at a time")

@@ -192,6 +192,7 @@ def table(found: list[Measured], rates: Rates) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    """Measure all cases, fit the rates, and print both beside each other."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="three cases of each algorithm")
     parser.add_argument("--json", type=Path)

@@ -42,6 +42,7 @@ _OFTEN = 20.0
 
 
 def main() -> int:
+    """Feed the parsers, or merge such runs; exit code 1 for a finding, 2 where nothing can be run."""
     options = _options()
     if options.merge:
         return _told(merged([json.loads(part.read_text()) for part in options.merge]), options.json)

@@ -328,6 +328,7 @@ def measure_first_use(results: Results) -> None:
 
 
 def main() -> None:
+    """Compile first, then measure each kernel at each rank."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -86,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Install who is missing, measure all on every job, and print the table."""
     given = parser().parse_args(arguments)
     try:
         peers = chosen(names(given.peers))

@@ -252,6 +252,7 @@ def load(path: Path) -> Cohort:
 
 
 def main() -> None:
+    """Measure all, each part in a process of its own; with ``--only`` this is such a process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--ranks", default="8,32,64", help="ranks of the whole round, separated by commas")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, to see that it works")

@@ -157,6 +157,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
+    """Measure every set, part and epsilon, and print the table."""
     options = arguments()
     try:
         found = measured(options)

@@ -197,6 +197,7 @@ def _clock(name: str) -> Callable[[], float]:
 
 
 def main() -> None:
+    """Measure at each rank, in turn with the machine's memory and libmf."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -80,6 +80,7 @@ def one_week(place: Path, clocks: Clocks, options: argparse.Namespace) -> dict[s
 
 
 def main() -> int:
+    """Play the week, the planted faults, or both; exit code 1 for a loss or a missed fault."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--seconds-per-day", type=float, default=100.0, help="of this machine")

@@ -212,6 +212,7 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
+    """Compare boards, then measure size after size until the time is over; fails where boards differ."""
     arguments = parsed()
     if arguments.child is not None:
         print(json.dumps(run_asked(json.loads(arguments.child))))

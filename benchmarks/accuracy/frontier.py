@@ -130,6 +130,7 @@ def run(options: argparse.Namespace, out: Path) -> int:
 
 
 def main() -> None:
+    """Run the cells that are missing; exit code 1 where one failed."""
     options = arguments()
     try:
         with tempfile.TemporaryDirectory(prefix="fedboard-frontier-") as nowhere:

@@ -124,6 +124,7 @@ def compare(data: str, epsilon: float) -> Mapping[str, float]:
 
 
 def main() -> None:
+    """Compare both at each epsilon, and print what the grid costs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", default="synthetic")
     parser.add_argument("--epsilon", default="1,5,20")

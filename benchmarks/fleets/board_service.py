@@ -351,6 +351,7 @@ def _cold(board: Path | None, mine: Path, service: tuple[Any, ...], runs: int) -
 
 
 def main() -> None:
+    """Measure service, encodings and reader, one after the other."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

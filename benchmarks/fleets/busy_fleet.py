@@ -110,6 +110,7 @@ def _free_ports() -> int:
 
 
 def main() -> int:
+    """Run the quickstart among the hogs as often as asked; each run is written when it is over."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--hogs", type=int, default=8 * (os.cpu_count() or 1), help="processes that only compute"

@@ -210,6 +210,7 @@ def wait_for_rounds(log: RoundLog, number: int, folder: Path) -> None:
 
 
 def main() -> None:
+    """Measure each kind of node in turn."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

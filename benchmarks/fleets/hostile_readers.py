@@ -176,6 +176,7 @@ def idle_connections(port: int, number: int, stack: ExitStack) -> int:
 
 
 def main() -> int:
+    """Measure honest readers alone, beside downloads that nobody reads, and beside idle connections."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--downloads", type=int, default=1000)
     parser.add_argument("--connections", type=int, default=1100)

@@ -203,6 +203,7 @@ def _listed(text: str) -> list[float]:
 
 
 def main() -> None:
+    """Recompute the claims; where data is named, also what exactness is worth on it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--plans", type=int, default=200)
     parser.add_argument("--data")

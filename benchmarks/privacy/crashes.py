@@ -178,6 +178,7 @@ def summary(done: Campaign) -> dict[str, Any]:
 
 
 def main() -> int:
+    """Kill runs of both kinds of noise; exit code 1 for a violation or a planted fault that was missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=20, help="of each kind of noise")
     parser.add_argument("--seed", type=int, default=0)

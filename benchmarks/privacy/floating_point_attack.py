@@ -212,6 +212,7 @@ def print_table(title: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def main() -> None:
+    """Attack single numbers, then whole items, with each kind of noise."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

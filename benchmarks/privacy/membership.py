@@ -188,6 +188,7 @@ def play(options: argparse.Namespace, data: Mapping[bool, Any], *, before: bool)
 
 
 def main() -> None:
+    """Play against both splits; exit code 1 where the claim is broken or the control is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with MovieLens 1M or 100K")
     parser.add_argument("--user", default="1", help="whose presence is guessed, by id")

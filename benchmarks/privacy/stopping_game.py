@@ -263,6 +263,7 @@ def _told(game: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    """Play every setting; exit code 1 where a claim of now is exceeded."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -63,6 +63,7 @@ print(len(answer))
 
 
 def main() -> None:
+    """Make the environments that are missing, then measure in them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -209,6 +209,7 @@ def measure_all(place: Path, name: str, share: float, *, only: str | None) -> di
 
 
 def main() -> None:
+    """Measure every step on one set; with ``--write`` or ``--load`` this is such a step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("name", nargs="?", choices=sorted(SETS))
     parser.add_argument(

@@ -64,6 +64,7 @@ def load_once(path: Path) -> dict[str, float]:
 
 
 def main() -> None:
+    """Write the file and have a fresh process load it; with ``--load`` this is that process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--shuffled", action="store_true")

@@ -166,6 +166,7 @@ def measure_opendp(results: Results) -> None:
 
 
 def main() -> None:
+    """Measure the whole path against its target, then its parts and the other generators."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

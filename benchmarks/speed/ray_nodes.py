@@ -164,6 +164,7 @@ def compare(data: str, rank: int, kernels: str, repeats: int) -> dict[str, Any]:
 
 
 def main() -> int:
+    """Compare all clusters with the engine; exit code 1 where a board differs."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

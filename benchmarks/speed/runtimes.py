@@ -245,6 +245,7 @@ def check(data: str) -> dict[str, Any]:
 
 
 def main() -> int:
+    """Compare the runtimes, or check their boards alone; exit code 1 where two differ."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", help="ratings; for --check by default ml-100k in FEDBOARD_DATA")
     parser.add_argument("--check", action="store_true")

@@ -124,6 +124,7 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
+    """Write a table, shard it, and read it again; with ``--step`` this is one of these."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--ratings", type=float, default=1e8)
     parser.add_argument("--users", type=float, default=5e6)

@@ -71,6 +71,7 @@ def line_of(name: str, n_items: int, slots: int, users: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Print what a user sends for the field's data sets, then for those that the paper has printed."""
     arguments = asked(__doc__, users=10)
     lines = []
     print(

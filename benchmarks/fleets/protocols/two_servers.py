@@ -170,6 +170,7 @@ def asked(about: str | None, *, users: int) -> argparse.Namespace:
 
 
 def main() -> None:
+    """Measure every case, a line each."""
     arguments = asked(__doc__, users=20)
     lines = []
     print(
