@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{peer.name:17} {', '.join(peer.library.requirements) or 'here'}: {peer.told}")
         return 0
     kinds = tuple(kind for kind in KINDS if kind in names(given.kinds))
-    wanted = tuple(peer for peer in peers if set(peer.kinds) & set(kinds))
+    wanted = tuple(peer for peer in peers if peer.kind in kinds)
     pythons, skipped = installed(wanted, given)
     settings = {key: getattr(given, key) for key in ("threads", "repeats", "epochs", "rounds")}
     settings["load_before"] = machine()["load"]
@@ -131,7 +131,7 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="peers-") as place:
         for job in jobs_of(kinds, given, Path(place)):
             jobs.append((job.name, job.spec | {"n_users": job.train.n_users, "n_items": job.train.n_items}))
-            able = [peer for peer in wanted if job.spec["kind"] in peer.kinds and peer.name in pythons]
+            able = [peer for peer in wanted if job.spec["kind"] == peer.kind and peer.name in pythons]
             rows += run_job(job, able, pythons, skipped, given)
             if given.json:
                 found = assembled(jobs, rows, skipped, settings=settings)

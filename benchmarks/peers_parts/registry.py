@@ -1,7 +1,7 @@
 """Who is measured: one line a row, one adapter a library; versions of libraries stand here and nowhere else."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,20 @@ class Library:
     """Empty: it runs in the environment of this script."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Peer:
-    """One row: a library, one way of using it, and the kinds of job that it can do."""
+    """One row: a library, one way of using it, and the kind of job that it does."""
 
     name: str
     library: Library
     adapter: str
-    kinds: tuple[str, ...]
+    kind: str
+    """One of ``KINDS``."""
     told: str
+    """What is behind the numbers, for the table."""
     variant: Mapping[str, Any] = field(default_factory=dict)
+    """Handed to the adapter."""
+    _: KW_ONLY
     exact: bool = True
     """Whether it solves each half step exactly."""
     tree: bool = False
@@ -53,108 +57,34 @@ LIBMF = Library(name="libmf", requirements=("libmf>=0.9.2,<1", "numpy>=1.26,<3")
 PFL = Library(name="pfl", requirements=("pfl>=0.6,<0.7",))
 FLOWER = Library(name="flower", requirements=("flwr[simulation]>=1.41,<1.43",))
 
+PASSES = "stochastic gradients, as many passes as sweeps"
+NO_BIASES = "BiasedMFScorer without its biases: exact ALS"
+NO_GRADIENTS = "exact ALS (use_cg=False)"
+GRADIENTS = "three steps of conjugate gradients, its default"
+OUR_ROUND = "engine, ledger on disk, exact integer sums, secure noise"
+FLOWERS_ROUND = "its simulation on Ray, ten nodes that each loop over their users in NumPy"
+MANUAL = {"optimizer": "manual_cg"}
+
 PEERS: tuple[Peer, ...] = (
+    Peer(f"{OURS}-explicit", HERE, "ours_als_row.py", "explicit", "exact ALS, and one user step more"),
+    Peer("lenskit-explicit", LENSKIT, "lenskit_row.py", "explicit", NO_BIASES),
+    Peer("libmf", LIBMF, "libmf_row.py", "explicit", PASSES, {"passes_per_sweep": 1}, exact=False),
+    Peer(f"{OURS}-implicit", HERE, "ours_als_row.py", "implicit", "exact ALS, and one user step more"),
+    Peer("implicit-exact", IMPLICIT, "implicit_row.py", "implicit", NO_GRADIENTS, {"use_cg": False}),
+    Peer("implicit-cg", IMPLICIT, "implicit_row.py", "implicit", GRADIENTS, {"use_cg": True}, exact=False),
+    Peer("lenskit", LENSKIT, "lenskit_row.py", "implicit", "ImplicitMFScorer: exact ALS"),
+    Peer("buffalo-exact", BUFFALO, "buffalo_row.py", "implicit", "exact ALS (ldlt)", {"optimizer": "ldlt"}),
+    Peer("buffalo-cg", BUFFALO, "buffalo_row.py", "implicit", GRADIENTS, MANUAL, exact=False),
+    Peer(f"{OURS}-round", HERE, "ours_round_row.py", "round", OUR_ROUND, workers=True),
+    Peer("numpy", HERE, "numpy_round_row.py", "round", "a loop over users in NumPy, no framework"),
     Peer(
-        name=f"{OURS}-explicit",
-        library=HERE,
-        adapter="ours_als_row.py",
-        kinds=("explicit",),
-        told="exact ALS, and one user step more",
+        "pfl",
+        PFL,
+        "pfl_row.py",
+        "round",
+        "SimulatedBackend, GaussianMechanism, dense statistics of each user",
     ),
-    Peer(
-        name="lenskit-explicit",
-        library=LENSKIT,
-        adapter="lenskit_row.py",
-        kinds=("explicit",),
-        told="BiasedMFScorer without its biases: exact ALS",
-    ),
-    Peer(
-        name="libmf",
-        library=LIBMF,
-        adapter="libmf_row.py",
-        kinds=("explicit",),
-        told="stochastic gradients, as many passes as sweeps",
-        variant={"passes_per_sweep": 1},
-        exact=False,
-    ),
-    Peer(
-        name=f"{OURS}-implicit",
-        library=HERE,
-        adapter="ours_als_row.py",
-        kinds=("implicit",),
-        told="exact ALS, and one user step more",
-    ),
-    Peer(
-        name="implicit-exact",
-        library=IMPLICIT,
-        adapter="implicit_row.py",
-        kinds=("implicit",),
-        told="exact ALS (use_cg=False)",
-        variant={"use_cg": False},
-    ),
-    Peer(
-        name="implicit-cg",
-        library=IMPLICIT,
-        adapter="implicit_row.py",
-        kinds=("implicit",),
-        told="three steps of conjugate gradients, its default",
-        variant={"use_cg": True},
-        exact=False,
-    ),
-    Peer(
-        name="lenskit",
-        library=LENSKIT,
-        adapter="lenskit_row.py",
-        kinds=("implicit",),
-        told="ImplicitMFScorer: exact ALS",
-    ),
-    Peer(
-        name="buffalo-exact",
-        library=BUFFALO,
-        adapter="buffalo_row.py",
-        kinds=("implicit",),
-        told="exact ALS (ldlt)",
-        variant={"optimizer": "ldlt"},
-    ),
-    Peer(
-        name="buffalo-cg",
-        library=BUFFALO,
-        adapter="buffalo_row.py",
-        kinds=("implicit",),
-        told="three steps of conjugate gradients, its default",
-        variant={"optimizer": "manual_cg"},
-        exact=False,
-    ),
-    Peer(
-        name=f"{OURS}-round",
-        library=HERE,
-        adapter="ours_round_row.py",
-        kinds=("round",),
-        told="engine, ledger on disk, exact integer sums, secure noise",
-        workers=True,
-    ),
-    Peer(
-        name="numpy",
-        library=HERE,
-        adapter="numpy_round_row.py",
-        kinds=("round",),
-        told="a loop over users in NumPy, no framework",
-    ),
-    Peer(
-        name="pfl",
-        library=PFL,
-        adapter="pfl_row.py",
-        kinds=("round",),
-        told="SimulatedBackend, GaussianMechanism, dense statistics of each user",
-    ),
-    Peer(
-        name="flower",
-        library=FLOWER,
-        adapter="flower_row.py",
-        kinds=("round",),
-        told="its simulation on Ray, ten nodes that each loop over their users in NumPy",
-        tree=True,
-    ),
+    Peer("flower", FLOWER, "flower_row.py", "round", FLOWERS_ROUND, tree=True),
 )
 
 
@@ -175,6 +105,6 @@ def chosen(names: tuple[str, ...]) -> tuple[Peer, ...]:
         raise ValueError(f"no such peer: {', '.join(wrong)}; there are {', '.join(known)}")
     if not names:
         return PEERS
-    kinds = {kind for name in names for kind in known[name].kinds}
+    kinds = {known[name].kind for name in names}
     wanted = {*names, *map(ours_of, kinds)}
     return tuple(peer for peer in PEERS if peer.name in wanted)

@@ -200,7 +200,7 @@ def test_a_row_that_fails_says_its_last_words(tmp_path: Path) -> None:
 
     script = tmp_path / "fails.py"
     script.write_text("import sys\nsys.exit('no such solver')\n")
-    peer = Peer(name="fails", library=HERE, adapter=str(script), kinds=("round",), told="")
+    peer = Peer("fails", HERE, str(script), "round", "")
 
     with pytest.raises(SkippedError) as refused:
         run_row(peer, Path(sys.executable), job=tmp_path, out=tmp_path, threads=1, most_seconds=60.0)
