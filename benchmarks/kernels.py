@@ -8,12 +8,12 @@ ridge step: ratings x (d (d + 1) + 2 d) + rows x (d^3 / 3 + 2 d^2), whatever the
 that of numpy's own matrix product (1024 x 1024), measured between the runs in the same process; it may use
 narrower vectors than the kernels, so shares above 100 % are possible. Compiling is not counted, but shown:
 compile_seconds is what a first run of `residual` waits for it, with an empty cache, on all cores there are.
+peak_rss_mib is the most that this one process held, ratings and all: not what a kernel needs.
 """
 
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,6 +28,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
     os.environ[variable] = "1"
 
 import numpy as np  # noqa: E402
+from process_tree import own_peak_mib  # noqa: E402
 from scipy import sparse  # noqa: E402
 from workload import ML_10M, tenth  # noqa: E402
 
@@ -351,7 +352,7 @@ def main() -> None:
     measure_top_k(results)
     measure_implicit(sides, results)
     measure_first_use(results)
-    results.add("peak_rss_mib", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    results.add("peak_rss_mib", own_peak_mib())
     if options.json:
         options.json.write_text(json.dumps(results.numbers, indent=1) + "\n")
 

@@ -1,7 +1,9 @@
-"""CPU time and memory of processes, from /proc; on systems without it both are 0."""
+"""CPU time and memory of processes, from /proc; on systems without it those of others are 0."""
 
 import os
+import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -40,6 +42,22 @@ def memory(pid: int) -> float:
 def own_memory(pid: int) -> float:
     """The same of this process alone."""
     return _proportional_set_kb(pid) / _KB_PER_GB
+
+
+def own_peak_mib() -> float:
+    """The most memory that this process held since its program began, MiB: resident pages, without those of its
+    children and of whoever started it.
+
+    ``ru_maxrss`` says something else on Linux: it outlives ``exec``, and so begins with what the process held that
+    started this one, since the two share their memory until then.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:  # macOS, whose ``ru_maxrss`` is of this program alone, in bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+            2**20 if sys.platform == "darwin" else 2**10
+        )
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
 
 
 def tree_cpu_seconds(pid: int) -> float:

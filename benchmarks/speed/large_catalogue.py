@@ -14,7 +14,6 @@ Each part runs in a process of its own, so that its peak memory is its own:
 import argparse
 import json
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,10 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from process_tree import own_peak_mib
+
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
@@ -35,13 +38,6 @@ from fedboard.common.board_service.packing import pack
 from fedboard.common.cohort import Cohort
 
 OWN_RATINGS, TIMES = 100, 7
-MIB = 2**20 if sys.platform == "darwin" else 2**10
-"""Of ``ru_maxrss``."""
-
-
-def peak_mib() -> float:
-    """Most memory that this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB
 
 
 def play_round(out: Path, items: int, rank: int, users: int) -> dict[str, Any]:
@@ -57,12 +53,12 @@ def play_round(out: Path, items: int, rank: int, users: int) -> dict[str, Any]:
             "run": {"baselines": False, "evaluate_rounds": False},
         }
     )
-    before, cpu, wall = peak_mib(), time.process_time(), time.perf_counter()
+    before, cpu, wall = own_peak_mib(), time.process_time(), time.perf_counter()
     simulate(config, out / "run", report=False)
     return {
         "cpu_seconds": time.process_time() - cpu,
         "seconds": time.perf_counter() - wall,
-        "peak_mib": peak_mib(),
+        "peak_mib": own_peak_mib(),
         "before_mib": before,
     }
 
@@ -114,7 +110,7 @@ def person(n_items: int, seed: int) -> Cohort:
 
 def list_on_device(out: Path, items: int, rank: int, users: int) -> dict[str, Any]:
     """Open the board, then the list."""
-    before, begun = peak_mib(), time.perf_counter()
+    before, begun = own_peak_mib(), time.perf_counter()
     board = open_board(out / "drawn.board")
     opened = time.perf_counter() - begun
     own, seconds, cpu = person(items, 0), [], []
@@ -128,7 +124,7 @@ def list_on_device(out: Path, items: int, rank: int, users: int) -> dict[str, An
         "first_list_seconds": seconds[0],
         "list_seconds": statistics.median(seconds[1:]),
         "list_cpu_seconds": statistics.median(cpu[1:]),
-        "peak_mib": peak_mib(),
+        "peak_mib": own_peak_mib(),
         "before_mib": before,
     }
 

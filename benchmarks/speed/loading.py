@@ -8,7 +8,6 @@ Writes a synthetic ratings.csv to a temporary folder, then loads it in a fresh p
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,13 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from process_tree import own_peak_mib
+
 from fedboard.simulations.datasets import SyntheticConfig, load_ratings, synthetic_ratings
 
 RATINGS_PER_USER = 145
 N_ITEMS = 27_000
 WRITE_STEP = 1_000_000
-# Linux reports kilobytes, macOS bytes.
-MAXRSS_PER_GB = 2**30 if sys.platform == "darwin" else 2**20
 
 
 def write_ratings(path: Path, *, rows: int, shuffled: bool) -> None:
@@ -59,7 +60,7 @@ def load_once(path: Path) -> dict[str, float]:
     start = time.perf_counter()
     ratings = load_ratings(path)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MAXRSS_PER_GB
+    peak = own_peak_mib() / 1024
     return {"load_seconds": seconds, "peak_memory_gb": peak, "rows": ratings.n_ratings}
 
 

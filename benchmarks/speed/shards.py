@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -22,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from process_tree import own_peak_mib
+
 ITEMS = 20_011
 """A prime: a user's items are steps of one size through them, so that none comes twice."""
 AT_ONCE = 1_000_000
 BLOCK_RATINGS = 1 << 20
-MAXRSS_PER_GB = 2**30 if sys.platform == "darwin" else 2**20
-"""Linux reports kilobytes, macOS bytes."""
 
 
 def rows(start: int, stop: int, *, n_ratings: int, n_users: int) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def step(name: str, *paths: str) -> None:
         shard(Path(paths[0]), Path(paths[1]), float(paths[2]))
     else:
         read(Path(paths[0]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MAXRSS_PER_GB
+    peak = own_peak_mib() / 1024
     told = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
     print(json.dumps({**told, "peak_memory_gb": peak}))
 

@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -257,7 +257,11 @@ def _peak_mib() -> float | None:
     except ImportError:  # Windows
         return None
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return max(getrusage(who).ru_maxrss for who in (RUSAGE_SELF, RUSAGE_CHILDREN)) / unit
+    own = getrusage(RUSAGE_SELF).ru_maxrss
+    with suppress(OSError):  # on Linux, where that counts what was held by whoever started this process
+        lines = Path("/proc/self/status").read_text().splitlines()
+        own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return max(own, getrusage(RUSAGE_CHILDREN).ru_maxrss) / unit
 
 
 def _thinned(on_step: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import msgspec
 import numpy as np
+from process_tree import own_peak_mib
 
 from fedboard.client.device.config import load_device, open_device
 from fedboard.client.node import node
@@ -238,7 +239,7 @@ def main() -> None:
         "failures": dict(_seen.failures),
         "cpu_of_joining": cpu_of_joining,
         "cpu": _cpu() - ready,
-        "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak_memory_gb": own_peak_mib() / 1024,
         **turns.told(),
     }
     Path(plan.told).write_text(json.dumps(told))

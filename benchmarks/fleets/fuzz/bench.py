@@ -17,6 +17,8 @@ from mmap import mmap
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from process_tree import own_peak_mib
+
 from fleets.fuzz.reports import Tally
 from fleets.fuzz.trials import Hunt, Outcome, Parser, quiet
 
@@ -116,7 +118,7 @@ def _work(parsers: Sequence[Parser], seconds: float, pipe: Connection, held: mma
             held[16 : 16 + len(shown)] = shown
             tally.take(content, hunt.take(content))
         tally.branches, tally.cpu_seconds = hunt.branches.found, time.process_time() - began
-        tally.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        tally.memory = int(own_peak_mib() * 2**20)
         pipe.send(tally)
 
 
