@@ -175,10 +175,30 @@ def require_everybody(sums: SpanSums, n_users: int) -> None:
     Raises:
         PrivacyError: somebody is missing, or counted twice.
     """
-    require_apart(sums.spans)
-    ends = {first: read.stop for first, read in sums.spans.items()}
-    if sums.n_users != n_users or (n_users and (min(ends) != 0 or max(ends.values()) != n_users)):
-        raise PrivacyError("the sums are not over all users; nothing was released")
+    require_each_once(((first, read.stop) for first, read in sums.spans.items()), n_users)
+
+
+def require_each_once(spans: Iterable[tuple[int, int]], n_users: int) -> None:
+    """Refuse spans of users that are not all users, each in one of them.
+
+    Args:
+        spans: first user and one past the last; in any order.
+        n_users: of all.
+
+    Raises:
+        PrivacyError: somebody is missing, or in two.
+    """
+    reached = 0
+    for start, stop in sorted(spans):
+        if start != reached or stop <= start:
+            break
+        reached = stop
+    else:
+        if reached == n_users:
+            return
+    raise PrivacyError(
+        f"the sums of a round are not over users 0:{n_users}, each counted once; nothing was released"
+    )
 
 
 def _require_same_shapes(sums: Mapping[str, IntArray], more: Mapping[str, IntArray]) -> None:

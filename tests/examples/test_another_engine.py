@@ -58,6 +58,6 @@ def test_an_engine_that_hands_in_a_span_twice_or_not_at_all_releases_nothing() -
     def lost(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
         return [function(item) for item in items[1:]]
 
-    for mapped, said in ((twice, "she would count twice"), (lost, "not over all users")):
+    for mapped, said in ((twice, "she would count twice"), (lost, "each counted once")):
         with pytest.raises(PrivacyError, match=said):
             loaded().train(SETTINGS, mapped)

@@ -1,7 +1,7 @@
 """Exact sums on their way through a cluster: cut into lanes, and each part says whose users are in it, once."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -101,25 +101,6 @@ def merged(parts: Sequence[Part]) -> Part:
     for part in parts[1:]:
         add_within_64_bits(sums, part.sums, bounds)
     return Part(sums, counted)
-
-
-def require_everybody(counted: Iterable[Counted], n_users: int) -> tuple[Counted, ...]:
-    """See that these spans are all users, each once.
-
-    Raises:
-        PrivacyError: they are not.
-    """
-    ordered, reached = tuple(sorted(counted)), 0
-    for one in ordered:
-        if one.start != reached or one.stop <= one.start:
-            break
-        reached = one.stop
-    else:
-        if reached == n_users:
-            return ordered
-    raise PrivacyError(
-        f"the sums of a round are not over users 0:{n_users}, each counted once; nothing was released"
-    )
 
 
 def require_same(counted: tuple[Counted, ...], expected: tuple[Counted, ...]) -> None:

@@ -29,10 +29,11 @@ from fedboard.simulations.engine.on_ray.jobs import (
     solved_part,
     span_parts,
 )
-from fedboard.simulations.engine.on_ray.parts import Counted, Lane, lanes_of, require_everybody, require_same
+from fedboard.simulations.engine.on_ray.parts import Counted, Lane, lanes_of, require_same
 from fedboard.simulations.engine.on_ray.pool import in_order_of_end
 from fedboard.simulations.engine.on_ray.tree import MergeTree
 from fedboard.simulations.problem import require_learnable
+from fedboard.simulations.streams.merging import require_each_once
 from fedboard.simulations.streams.spans import SpanWork, require_room
 
 _TASKS_PER_CORE: Final = 4
@@ -112,7 +113,8 @@ class OnRay:
         work = replace(self._work, requests=tuple(requests), present=present)
         spans = self._spans or spans_of(n_users, n_cpus)
         done, parts = self._summed(work, board, lanes, spans)
-        counted = require_everybody((one.counted for one in done), n_users)
+        counted = tuple(sorted(one.counted for one in done))
+        require_each_once(((one.start, one.stop) for one in counted), n_users)
         for of_lane in self._cluster.get([self._cluster.call(counted_in, part) for part in parts]):
             require_same(of_lane, counted)
         if attendance is not None and not attendance.noise.private:

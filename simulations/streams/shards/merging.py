@@ -26,7 +26,7 @@ _IDS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Merging:
+class MergeRules:
     """What holds for all users that are merged."""
 
     order: UserOrder
@@ -37,12 +37,12 @@ class Merging:
     """Called with the ids of user and item of a pair that occurs twice and must not; raises ``InputError``."""
 
 
-def merged(runs: Sequence[Run], merging: Merging, *, rows_at_once: int) -> Iterator[SortedUsers]:
+def merged(runs: Sequence[Run], rules: MergeRules, *, rows_at_once: int) -> Iterator[SortedUsers]:
     """All users of some runs, in order, some at a time.
 
     Args:
         runs: on disk, of one order.
-        merging: what holds for all.
+        rules: what holds for all.
         rows_at_once: how many rows are read ahead of all runs together; a user who has more is taken whole.
 
     Raises:
@@ -58,31 +58,31 @@ def merged(runs: Sequence[Run], merging: Merging, *, rows_at_once: int) -> Itera
             return
         lasts = [last for cursor in cursors if (last := cursor.last) is not None]
         frontier = min(lasts, key=lambda last: last.as_py()) if lasts else None
-        yield _together([cursor.take(frontier) for cursor in cursors], merging)
+        yield _together([cursor.take(frontier) for cursor in cursors], rules)
 
 
-def _together(parts: list[UserPart], merging: Merging) -> SortedUsers:
+def _together(parts: list[UserPart], rules: MergeRules) -> SortedUsers:
     """Users that are in one or several runs, each once, with all rows."""
     import pyarrow as pa
 
     ids, places = sorted_distinct(pa.concat_arrays([part.ids for part in parts]))
     users = np.repeat(places, np.concatenate([part.counts for part in parts]))
     first_numbers = np.concatenate([part.items for part in parts])
-    items = merging.items.numbers[first_numbers]
+    items = rules.items.numbers[first_numbers]
     columns: dict[str, NDArray[Any]] = {
         name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
     }
     values, times = columns["values"], columns.get("times")
     if not is_sorted(users, items):
-        order = pair_order(users, items, n_users=len(ids), n_items=merging.items.ids.size)
+        order = pair_order(users, items, n_users=len(ids), n_items=rules.items.ids.size)
         users, items, values = users[order], items[order], values[order]
         times = None if times is None else times[order]
-        kept = _kept(users, items, values, times, order=order, merging=merging, ids=ids)
+        kept = _kept(users, items, values, times, order=order, rules=rules, ids=ids)
         if kept is not None:
             users, items, values = users[kept], items[kept], values[kept]
             times = None if times is None else times[kept]
     return SortedUsers(
-        keys=_keys(plain(ids, merging.order)),
+        keys=_keys(plain(ids, rules.order)),
         counts=np.bincount(users, minlength=len(ids)).astype(np.int64),
         items=items,
         values=values,
@@ -102,15 +102,15 @@ def _kept(
     times: Any,
     *,
     order: IndexArray,
-    merging: Merging,
+    rules: MergeRules,
     ids: Any,
 ) -> Any:
     """Which rows to keep, where a pair is there several times; None: all."""
     repeated = first_repeated_row(users, items, order)
     if repeated is None:
         return None
-    if not merging.repeats:
+    if not rules.repeats:
         at = int(np.flatnonzero(order == repeated)[0])
-        user = plain(ids, merging.order)[int(users[at])].as_py()
-        merging.refuse_repeated(str(user), str(merging.items.ids[items[at]]))
+        user = plain(ids, rules.order)[int(users[at])].as_py()
+        rules.refuse_repeated(str(user), str(rules.items.ids[items[at]]))
     return latest_of_repeated(users, items, times, values)

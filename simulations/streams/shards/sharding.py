@@ -23,7 +23,7 @@ from fedboard.simulations.datasets.shards.catalogue import write_catalogue
 from fedboard.simulations.datasets.shards.manifest import MOST, Manifest
 from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
 from fedboard.simulations.streams.shards.item_numbers import ItemNumbers
-from fedboard.simulations.streams.shards.merging import Merging, merged
+from fedboard.simulations.streams.shards.merging import MergeRules, merged
 from fedboard.simulations.streams.shards.room import require_room
 from fedboard.simulations.streams.shards.spilling import Spill
 from fedboard.simulations.streams.shards.whole import require_fits, sorted_users, users_of_people
@@ -192,7 +192,7 @@ def _from_disk(looked: Looked, shards: Path, work: Path, options: ShardOptions, 
     )
     source = _blocks(looked, options)
     spill.take(source, found.file.label)
-    merging = Merging(
+    rules = MergeRules(
         order=spill.order,
         items=spill.items.final(),
         repeats=source.repeats or source.rows.value == "used",
@@ -203,7 +203,7 @@ def _from_disk(looked: Looked, shards: Path, work: Path, options: ShardOptions, 
     writer = _writer(shards, options, times=spill.runs[0].times)
     with _closing(writer):
         done = 0
-        for users in merged(spill.runs, merging, rows_at_once=options.memory // _MERGED_ROW_BYTES):
+        for users in merged(spill.runs, rules, rows_at_once=options.memory // _MERGED_ROW_BYTES):
             writer.add(users)
             done += users.items.size
             told("writing shards", done, n_rows)
@@ -214,7 +214,7 @@ def _from_disk(looked: Looked, shards: Path, work: Path, options: ShardOptions, 
         presence=found.reader.presence,
         items_listed=catalogue is not None and not rated_only,
     )
-    items = write_catalogue(shards, merging.items.ids, merging.items.titles)
+    items = write_catalogue(shards, rules.items.ids, rules.items.titles)
     return write_manifest(shards, known, items, writer)
 
 

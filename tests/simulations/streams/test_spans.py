@@ -30,6 +30,7 @@ from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.streams import InMemoryStream, SpanSums, SpanWork, sums_of_span
+from fedboard.simulations.streams.merging import require_each_once
 from fedboard.simulations.streams.spans import (
     SpanRead,
     merged_spans,
@@ -134,6 +135,17 @@ def work_of(ratings: Ratings, **settings: object) -> tuple[SpanWork, Board]:
     return work, board
 
 
+@pytest.mark.parametrize(
+    "spans",
+    [[], [(0, 10)], [(5, 20)], [(0, 10), (11, 20)], [(0, 10), (9, 20)], [(0, 20), (0, 20)], [(0, 21)]],
+)
+def test_nobody_is_missing_or_counted_twice(spans: list[tuple[int, int]]) -> None:
+    require_each_once([(10, 20), (0, 10)], 20)
+
+    with pytest.raises(PrivacyError, match="not over users 0:20, each counted once"):
+        require_each_once(spans, 20)
+
+
 def test_spans_that_share_a_user_are_never_merged(ratings: Ratings) -> None:
     work, board = work_of(ratings)
     first, within, behind, same = (
@@ -145,7 +157,7 @@ def test_spans_that_share_a_user_are_never_merged(ratings: Ratings) -> None:
             merged_spans(overlapping)
     require_everybody(merged_spans([behind, first]), N_USERS)
     for missing in ([first], [behind], [same, behind]):
-        with pytest.raises(PrivacyError, match="not over all users"):
+        with pytest.raises(PrivacyError, match="not over users 0:230, each counted once"):
             require_everybody(merged_spans(missing), N_USERS)
 
 

@@ -13,13 +13,11 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.simulations.engine.on_ray import parts as module
 from fedboard.simulations.engine.on_ray.jobs import rows_in, solved_part
 from fedboard.simulations.engine.on_ray.parts import (
-    Counted,
     Lane,
     Part,
     lanes_of,
     merged,
     parts_of,
-    require_everybody,
     require_same,
 )
 from fedboard.simulations.engine.on_ray.runtime import spans_of
@@ -83,7 +81,7 @@ def test_lanes_of_merged_spans_are_the_sums_of_all() -> None:
         for name in lane.names:
             expected = sum(of_span[name] for of_span in sums)[lane.start : lane.stop]
             np.testing.assert_array_equal(part.sums[name], expected)
-        assert require_everybody(part.counted, 30) == part.counted
+        assert [(one.start, one.stop) for one in part.counted] == [(0, 10), (10, 20), (20, 30)]
     np.testing.assert_array_equal(
         spans[0][0].sums["total"], some_sums(0)["total"]
     )  # nothing was added in place
@@ -106,15 +104,6 @@ def test_sums_never_run_over_64_bits(sign: int) -> None:
     assert abs(int(merged(spans[:3]).sums["counts"][0, 0])) == 3 << 60
     with pytest.raises(PrivacyError, match="'counts' does not fit 64-bit integers"):
         merged([merged(spans[:2]), merged(spans[2:])])
-
-
-@pytest.mark.parametrize(
-    "spans",
-    [[], [(0, 10)], [(5, 20)], [(0, 10), (11, 20)], [(0, 10), (9, 20)], [(0, 20), (0, 20)], [(0, 21)]],
-)
-def test_nobody_is_missing(spans: list[tuple[int, int]]) -> None:
-    with pytest.raises(PrivacyError, match="not over users 0:20, each counted once"):
-        require_everybody([Counted(*bounds, b"") for bounds in spans], 20)
 
 
 def test_lanes_of_two_computations_of_one_span_are_never_noised() -> None:

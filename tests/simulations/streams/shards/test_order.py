@@ -81,7 +81,7 @@ def test_what_is_merged_at_a_time_is_bounded_also_of_few_users_with_many_rows(
     seen: list[int] = []
     together = merging._together
 
-    def watched(parts: list[runs.UserPart], known: merging.Merging) -> Any:
+    def watched(parts: list[runs.UserPart], known: merging.MergeRules) -> Any:
         seen.append(sum(part.values.size for part in parts))
         return together(parts, known)
 
