@@ -3,16 +3,15 @@
 import fcntl
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from fedboard.client.boards.cache import SEEN, BoardCache
-from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.retrying import PASSING, Patience
 from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
@@ -28,14 +27,11 @@ from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import Clock, utc_seconds
 from fedboard.common.protection import Protection, is_as_stated
 
-PASSING = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
-"""What may go better next time."""
 _BETTER_LATER = PASSING | {FeedCode.NOT_WITNESSED}
-"""The same of a board that is there: witnesses may still be asked."""
+"""What may go better next time, of a board that is there: witnesses may still be asked."""
 _SAME_BOARD = (Encoding.EXACT, Encoding.PACKED)
 _WATCH_SECONDS = 6 * 3600.0
 """After so long a reader who waits asks again, also where nothing was published."""
-_Got = TypeVar("_Got")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +117,8 @@ class BoardFeed:
         Raises:
             FeedRefusedError: with a fixed code; nothing of what was in the cache is lost.
         """
-        self._trust.follow(self._source, self._patiently)
-        signed = self._patiently(lambda: self._source.manifest(version))
+        self._trust.follow(self._source, self._patience.ask)
+        signed = self._patience.ask(lambda: self._source.manifest(version))
         return self._take(signed, version=version)
 
     def verify(self, signed: SignedManifest, *, version: int | None = None) -> Manifest:
@@ -222,7 +218,7 @@ class BoardFeed:
         if self._log is None:
             return None
         try:
-            content = self._patiently(self._source.log_proof)
+            content = self._patience.ask(self._source.log_proof)
         except FeedRefusedError as error:
             code = FeedCode.NOT_WITNESSED if error.code is FeedCode.NOT_FOUND else error.code
             raise FeedRefusedError(code) from error
@@ -275,17 +271,6 @@ class BoardFeed:
         finally:
             arriving.unlink(missing_ok=True)
         return Fetched(manifest=manifest, file=file, path=path, received=received)
-
-    def _patiently(self, ask: Callable[[], _Got]) -> _Got:
-        failures = 0
-        while True:
-            try:
-                return ask()
-            except FeedRefusedError as error:
-                failures += 1
-                if error.code not in PASSING or failures >= self._patience.attempts:
-                    raise
-                self._patience.wait(failures)
 
     def _receive(self, manifest: Manifest, file: BoardFile, arriving: Path) -> int:
         """Read what is missing of a file, over as many attempts as it takes; the number of bytes that came."""

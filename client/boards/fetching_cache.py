@@ -11,8 +11,8 @@ from typing import Final
 
 from fedboard.client.boards.authority import read_authority
 from fedboard.client.boards.cache import SEEN, BoardCache
-from fedboard.client.boards.feed import PASSING, BoardFeed, newest_seen
-from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.feed import BoardFeed, newest_seen
+from fedboard.client.boards.retrying import PASSING, Patience
 from fedboard.client.boards.sources import open_source
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog

@@ -10,8 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedboard.client.boards.feed import PASSING
-from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.retrying import PASSING, Patience
 from fedboard.client.boards.sources import BoardSource
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
@@ -179,16 +178,11 @@ class _Patiently:
         self._patience, self._left = patience, patience.attempts
 
     def __call__(self, ask: Callable[[], _Got]) -> _Got:
-        failures = 0
-        while True:
-            try:
-                return ask()
-            except FeedRefusedError as error:
-                failures += 1
-                if error.code not in PASSING or failures >= self._left:
-                    self._left = 1 if error.code in PASSING else self._left
-                    raise
-                self._patience.wait(failures)
+        try:
+            return self._patience.ask(ask, attempts=self._left)
+        except FeedRefusedError as error:
+            self._left = 1 if error.code in PASSING else self._left
+            raise
 
 
 def _failed(error: FeedRefusedError) -> bool | None:

@@ -4,6 +4,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+
+PASSING: Final = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
+"""Refusals after which it is worth while to ask again."""
+
+_Got = TypeVar("_Got")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +31,23 @@ class Patience:
         """Sleep after so many failures in a row (>= 1)."""
         bound = min(self.longest_seconds, self.first_seconds * 2 ** (failures - 1))
         self.sleep(random.uniform(0.0, bound))
+
+    def ask(self, ask: Callable[[], _Got], *, attempts: int | None = None) -> _Got:
+        """Ask, and again while the source is busy or away.
+
+        Args:
+            ask: one question.
+            attempts: at most so many; None: ``self.attempts``.
+
+        Raises:
+            FeedRefusedError: of another kind, or the last of so many.
+        """
+        failures = 0
+        while True:
+            try:
+                return ask()
+            except FeedRefusedError as error:
+                failures += 1
+                if error.code not in PASSING or failures >= (attempts or self.attempts):
+                    raise
+                self.wait(failures)

@@ -22,9 +22,9 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.fleet.connection import HEARTBEAT_SECONDS, Connection, UnreadMessageError
-from fedboard.client.node.patience import Patience, jittered, pause_after, rest
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
+from fedboard.client.node.waits import Waits, jittered, pause_after, rest
 from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.flower_record import record_of
@@ -60,7 +60,7 @@ class WarmNode:
             InputError: a file cannot be read as what it should be.
         """
         self.settings, self.tally = settings, tally or Tally()
-        self._app, self._patience = app, Patience(settings.server, idle)
+        self._app, self._waits = app, Waits(settings.server, idle)
         self._connection = Connection(
             address=settings.server,
             root_certificate=read_authority(settings.root_certificate),
@@ -84,7 +84,7 @@ class WarmNode:
         admitted = False
         with self._heartbeat():
             while not stop.is_set() and (messages is None or self.tally.answered < messages):
-                self._patience.tidy()
+                self._waits.tidy()
                 try:
                     if not admitted:
                         self._connection.activate()
@@ -93,12 +93,12 @@ class WarmNode:
                     began = time.monotonic()
                     if not self._work():
                         rest(stop, jittered(self._pause(time.monotonic() - began)))
-                    self._patience.went_well()
+                    self._waits.went_well()
                 except Exception as error:
                     found = _trouble(error, admitted=admitted)
                     admitted = admitted and found is not Trouble.NOT_ADMITTED
                     self._drop_unless(found in (Trouble.UNREACHABLE, Trouble.EXPIRED))
-                    rest(stop, self._patience.failed(found))
+                    rest(stop, self._waits.failed(found))
         return self.tally
 
     def _pause(self, took: float) -> float:

@@ -18,9 +18,9 @@ from fedboard.client.answering.rounds import RatingSource, respond
 from fedboard.client.answering.steps import Client, SessionGate, respond_step
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.node.connection import DirectConnection, DoorError, Received
-from fedboard.client.node.patience import Patience, jittered, pause_after, rest
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
+from fedboard.client.node.waits import Waits, jittered, pause_after, rest
 from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.kinds import ROUND, STEP
@@ -68,7 +68,7 @@ class DirectNode:
         """
         self.settings, self.tally = settings, tally or Tally()
         self._open, self._backend = open_device, backend
-        self._patience = Patience(settings.server, idle)
+        self._waits = Waits(settings.server, idle)
         self._connection = DirectConnection(
             address=settings.server,
             root_certificate=read_authority(settings.root_certificate),
@@ -93,7 +93,7 @@ class DirectNode:
         """
         try:
             while not stop.is_set() and (messages is None or self.tally.answered < messages):
-                self._patience.tidy()
+                self._waits.tidy()
                 rest(stop, self.turn())
         finally:
             self._connection.close()
@@ -109,9 +109,9 @@ class DirectNode:
             self._work()
         except Exception as error:
             return self._failed(error)
-        if self._patience.trouble is not None:
+        if self._waits.trouble is not None:
             _log.info("connected to %s", self.settings.server)
-        self._patience.went_well()
+        self._waits.went_well()
         usual = max(self.settings.poll_seconds, self._connection.pause)
         return jittered(pause_after(usual, took=self._took))
 
@@ -120,7 +120,7 @@ class DirectNode:
         if self._unsent is not None and found not in (Trouble.UNREACHABLE, Trouble.EXPIRED):
             self._unsent = None
             self.tally.undelivered += 1
-        return self._patience.failed(found)
+        return self._waits.failed(found)
 
     def _work(self) -> None:
         """Send the answer that waits, or make the next one, if there is anything to do."""

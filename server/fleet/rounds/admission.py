@@ -2,16 +2,35 @@
 
 from dataclasses import dataclass, field, replace
 
+from fedboard.common.board import Board
 from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.row_bounds import asked_rows
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
+from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
 
 _SLACK_BYTES = 1 << 16
+
+
+def fresh_question(
+    board: Board, *, run: str, protocol: Trusted, private_noise: bool
+) -> tuple[Question, ReplyKey]:
+    """What a round asks about a board, and the key of this round alone that replies are sealed to: once it is
+    forgotten, what stays of them on a disk cannot be opened.
+    """
+    key = ReplyKey()
+    question = Question(
+        run=run,
+        protocol=Trusted.NAME,
+        form=protocol.form,
+        board=board,
+        private_noise=private_noise,
+        reply_key=key.public,
+    )
+    return question, key
 
 
 @dataclass(slots=True, kw_only=True)

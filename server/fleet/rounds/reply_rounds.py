@@ -20,7 +20,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.rounds.admission import Admission
+from fedboard.server.fleet.rounds.admission import Admission, fresh_question
 from fedboard.server.fleet.rounds.collected import Intake
 from fedboard.server.fleet.rounds.trusted_rounds import require_drawn_by_answers, told_refusals
 from fedboard.server.runtime import Gathered, NoisedSums
@@ -49,14 +49,8 @@ class ReplyRuntime:
 
     def ask(self, board: Board, *, seconds: float) -> bytes:
         """The question about a board, signed, to be answered for so many seconds."""
-        key = ReplyKey()  # of this round alone: what stays on a disk cannot be opened afterwards
-        question = Question(
-            run=self.run,
-            protocol=Trusted.NAME,
-            form=self.protocol.form,
-            board=board,
-            private_noise=self.private_noise,
-            reply_key=key.public,
+        question, key = fresh_question(
+            board, run=self.run, protocol=self.protocol, private_noise=self.private_noise
         )
         self._asked, self._replies = (question, key), []
         return self.key.sign(question.content, seconds=seconds)

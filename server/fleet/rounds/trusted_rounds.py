@@ -19,10 +19,9 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
-from fedboard.common.wire.sealing import ReplyKey
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.rounds.admission import Admission
+from fedboard.server.fleet.rounds.admission import Admission, fresh_question
 from fedboard.server.fleet.rounds.asking import Asking
 from fedboard.server.fleet.rounds.collected import Intake
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
@@ -95,15 +94,8 @@ class FleetRuntime:
         self.refused.clear()
         self.n_answers = self.bytes_up = self.bytes_down = self.attempts = 0
         require_drawn_by_answers(requests, attendance)
-        key = ReplyKey()  # of this round alone: what stays on a disk cannot be opened afterwards
-        question = Question(
-            run=self.run,
-            protocol=Trusted.NAME,
-            form=self.protocol.form,
-            board=board,
-            private_noise=self.job.privacy.noise == "secure",
-            reply_key=key.public,
-        )
+        is_private = self.job.privacy.noise == "secure"
+        question, key = fresh_question(board, run=self.run, protocol=self.protocol, private_noise=is_private)
         admission = Admission(question=question, requests=tuple(requests), key=key)
         running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
         intake = Intake(running=running, attendance=attendance)

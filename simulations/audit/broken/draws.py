@@ -96,11 +96,10 @@ class Empty(Broken):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepeatingNoise:
-    """A noise source that gives releases of one kind one stream."""
+class _SaysAsBefore:
+    """A noise source that says of itself what an honest one says."""
 
     inner: NoiseSource
-    _streams: dict[str, NoiseStream] = field(default_factory=dict, repr=False)
 
     @property
     def private(self) -> bool:
@@ -115,6 +114,13 @@ class RepeatingNoise:
     def describe(self) -> dict[str, Any]:
         """The honest one's."""
         return self.inner.describe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatingNoise(_SaysAsBefore):
+    """A noise source that gives releases of one kind one stream."""
+
+    _streams: dict[str, NoiseStream] = field(default_factory=dict, repr=False)
 
     def stream(self, name: str) -> NoiseStream:
         """The same one for every round."""
@@ -139,24 +145,8 @@ class OverlappingStream(NoiseStream):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverlappingNoise:
+class OverlappingNoise(_SaysAsBefore):
     """A source of such streams."""
-
-    inner: NoiseSource
-
-    @property
-    def private(self) -> bool:
-        """The honest one's."""
-        return self.inner.private
-
-    @property
-    def label(self) -> str:
-        """The honest one's."""
-        return self.inner.label
-
-    def describe(self) -> dict[str, Any]:
-        """The honest one's."""
-        return self.inner.describe()
 
     def stream(self, name: str) -> OverlappingStream:
         """Of the honest one's key."""

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.errors import InputError
@@ -21,11 +19,12 @@ from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.common.tasks.representation.net import CHOICE, NetChoice, stiefel_net
 from fedboard.simulations.baselines.examples import own_models, shared_without_privacy
 from fedboard.simulations.datasets.synthetic.examples import Population, SharedLinear
-from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.experiments.jain.drawing import errors_against_epsilon, key_of
 from fedboard.simulations.experiments.jain.methods import Method, personal_error
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
+_TITLE = "A representation from a net by the exponential mechanism"
 _NAMES = {
     "net": "Alg. 4: chosen from the net",
     "best-of-net": "the net's best, no privacy",
@@ -64,17 +63,23 @@ class Algorithm4:
         for number in range(setting.seeds):
             found.append(self._of_seed(net, _FIRST_SEED + number, setting, number, steps))
         mse: _Errors = {
-            name: {key: float(np.mean([one[name][key] for one in found])) for key in map(_key, self.epsilons)}
+            name: {
+                key: float(np.mean([one[name][key] for one in found])) for key in map(key_of, self.epsilons)
+            }
             for name in _NAMES
         }
         sizes = {
-            f"{d} x {k}": {_key(phi): _net_size(d, k, phi) for phi in (0.5, 0.1)} for d, k in _SHOWN_SIZES
+            f"{d} x {k}": {key_of(phi): _net_size(d, k, phi) for phi in (0.5, 0.1)} for d, k in _SHOWN_SIZES
         }
         return Outcome(
-            numbers={"mse": mse, "grid_points": sizes, "net": {"candidates": {_key(self.radius): len(net)}}},
+            numbers={
+                "mse": mse,
+                "grid_points": sizes,
+                "net": {"candidates": {key_of(self.radius): len(net)}},
+            },
             settings=self._settings(setting, len(net)),
             comparison=self._comparison(mse, len(net)),
-            figures={"jain-algorithm-4": _figure(mse, self.epsilons)},
+            figures={"jain-algorithm-4": errors_against_epsilon(mse, self.epsilons, _NAMES, title=_TITLE)},
         )
 
     def choice(self, net: FloatArray, epsilon: float) -> NetChoice:
@@ -91,7 +96,7 @@ class Algorithm4:
         first, phase = number * (1 + len(self.epsilons)), "seeds"
         setting.on_progress(phase, first, steps)
         population = self.source.sample(seed)
-        keys = [_key(epsilon) for epsilon in self.epsilons]
+        keys = [key_of(epsilon) for epsilon in self.epsilons]
         totals = self._totals(net, population)
         settings = RepresentationConfig(rank=self.source.rank)
         best = personal_error(population, net[int(np.argmin(totals))])
@@ -147,7 +152,7 @@ class Algorithm4:
         }
 
     def _comparison(self, mse: _Errors, candidates: int) -> str:
-        first, last = _key(self.epsilons[0]), _key(self.epsilons[-1])
+        first, last = key_of(self.epsilons[0]), key_of(self.epsilons[-1])
         return (
             "The paper has no figure of Algorithm 4: Theorem 5.2 bounds its error and needs a factor k fewer users "
             f"than alternating minimisation. Here a net of radius {self.radius:g} has {candidates:,} candidates "
@@ -167,27 +172,3 @@ def _net_size(dimension: int, rank: int, radius: float) -> float:
     """Points of the grid that a net is made of."""
     numbers = dimension * rank
     return float((2 * math.ceil(math.sqrt(numbers) / radius) + 1) ** numbers)
-
-
-def _key(number: float) -> str:
-    return f"{number:g}"
-
-
-def _figure(mse: _Errors, epsilons: tuple[float, ...]) -> Figure:
-    figure = new_figure(7.6, 3.8)
-    axes = figure.subplots()
-    ends = []
-    for place, (method, name) in enumerate(_NAMES.items()):
-        values = [mse[method][_key(epsilon)] for epsilon in epsilons]
-        axes.plot(epsilons, values, color=SERIES[place], marker=MARKERS[place], linestyle=DASHES[place])
-        ends.append(LineEnd(height=values[-1], text=name, colour=SERIES[place]))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda error, _: f"{error:g}"))
-    axes.set_xticks(epsilons, [_key(epsilon) for epsilon in epsilons])
-    axes.minorticks_off()
-    axes.set_xlabel("epsilon per user")
-    axes.set_ylabel("population mean squared error")
-    axes.set_title("A representation from a net by the exponential mechanism")
-    label_line_ends(axes, ends)
-    return figure

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
@@ -34,10 +32,11 @@ from fedboard.simulations.baselines.examples import (
     shared_without_privacy,
 )
 from fedboard.simulations.datasets.synthetic.examples import Population, SharedLinear
-from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
+from fedboard.simulations.experiments.jain.drawing import errors_against_epsilon, key_of
 from fedboard.simulations.experiments.personalisation.learning import Learner
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 
+_TITLE = "Personal models on a shared representation"
 _NAMES = {
     "own": "own data only",
     "single": "single private model",
@@ -75,14 +74,16 @@ class Figure2:
         mse, variants = _means([main for main, _ in found]), _means([other for _, other in found])
         deviations = _deviations([main for main, _ in found])
         zcdp = {
-            "ours": {_key(e): mu_for(e, self.delta) ** 2 / 2 for e in self.epsilons},
-            "paper": {_key(e): _PAPER_ZCDP.get(_key(e)) for e in self.epsilons},
+            "ours": {key_of(e): mu_for(e, self.delta) ** 2 / 2 for e in self.epsilons},
+            "paper": {key_of(e): _PAPER_ZCDP.get(key_of(e)) for e in self.epsilons},
         }
         return Outcome(
             numbers={"mse": mse, "mse_deviation": deviations, "mse_variants": variants, "zcdp": zcdp},
             settings=self._settings(setting),
             comparison=self._comparison(mse),
-            figures={"jain-2": _figure({**mse, **variants}, self.epsilons)},
+            figures={
+                "jain-2": errors_against_epsilon({**mse, **variants}, self.epsilons, _NAMES, title=_TITLE)
+            },
         )
 
     def tasks(self) -> Mapping[str, RepresentationConfig]:
@@ -103,7 +104,7 @@ class Figure2:
         steps = 3 + len(self.epsilons) * (1 + len(self.tasks()))
         setting.on_progress(phase, 0, steps)
         population = self.source.sample(seed)
-        keys = [_key(epsilon) for epsilon in self.epsilons]
+        keys = [key_of(epsilon) for epsilon in self.epsilons]
         without = dict.fromkeys(keys, self._without_privacy(population))
         setting.on_progress(phase, 2, steps)
         own = population.mean_squared_error(np.eye(self.source.dimension), own_models(population.examples))
@@ -139,7 +140,7 @@ class Figure2:
         name: str,
     ) -> float:
         task = Representation(calibrated(settings, epsilon=epsilon, delta=self.delta))
-        place = setting.scratch / f"{name}-{_key(epsilon)}-{seed}"
+        place = setting.scratch / f"{name}-{key_of(epsilon)}-{seed}"
         board = self._learn(task, population, epsilon, seed, setting.workers, place, cohorts=settings.cohorts)
         representation = representation_of(board)
         return population.mean_squared_error(
@@ -150,7 +151,7 @@ class Figure2:
         task = SingleModel.calibrated(
             SingleModelConfig(adjacency=self.adjacency), epsilon=epsilon, delta=self.delta
         )
-        place = setting.scratch / f"single-{_key(epsilon)}-{seed}"
+        place = setting.scratch / f"single-{key_of(epsilon)}-{seed}"
         board = self._learn(task, population, epsilon, seed, setting.workers, place)
         return population.mean_squared_error(np.asarray(board.arrays["model"])[:, None], np.ones(1))
 
@@ -188,18 +189,14 @@ class Figure2:
         }
 
     def _comparison(self, mse: _Errors) -> str:
-        at = "5" if "5" in mse["private"] else _key(self.epsilons[-1])
-        first, private, without = _key(self.epsilons[0]), mse["private"], mse["nonprivate"][at]
+        at = "5" if "5" in mse["private"] else key_of(self.epsilons[-1])
+        first, private, without = key_of(self.epsilons[0]), mse["private"], mse["nonprivate"][at]
         return (
             "The paper: comparable to no privacy at epsilon about 5, and a single model that stays far off. "
             f"Here, on data made the same way ({self.source.users:,} users), {private[at]:.3g} at epsilon {at}, "
             f"{private[at] / without:.3f} times the {without:.3g} without privacy, and {private[first]:.3g} at "
             f"epsilon {first}; own data {mse['own'][at]:.3g}, single model {mse['single'][at]:.3g}."
         )
-
-
-def _key(epsilon: float) -> str:
-    return f"{epsilon:g}"
 
 
 def _stacked(errors: list[_Errors], method: str, key: str) -> list[float]:
@@ -219,24 +216,3 @@ def _deviations(errors: list[_Errors]) -> _Errors:
         method: {key: float(np.std(_stacked(errors, method, key))) for key in keys}
         for method, keys in errors[0].items()
     }
-
-
-def _figure(mse: _Errors, epsilons: tuple[float, ...]) -> Figure:
-    figure = new_figure(7.6, 3.8)
-    axes = figure.subplots()
-    ends = []
-    for place, (method, name) in enumerate(_NAMES.items()):
-        values = [mse[method][_key(epsilon)] for epsilon in epsilons]
-        colour = SERIES[place]
-        axes.plot(epsilons, values, color=colour, marker=MARKERS[place], linestyle=DASHES[place])
-        ends.append(LineEnd(height=values[-1], text=name, colour=colour))
-    axes.set_yscale("log")
-    axes.set_xscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda error, _: f"{error:g}"))
-    axes.set_xticks(epsilons, [_key(epsilon) for epsilon in epsilons])
-    axes.minorticks_off()
-    axes.set_xlabel("epsilon per user")
-    axes.set_ylabel("population mean squared error")
-    axes.set_title("Personal models on a shared representation")
-    label_line_ends(axes, ends)
-    return figure

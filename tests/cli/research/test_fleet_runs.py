@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from fedboard.server.publication import BoardStore
+from tests.cli.research.killing import killed
 
 with warnings.catch_warnings():  # Flower's own imports use names that Click has deprecated
     warnings.simplefilter("ignore")
@@ -24,20 +23,7 @@ Command = Callable[..., Result]
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
-KILLED_RUN = Path(__file__).with_name("killed_run.py")
 IN_PROCESS = ("--runtime", "in-process", "--nodes", "3")
-
-
-def killed(name: str, moment: str, count: int, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, KILLED_RUN, name, moment, count, *arguments]
-    return subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        start_new_session=True,
-    )
 
 
 def digest(run: Path) -> str:

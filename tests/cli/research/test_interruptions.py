@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,24 +14,11 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.engine.pool import WorkerPool
+from tests.cli.research.killing import killed
 
 Command = Callable[..., Result]
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
-
-KILLED_RUN = Path(__file__).with_name("killed_run.py")
-
-
-def killed(name: str, moment: str, count: int, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, KILLED_RUN, name, moment, count, *arguments]
-    return subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-        start_new_session=True,
-    )
 
 
 def digest(run: Path) -> str:

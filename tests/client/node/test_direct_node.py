@@ -200,7 +200,7 @@ def test_what_no_server_of_a_fleet_says_is_waited_out(server: Server, said: byte
     with node(server, [said, HANG_UP]) as device:
         assert device.turn() > 0.0
 
-        assert device._patience.trouble is not None
+        assert device._waits.trouble is not None
         assert (device.tally.asked, device.tally.answered) == (0, 0)
 
 
@@ -256,7 +256,7 @@ def test_a_server_without_a_certificate_of_the_authority_hears_nothing(
     device = DirectNode(other.settings(), broken)
 
     assert device.turn() > 0.0
-    assert device._patience.trouble is Trouble.UNREACHABLE
+    assert device._waits.trouble is Trouble.UNREACHABLE
     assert server.heard == []
 
 
@@ -287,7 +287,7 @@ def test_a_status_is_a_trouble_that_is_told_in_a_word(server: Server) -> None:
     for status, trouble in ((401, Trouble.NOT_ADMITTED), (409, Trouble.TAKEN), (418, Trouble.REFUSED)):
         with node(server, [f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode()]) as device:
             device.turn()
-            assert device._patience.trouble is trouble
+            assert device._waits.trouble is trouble
 
 
 def test_a_connection_says_the_status(server: Server) -> None:

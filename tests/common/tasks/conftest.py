@@ -49,6 +49,17 @@ def presence(cohort: Cohort) -> Cohort:
     return replace(cohort, ratings=np.ones_like(cohort.ratings))
 
 
+def without(cohort: Cohort, user: int) -> Cohort:
+    """Everybody else: her row is not empty, it is not there."""
+    first, last = cohort.rows(0, user), cohort.rows(user + 1, cohort.n_users)
+    return Cohort(
+        indptr=np.concatenate([first.indptr, last.indptr[1:] + first.indptr[-1]]),
+        items=np.concatenate([first.items, last.items]),
+        ratings=np.concatenate([first.ratings, last.ratings]),
+        n_items=cohort.n_items,
+    )
+
+
 def with_taste(cohort: Cohort) -> Cohort:
     """The same ratings around what two factors and a bias of each item say."""
     rng = np.random.default_rng(2)

@@ -29,7 +29,7 @@ from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.adadpals.test_task import isometric_norm
-from tests.common.tasks.conftest import N_ITEMS, N_USERS, population, presence
+from tests.common.tasks.conftest import N_ITEMS, N_USERS, population, presence, without
 
 FEEDBACKS: dict[Feedback, dict[str, object]] = {
     Feedback.EXPLICIT: {},
@@ -79,16 +79,6 @@ def a_board(task: AdaDpsgd, step: int, seed: int = 0) -> Board:
 def exact_sums(task: AdaDpsgd, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
     requests = task.requests(board)
     return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
-
-
-def without(cohort: Cohort, user: int) -> Cohort:
-    first, last = cohort.rows(0, user), cohort.rows(user + 1, cohort.n_users)
-    return Cohort(
-        indptr=np.concatenate([first.indptr, last.indptr[1:] + first.indptr[-1]]),
-        items=np.concatenate([first.items, last.items]),
-        ratings=np.concatenate([first.ratings, last.ratings]),
-        n_items=cohort.n_items,
-    )
 
 
 def toward_zero(values: np.ndarray, bound: float, units: int) -> np.ndarray:

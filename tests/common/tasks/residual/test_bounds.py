@@ -32,6 +32,7 @@ from tests.common.tasks.conftest import (
     presence,
     residual_boards,
     with_taste,
+    without,
 )
 
 STARTS, QUANTILES = list(Start), [None, 0.5]
@@ -53,17 +54,6 @@ def rated(feedback: Feedback) -> Cohort:
 def exact_sums(task: Residual, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
     requests = task.requests(board)
     return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
-
-
-def without(cohort: Cohort, user: int) -> Cohort:
-    """Everybody else: her row is not empty, it is not there."""
-    first, last = cohort.rows(0, user), cohort.rows(user + 1, cohort.n_users)
-    return Cohort(
-        indptr=np.concatenate([first.indptr, last.indptr[1:] + first.indptr[-1]]),
-        items=np.concatenate([first.items, last.items]),
-        ratings=np.concatenate([first.ratings, last.ratings]),
-        n_items=cohort.n_items,
-    )
 
 
 def with_ratings(cohort: Cohort, ratings: np.ndarray) -> Cohort:

@@ -4,19 +4,19 @@ import logging
 
 import pytest
 
-from fedboard.client.node.patience import Patience, pause_after
 from fedboard.client.node.tally import Trouble
+from fedboard.client.node.waits import Waits, pause_after
 
 
 def test_a_server_that_is_away_is_asked_less_and_less_and_each_trouble_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    patience = Patience("fleet.example.org:443", lambda: None)
+    node = Waits("fleet.example.org:443", lambda: None)
     with caplog.at_level(logging.WARNING, logger="fedboard"):
-        waits = [patience.failed(Trouble.UNREACHABLE) for _ in range(8)]
-        patience.failed(Trouble.TAKEN)
-        patience.went_well()
-        again = patience.failed(Trouble.UNREACHABLE)
+        waits = [node.failed(Trouble.UNREACHABLE) for _ in range(8)]
+        node.failed(Trouble.TAKEN)
+        node.went_well()
+        again = node.failed(Trouble.UNREACHABLE)
 
     for n, wait in enumerate(waits):
         assert 0.8 <= wait / min(0.25 * 2**n, 10.0) <= 1.2
@@ -34,9 +34,9 @@ def test_a_slow_server_is_given_time_but_not_for_ever() -> None:
 
 def test_what_is_done_in_between_is_done_once_a_minute() -> None:
     done = list[int]()
-    patience = Patience("fleet.example.org:443", lambda: done.append(1))
+    node = Waits("fleet.example.org:443", lambda: done.append(1))
 
-    patience.tidy()
-    patience.tidy()
+    node.tidy()
+    node.tidy()
 
     assert done == [1]

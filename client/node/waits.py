@@ -20,7 +20,7 @@ _LOOK_SECONDS: Final = 0.5
 _JITTER: Final = (0.8, 1.2)
 
 
-class Patience:
+class Waits:
     """The waits of one node, and its trouble with the server, which is logged when it becomes another."""
 
     def __init__(self, server: str, idle: Callable[[], object]) -> None:
