@@ -108,7 +108,9 @@ def real_run(task: AdaDpals, problem: Problem, seed: int) -> Board:
 
 
 def compare(data: str, epsilon: float) -> Mapping[str, float]:
-    config = parse_config({"data": {"source": data}, "privacy": {"epsilon": epsilon}})
+    config = parse_config(
+        {"algorithm": "adadpals", "data": {"source": data}, "privacy": {"epsilon": epsilon}}
+    )
     problem = load_problem(config)
     backend = choose_backend(8, problem.train.n_ratings)
     task = build_task(config, rating_range=problem.rating_range, backend=backend).task
