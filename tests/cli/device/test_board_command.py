@@ -266,11 +266,11 @@ def test_serve_signs_serves_and_tells_its_metrics_until_it_is_ended(tmp_path, ru
         try:
             ports = [int(service.stdout.readline().split("port ")[1].split(";")[0]) for _ in range(2)]
             done = fetched(tmp_path, f"grpc://127.0.0.1:{ports[0]}")
-            with urllib.request.urlopen(f"http://127.0.0.1:{ports[1]}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{ports[1]}/metrics", timeout=60) as answer:
                 metrics = answer.read().decode()
         finally:
             service.send_signal(signal.SIGTERM)
-        code = service.wait(10)
+        code = service.wait(60)
 
     assert done.exit_code == 0, done.stderr
     assert 'fedboard_board_requests_total{method="Get",outcome="ok"} 1.0' in metrics

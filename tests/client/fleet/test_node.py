@@ -140,7 +140,7 @@ def test_a_server_that_is_away_is_waited_for_until_told_to_stop(
         stop.wait(0.8)
         assert running.is_alive()
         stop.set()
-        running.join(10)
+        running.join(60)
 
     assert not running.is_alive()
     told = [record.getMessage() for record in caplog.records if record.name.startswith("fedboard.client.")]

@@ -66,8 +66,8 @@ def settings(folder: Path, helper: RunningHelper, identity: str) -> dict[str, An
     return {
         "protocol": "two-server",
         "protocol_settings": {"most_items": 25, "most_users": 400},
-        "deadline_seconds": 2.0,
-        "step_seconds": 2.0,
+        "deadline_seconds": 60.0,
+        "step_seconds": 60.0,
         "helper": HelperServer(
             address=f"127.0.0.1:{helper.port}",
             authority=folder / "authority.pem",

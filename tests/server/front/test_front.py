@@ -174,7 +174,7 @@ def test_a_connection_that_sends_nothing_is_closed(
 def test_a_connection_that_falls_silent_is_closed(
     start: Start, connect: Callable[..., socket.socket]
 ) -> None:
-    running = start(idle_seconds=0.5)
+    running = start(idle_seconds=1.5)
     one = connect(running)
     assert echoes(one)
 

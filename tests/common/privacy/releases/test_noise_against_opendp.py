@@ -1,6 +1,6 @@
 """Published noise against OpenDP's exact discrete Gaussian: an implementation that shares nothing with ours.
 
-Each comparison fails by chance with probability 1e-6, so all of them together in less than one run of 10^4; noise
+Each comparison fails by chance with probability 1e-8, so all of them together in less than one run of 10^6; noise
 of 0.9 deviations is told apart by every one.
 """
 
@@ -19,8 +19,8 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 
 opendp = pytest.importorskip("opendp.prelude", reason="opendp is not installed: pip install opendp")
 
-FALSE_ALARM = 1e-6
-N_DRAWS = 20_000
+FALSE_ALARM = 1e-8
+N_DRAWS = 30_000
 TOO_SMALL = 0.9
 N_CELLS = 40
 # Far enough above 1 that rounded and discrete Gaussian cannot be told apart by these many draws: their variances

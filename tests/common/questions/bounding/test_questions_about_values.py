@@ -171,7 +171,9 @@ def test_a_user_who_comes_goes_or_is_exchanged_moves_penalties_by_at_most_the_se
 def test_a_quantile_with_little_noise_is_the_quantile(values_ledger: Ledger) -> None:
     values = np.linspace(0.0, 1.0, USERS.size)
     question = replace(QUANTILE, bound=30.0, candidates=np.linspace(0, 1, 101))
-    answer = question.answer(values, USERS, name="q", epsilon=90.0, ledger=values_ledger, noise=SeededNoise(0))
+    answer = question.answer(
+        values, USERS, name="q", epsilon=90.0, ledger=values_ledger, noise=SeededNoise(0)
+    )
 
     assert answer == pytest.approx(np.quantile(values, 0.3), abs=0.15)
 

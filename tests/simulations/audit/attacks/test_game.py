@@ -127,7 +127,8 @@ def test_secure_noise_is_audited_like_any_other(pool: WorkerPool) -> None:
 
     result = played(pool, secure)
 
-    assert result.whole.strict <= result.whole.mu
+    # Its noise is another one each time, so: eight deviations of the estimate, not the family's confidence.
+    assert result.whole.mu / 3 < result.whole.bound.estimate < 5 * result.whole.mu / 3
     assert result.epsilon_lower_bound > 2.0
 
 
