@@ -54,7 +54,7 @@ def test_the_attack_before_and_after(capsys: pytest.CaptureFixture[str]) -> None
     """The victim's own numbers with one share of the noise; and nothing. ``pytest -s`` prints the table."""
     rows = []
     for listed in (None, LISTED):
-        summing = inputs_are_in(width=64, kind=DistributedDp, listed=listed, **FLEET)
+        summing = inputs_are_in(width=256, kind=DistributedDp, listed=listed, **FLEET)
         assert isinstance(summing.protocol, DistributedDp)
         rules, attack = summing.protocol.rules, LyingServer(summing, target={7})
 
@@ -73,7 +73,7 @@ def test_the_attack_before_and_after(capsys: pytest.CaptureFixture[str]) -> None
 
     (_, all_of_them, alone, noise, honest), (_, nobody, nothing, _, _) = rows
     assert (all_of_them, alone) == (CLIENTS, 1)
-    assert noise == pytest.approx(1 / np.sqrt(honest), rel=0.4)  # 64 numbers: 0.4 are more than 4 deviations
+    assert noise == pytest.approx(1 / np.sqrt(honest), rel=0.4)  # 256 numbers: 0.4 are nine deviations
     assert (nobody, nothing) == (0, 0)
     assert set(attack.refusals) == {Refusal.NOT_CONFIRMED}
 
