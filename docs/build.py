@@ -3,6 +3,7 @@
 usage: python docs/build.py                  # into the folder site/; open site/index.html
        python docs/build.py --out FOLDER     # somewhere else; what an earlier build left there is replaced
        python docs/build.py --draft          # in seconds: notebooks are shown and not run
+       python docs/build.py --notebooks first-run   # the first page and these notebooks are run, the others shown
 
 Needs the extra `docs`: pip install -e '.[all,docs]'. The site needs no server and asks no other host for anything.
 """
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -31,12 +33,13 @@ class BuildError(Exception):
     """The site cannot be built as it is."""
 
 
-def build(out: Path, *, draft: bool) -> int:
+def build(out: Path, *, draft: bool, notebooks: Sequence[str] | None = None) -> int:
     """Build the site; the number of its pages.
 
     Args:
         out: the folder; replaced if an earlier build made it.
-        draft: whether notebooks stay without output.
+        draft: whether notebooks, and the first page, stay without output.
+        notebooks: names of those that are run; None: all.
 
     Raises:
         BuildError: something is missing or broken; an earlier site stays as it is.
@@ -45,7 +48,7 @@ def build(out: Path, *, draft: bool) -> int:
         raise BuildError(f"{out} is not empty and no site: name another folder with --out")
     with tempfile.TemporaryDirectory(prefix="fedboard-site-") as name:
         there = Path(name)
-        run = None if draft else _run(there)
+        run = None if draft else _run(there, notebooks)
         try:
             _stage(there / "pages", run)
             _configure(there)
@@ -64,9 +67,10 @@ def build(out: Path, *, draft: bool) -> int:
     return len(list(out.rglob("*.html")))
 
 
-def _run(there: Path) -> Path:
-    """Run the notebooks and the lines of the first page; where their output is."""
-    command = [sys.executable, "-W", "error", "-m", "website.notebooks", "--out", str(there / "run")]
+def _run(there: Path, notebooks: Sequence[str] | None) -> Path:
+    """Run these notebooks and the lines of the first page; where their output is."""
+    names = [] if notebooks is None else ["first-page", *notebooks]
+    command = [sys.executable, "-W", "error", "-m", "website.notebooks", "--out", str(there / "run"), *names]
     done = subprocess.run(command, cwd=DOCS, capture_output=True, text=True, check=False, timeout=1800)
     if done.returncode != 0:
         raise BuildError(done.stdout + done.stderr)
@@ -127,13 +131,14 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("site"), help="folder of the site (default: site)")
     parser.add_argument("--draft", action="store_true", help="do not run the notebooks")
+    parser.add_argument("--notebooks", nargs="+", metavar="NAME", help="run only these (default: all)")
     asked = parser.parse_args()
     missing = [name for name in NEEDED if not _there(name)]
     if missing:
         print(f"missing: {', '.join(missing)}; pip install -e '.[all,docs]'", file=sys.stderr)
         return 2
     try:
-        pages = build(asked.out, draft=asked.draft)
+        pages = build(asked.out, draft=asked.draft, notebooks=asked.notebooks)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

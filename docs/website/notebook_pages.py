@@ -19,14 +19,15 @@ def stage_notebooks(pages: Path, run: Path | None, shown: set[Path]) -> None:
 
     Args:
         pages: the folder that the generator reads.
-        run: where the notebooks were run; None: they stay without output.
+        run: where notebooks were run; those that are not there stay without output, as all do with None.
         shown: files of code that they lead to are added.
     """
     there = pages / "notebooks"
     there.mkdir(exist_ok=True)
     for source in sorted(SOURCES.glob("*.py")):
         name = source.stem
-        notebook = read(source) if run is None else nbformat.read(run / f"{name}.ipynb", as_version=4)
+        ran = None if run is None else run / f"{name}.ipynb"
+        notebook = read(source) if ran is None or not ran.exists() else nbformat.read(ran, as_version=4)
         text = "\n\n".join(_page(notebook, name, there))
         drawn = [figure.name for figure in there.glob(f"{name}-*.svg")]
         told = on_the_site(text, source, f"notebooks/{name}.md", shown, made=drawn)

@@ -68,7 +68,14 @@ def installed(place: Path, source: Path, *options: str) -> Path:
     others = [path for path in sys.path if path.endswith("site-packages")]
     (site / "others.pth").write_text("\n".join(others) + "\n")
     python = place / "bin" / "python"
-    quiet = ["-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index"]
+    quiet = [
+        "-q",
+        "--no-compile",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    ]
     command = [python, "-m", "pip", "install", *quiet, "--force-reinstall", *options, source]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=outside())
     assert ended.returncode == 0, ended.stderr

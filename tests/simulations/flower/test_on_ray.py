@@ -3,13 +3,18 @@
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fedboard.common.errors import FedboardError
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.processes.control import RunState
 from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.flower import on_ray
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 
@@ -40,20 +45,34 @@ def assert_nothing_runs(mark: str) -> None:
     assert left == {}
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Flower's own
-def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    settings, out = {"rounds": 1}, tmp_path / "flower"
-    run = {"protocol": "secure-sum", "clients": 3}  # sessions go on from one actor to the next
-    config = a_config(settings=settings, runtime="flower", **run)
-    save = Job.save
-    monkeypatch.setattr(Job, "save", lambda job, path: path.write_text("not a job"))
+PRINTED = """\
+Traceback (most recent call last):
+  ...
+fedboard.common.errors.InputError: job.json: JSON is malformed
+"""
 
+
+class Failed:
+    """What the SuperLink says of a run whose processes failed, and what they printed."""
+
+    def hand_in(self, *given: object) -> None:
+        """Take the run."""
+
+    def runs(self) -> list[RunState]:
+        return [RunState(run_id=7, waiting=False, finished=True, completed=False, details="exit code 1")]
+
+    def log(self, run_id: int) -> str:
+        assert run_id == 7
+        return PRINTED
+
+
+@contextmanager
+def failed(home: Path) -> Iterator[Failed]:
+    assert home.is_dir()
+    yield Failed()
+
+
+def assert_fails_and_says_where_to_look(config: SimulationConfig, out: Path) -> None:
     with pytest.raises(
         FedboardError, match=r"the Flower simulation failed .*what it printed is in (.*)"
     ) as error:
@@ -63,7 +82,30 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
     assert log == out / "flower.log"
     assert "job.json: JSON is malformed" in str(error.value)
     assert "Traceback" in log.read_text()
-    monkeypatch.setattr(Job, "save", save)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where all temporary files go."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return place
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Flower's own
+def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind(
+    tmp_path: Path, temporary: Path
+) -> None:
+    """After a failure, too."""
+    settings, out = {"rounds": 1}, tmp_path / "flower"
+    run = {"protocol": "secure-sum", "clients": 3}  # sessions go on from one actor to the next
+    config = a_config(settings=settings, runtime="flower", **run)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(on_ray, "_superlink", failed)
+        assert_fails_and_says_where_to_look(config, out)
+
     simulate(config, out, resume=True)
 
     simulate(a_config(settings=settings, **run), tmp_path / "engine")
@@ -71,5 +113,19 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
     assert len(digests(out)) == 3
     steps = [line["steps"] for line in RoundLog(out / "rounds.jsonl").lines()]
     assert [len(of_round) for of_round in steps] == [4, 4]
+    assert_nothing_runs(str(temporary))
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_run_that_fails_in_flower_s_processes_says_where_to_look_and_leaves_nothing_behind(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Job, "save", lambda job, path: path.write_text("not a job"))
+    config = a_config(settings={"rounds": 1}, runtime="flower", protocol="secure-sum", clients=3)
+
+    assert_fails_and_says_where_to_look(config, tmp_path / "flower")
+
     assert_nothing_runs(str(temporary))
     assert list(temporary.iterdir()) == []
