@@ -130,6 +130,7 @@ def test_judge_refuses_what_is_not_finite_only_where_there_were_ratings(data: An
         judged(job, result)
 
 
+@pytest.mark.slow
 def test_what_does_not_install_is_reported_and_the_rest_runs(tmp_path: Path) -> None:
     import peers
 
@@ -184,6 +185,7 @@ def test_ratio_is_theirs_over_ours_of_the_same_job_and_the_last_job_is_the_headl
     assert found["seconds"] == {"ours-explicit": 4.0, "libmf": 30.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "asked"),
     [

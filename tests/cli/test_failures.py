@@ -167,6 +167,7 @@ def test_a_run_that_would_overspend_is_refused_before_it_starts(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_directory_in_use_is_never_written_to(
     fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path
 ) -> None:

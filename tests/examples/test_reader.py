@@ -157,6 +157,7 @@ def test_what_is_no_root_for_the_package_is_none_here(reader: Any, made: Callabl
         reader.roots.of_file(made())
 
 
+@pytest.mark.slow
 def test_roots_are_followed_as_the_package_follows_them(reader: Any, tmp_path: Path) -> None:
     """Through two rotations, to a gap, past a thief: the drill of the package, read by the reader."""
     drill = drilled(tmp_path)
@@ -195,6 +196,7 @@ def test_roots_are_followed_as_the_package_follows_them(reader: Any, tmp_path: P
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_vectors_are_what_the_package_says() -> None:
     ended = subprocess.run(
         [sys.executable, VECTORS / "write.py", "--check"], check=False, capture_output=True, text=True

@@ -26,6 +26,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_they_hold_what_a_table_of_the_same_ratings_holds(written: Path, tmp_path: Path) -> None:
     rows = "ann,tea,4\nann,jam,2\nbob,tea,5\neve,jam,1\neve,ham,3\n"
     (tmp_path / "same.csv").write_text(f"user,item,rating\n{rows}")

@@ -31,6 +31,7 @@ def kept(name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_it_reads_every_board_and_recommends_what_the_vectors_say(told: dict[str, Any]) -> None:
     for vector in kept("models")["boards"]:
         found, wanted = told["boards"][vector["name"]], vector["expected"]

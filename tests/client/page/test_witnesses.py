@@ -101,6 +101,7 @@ def cases_of(world: World) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NODE is None, reason="JavaScript without a browser needs Node.js")
 def test_the_page_takes_the_board_that_enough_witnesses_saw_and_no_other(
     world: World, tmp_path: Path

@@ -83,6 +83,7 @@ print(json.dumps({"items": len(found), "more": peak() - before}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory that a program held is read from /proc")
 def test_a_device_needs_little_more_than_the_board_is_large(tmp_path: Path) -> None:
     """No copy of the factors and no scores for a hundred people: of 200 000 items the board and its ids."""

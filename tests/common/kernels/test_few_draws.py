@@ -26,6 +26,7 @@ def words() -> BitArray:
     return np.concatenate([anywhere, positive, positive | TOP])
 
 
+@pytest.mark.slow
 @COMPILED
 def test_the_draws_are_those_of_the_compiled_kernel_bit_for_bit() -> None:
     bits = words()

@@ -110,6 +110,7 @@ def test_names_are_one_algorithms_each_and_those_of_a_feedback_learn_from_it() -
     assert "langevin" not in algorithm_names(Feedback.IMPLICIT)
 
 
+@pytest.mark.slow
 def test_only_the_algorithm_that_is_asked_for_is_imported() -> None:
     import subprocess
 

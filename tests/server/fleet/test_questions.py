@@ -72,6 +72,7 @@ def all_their_data(asked: Asked) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_the_answers_are_those_of_the_same_questions_to_all_their_data(asked: Asked) -> None:
     data, ledger = all_their_data(asked), asked.fleet.folder / "ledger"
     words = ("--data", data, "--rating-range", "1,5", "--epsilon", "0.5", "--mechanism", "gaussian", "--json")

@@ -72,6 +72,7 @@ def require_close(found: Any, expected: Any) -> None:
         assert found == pytest.approx(expected, rel=CLOSE, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", FEEDBACK)
 @pytest.mark.parametrize("part", ["validation", "test"])
 def test_any_blocks_have_the_numbers_of_judging_in_memory(

@@ -89,6 +89,7 @@ def test_the_page_refers_to_nothing_outside_itself(page: Page, html: str) -> Non
     assert "default-src 'none'" in html
 
 
+@pytest.mark.slow
 def test_the_headline_states_the_whole_guarantee(page: Page) -> None:
     text = page.text
     for word in ("epsilon 3 ", "delta 1e-05", "unit user", "adjacency add-remove", "secure: AES-256"):

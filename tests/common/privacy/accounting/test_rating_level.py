@@ -94,6 +94,7 @@ def test_one_rating_is_a_change_of_a_row_and_costs_more_than_presence_under_add_
     assert found < group_epsilon([signed, same_sign], DELTA, n_users=2)
 
 
+@pytest.mark.slow
 def test_under_replace_one_rating_has_the_guarantee_of_the_row():
     events = [gaussian(6.0, adjacency="replace"), laplace(20.0, adjacency="replace")]
 

@@ -50,6 +50,7 @@ def inputs_are_in(count: int = CLIENTS, **settings: Any) -> Summing:
     return summing
 
 
+@pytest.mark.slow
 def test_the_attack_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
     """The victim's own numbers with one share of the noise; and nothing. ``pytest -s`` prints the table."""
     rows = []
@@ -78,6 +79,7 @@ def test_the_attack_before_and_after(capsys: pytest.CaptureFixture[str]) -> None
     assert set(attack.refusals) == {Refusal.NOT_CONFIRMED}
 
 
+@pytest.mark.slow
 def test_what_stops_it_is_the_confirmation_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything else that a vouched client checks passes: without this step its number comes out."""
     monkeypatch.setattr(VouchedSession, "require_confirmed", lambda *_: None)
@@ -460,6 +462,7 @@ def test_where_clients_see_neighbours_alone_their_number_and_themselves_are_held
         assert refused(summing.reply, "client-0", changed) is Refusal.MALFORMED
 
 
+@pytest.mark.slow
 def test_among_many_a_sum_is_confirmed_as_it_is_counted_and_only_by_those_in_it_with_enough_neighbours() -> (
     None
 ):

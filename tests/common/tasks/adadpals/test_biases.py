@@ -49,6 +49,7 @@ def test_no_user_moves_a_release_by_more_than_is_booked() -> None:
                 assert moved <= request.release.l2_sensitivity
 
 
+@pytest.mark.slow
 def test_the_floor_is_worth_its_budget_where_people_rate_little(tmp_path: Path) -> None:
     error = {}
     for biases in (False, True):

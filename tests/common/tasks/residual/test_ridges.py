@@ -115,6 +115,7 @@ def test_rows_are_what_leaving_each_rating_out_says(cohort: Cohort) -> None:
         assert np.abs(told[j] - expected).max() <= 1.5  # one unit of the grid where rounding decides
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_removing_or_replacing_a_user_moves_the_sums_by_no_more_than_is_booked(adjacency: Adjacency) -> None:
     cohort = population(n_users=30)

@@ -134,6 +134,7 @@ def test_the_ridge_pulls_coefficients_to_zero_but_not_the_constant() -> None:
     assert np.abs(pulled[0] - COEFFICIENTS[0]).max() < 0.1
 
 
+@pytest.mark.slow
 def test_items_can_be_taken_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_world(n_items=500)
     asked: list[tuple[int, int]] = []
@@ -184,6 +185,7 @@ def items_of(
 SIZES = [(60, 1), (60, 5), (800, 1), (800, 5), (800, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.01, pytest.param(10.0, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("n_items", "width"), SIZES)
 def test_in_nine_of_ten_draws_of_pure_noise_nothing_is_found(n_items: int, width: int, level: float) -> None:
@@ -249,6 +251,7 @@ def squared(found: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sum((found - truth) ** 2))
 
 
+@pytest.mark.slow
 def test_a_weak_bias_is_found_alone_where_it_would_drown_among_noisy_factors() -> None:
     rng = np.random.default_rng(9)
     spread = np.zeros((9, 9))

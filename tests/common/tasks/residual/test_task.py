@@ -193,6 +193,7 @@ def test_until_two_thirds_of_the_run_what_is_empty_is_measured_along_new_directi
     assert [a for a in range(3) if not measured[a]] == ([] if rounds == 6 else empty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evidence", [-1e3, 1e3])
 def test_factors_that_predict_worse_than_none_are_dropped_from_the_third_alternation_on(
     evidence: float,
@@ -213,6 +214,7 @@ def test_factors_that_predict_worse_than_none_are_dropped_from_the_third_alterna
     assert early.arrays["item_factors"].any()
 
 
+@pytest.mark.slow
 def test_biases_that_were_measured_before_are_known_better() -> None:
     """With as much noise in this round, a run that remembers is nearer to the truth."""
     cohort = with_taste(population(n_users=150))

@@ -256,6 +256,7 @@ def test_the_spread_of_ratings_is_part_of_the_noise() -> None:
     np.testing.assert_allclose(narrow.precisions, released.weighted_counts / (0.5 * 0.4 * along), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_scatter_of_ratings_does_not_average_out_over_rounds() -> None:
     """Twenty rounds of the same ratings, no factors: what is known of their means, and what is believed."""
     rng = np.random.default_rng(15)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 
@@ -21,6 +22,7 @@ def test_headers_and_times_are_those_of_flower() -> None:
     assert node_signature._CLOCK_SECONDS == SYSTEM_TIME_TOLERANCE
 
 
+@pytest.mark.slow
 def test_the_proxy_and_the_superlinks_start_import_nothing_that_they_need_not() -> None:
     started = "import fedboard.server.fleet.processes.{}, sys; print(sorted({!r} & set(sys.modules)))"
     for process, spared in (("proxy_process", {"flwr", "numba", "scipy"}), ("superlink", {"flwr", "numpy"})):

@@ -30,6 +30,7 @@ def test_the_top_tenth_has_the_share_that_was_asked_for(top_tenth: float, most_p
     assert counts.sum() / 1500 == pytest.approx(62, abs=6)  # log-normal around 60, nobody below 20
 
 
+@pytest.mark.slow
 def test_the_least_popular_item_has_its_floor() -> None:
     shape = SyntheticConfig(
         n_users=2000,

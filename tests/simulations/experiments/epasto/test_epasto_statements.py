@@ -94,6 +94,7 @@ def news_small() -> Problem:
     )
 
 
+@pytest.mark.slow
 def test_the_three_solvers_stand_side_by_side(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradients, "reviews", lambda setting: few_reviews())
     monkeypatch.setattr(gradients, "RISK_EPSILONS", (30.0,))
@@ -137,6 +138,7 @@ def test_padded_lanes_take_the_steps_that_a_plain_loop_takes() -> None:
     np.testing.assert_allclose(found, thetas, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_printed_noise_is_the_formula_and_what_it_costs_is_an_accountant_s() -> None:
     assert gradients.printed_noise(30.0, 502) == pytest.approx(
         math.sqrt(32 * math.log(502 / 0.1) * math.log(1 / 0.1)) / 30

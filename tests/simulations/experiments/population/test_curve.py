@@ -108,6 +108,7 @@ def test_the_ladder_ends_where_it_is_asked_to() -> None:
     assert ladder_to(1e9) == LADDER
 
 
+@pytest.mark.slow
 def test_a_curve_has_a_table_for_each_epsilon_and_an_answer(outcome: Outcome) -> None:
     table = outcome.numbers["test RMSE, epsilon 1"]
 

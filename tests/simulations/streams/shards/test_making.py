@@ -131,6 +131,7 @@ def test_work_on_disk_is_its_owners_alone_and_goes_when_it_is_interrupted(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["ml-1m"]
 
 
+@pytest.mark.slow
 def test_a_shard_that_is_given_up_is_closed_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pyarrow ends its file when it is let go, and would complain of one that was closed under it."""
     source, options = SOURCES["movielens-1m"](tmp_path, some_rows())

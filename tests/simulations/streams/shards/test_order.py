@@ -95,6 +95,7 @@ def test_what_is_merged_at_a_time_is_bounded_also_of_few_users_with_many_rows(
     assert_same(open_shards(tmp_path / "shards"), load_ratings(source, rating_range=(1.0, 5.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_parts")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.tuples(IDS, IDS), VALUES, min_size=1, max_size=60), st.integers(1, 20))
@@ -120,6 +121,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[ShardedRatings, Coho
     return open_shards(folder / "shards"), load_ratings(folder / "any.npz").cohort()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(cuts=st.lists(st.integers(0, 95), max_size=6))
 def test_whatever_blocks_are_read_the_rows_are_the_same(

@@ -172,6 +172,7 @@ def opened(left: set[int], bad: set[int], clients: int, half: int, needed: int) 
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(gone=st.sets(st.integers(0, 23), max_size=12), bad=st.sets(st.integers(0, 23), max_size=4))
 def test_whoever_cuts_the_ring_can_open_no_piece_of_it(gone: set[int], bad: set[int]) -> None:

@@ -37,6 +37,7 @@ def test_a_larger_release_is_never_a_smaller_count() -> None:
     assert np.all(np.diff(found.mean) > -1e-9)
 
 
+@pytest.mark.slow
 def test_blocks_and_samples_of_large_catalogues_say_the_same() -> None:
     """Twice 30 000 alike items: fitted on a part of them, computed in blocks."""
     released = np.random.default_rng(1).gamma(1.0, 4.0, 30_000)
