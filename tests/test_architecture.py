@@ -184,6 +184,7 @@ def declared() -> dict[str, dict[str, str]]:
 REQUIREMENT = re.compile(r"([\w-]+)(?:\[([\w,]+)\])?(.*)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_what_is_imported_is_declared_by_the_extra_that_needs_it(folder: str) -> None:
     """Not merely by what happens to come along with something else."""

@@ -39,6 +39,7 @@ def test_they_hold_what_a_table_of_the_same_ratings_holds(written: Path, tmp_pat
     assert open_shards(written).item_ids.tolist() == ["ham", "jam", "tea"]
 
 
+@pytest.mark.slow
 def test_keys_may_be_signed_where_nothing_else_can_be_written(written: Path) -> None:
     expected = open_shards(written).read(0, 3).keys
     content = json.loads((written / "shards.json").read_text())

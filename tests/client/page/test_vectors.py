@@ -43,6 +43,7 @@ def test_it_reads_every_board_and_recommends_what_the_vectors_say(told: dict[str
             assert [score for _, score in found["lists"][who]] == pytest.approx(scores, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_it_is_green_for_nothing_that_must_not_be_taken(told: dict[str, Any]) -> None:
     cases = kept("refusals")["cases"]
 

@@ -106,6 +106,7 @@ STEPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("done", [False, True])
 def test_killed_before_or_after_any_step_it_goes_on_without_a_second_entry_or_a_fork(

@@ -120,6 +120,7 @@ def test_a_curve_has_a_table_for_each_epsilon_and_an_answer(outcome: Outcome) ->
     assert "Made-up people" in outcome.comparison
 
 
+@pytest.mark.slow
 def test_parts_that_are_there_are_not_run_again(outcome: Outcome, folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
