@@ -95,7 +95,11 @@ def with_wheel(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 STRICT = ("--config-settings", "editable_mode=strict", "-e")
 
 
-@pytest.mark.parametrize("options", [(), ("-e",), STRICT], ids=["wheel", "editable", "strict"])
+@pytest.mark.parametrize(
+    "options",
+    [(), ("-e",), pytest.param(STRICT, marks=pytest.mark.thorough)],
+    ids=["wheel", "editable", "strict"],
+)
 def test_every_kind_of_install_has_the_face_and_what_is_below(
     source: Path, with_wheel: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

@@ -40,7 +40,10 @@ def test_a_run_over_a_grid_gives_the_engine_s_board(
     assert fedboard("certificate", "verify", tmp_path / "run", "--simulation").exit_code == 0
 
 
-@pytest.mark.parametrize(("moment", "count"), [("after:book", 2), ("after:publish", 3)])
+@pytest.mark.parametrize(
+    ("moment", "count"),
+    [pytest.param("after:book", 2, marks=pytest.mark.thorough), ("after:publish", 3)],
+)
 def test_a_killed_run_over_a_grid_goes_on_to_the_same_board(
     fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path, moment: str, count: int
 ) -> None:

@@ -22,7 +22,7 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs a small disk of its own: unshare -rm is not allowed here")
-@pytest.mark.parametrize("share", [0.6, 1.3])
+@pytest.mark.parametrize("share", [0.6, pytest.param(1.3, marks=pytest.mark.thorough)])
 def test_a_run_goes_on_when_there_is_room_again(
     tiny: tuple[str, ...], finished: Path, tmp_path: Path, share: float
 ) -> None:

@@ -29,7 +29,7 @@ def digest(run: Path) -> str:
     ("moment", "count"),
     [
         ("after:config", 1),  # nothing but the configuration is there
-        ("after:book", 1),  # the preparation is paid for
+        pytest.param("after:book", 1, marks=pytest.mark.thorough),  # the preparation is paid for
         ("after:book", 2),  # the biases are paid for
         ("after:publish", 3),  # the board is there, its record is not
         ("before:report", 1),  # only the report is missing
@@ -96,7 +96,9 @@ def test_lost_secure_noise_is_never_drawn_again(
     assert fedboard("certificate", "verify", out).exit_code == 0
 
 
-@pytest.mark.parametrize("moment", ["before:join", "after:join", "after:account"])
+@pytest.mark.parametrize(
+    "moment", ["before:join", pytest.param("after:join", marks=pytest.mark.thorough), "after:account"]
+)
 def test_a_run_killed_between_the_population_s_ledger_and_its_own_catches_up(
     fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path, moment: str
 ) -> None:

@@ -27,7 +27,13 @@ def failed(game: FileGame) -> set[str]:
     return {finding.check for finding in game.findings if not finding.passed}
 
 
-@pytest.mark.parametrize("kind", ["explicit", "implicit", "replace", "uniform", "residual"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("explicit", "implicit", "residual"),
+        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("replace", "uniform")),
+    ],
+)
 def test_a_user_of_the_file_changes_her_own_rows_and_within_the_bounds(kind: str, pool: WorkerPool) -> None:
     game = played(pool, kind=kind)
 

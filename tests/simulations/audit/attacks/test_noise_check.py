@@ -36,7 +36,13 @@ def failed(result: NoiseResult) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "small_numbers"), [("explicit", ENOUGH), ("implicit", 100), ("replace", 100), ("spectral", 60)]
+    ("kind", "small_numbers"),
+    [
+        ("explicit", ENOUGH),
+        ("implicit", 100),
+        pytest.param("replace", 100, marks=pytest.mark.thorough),
+        pytest.param("spectral", 60, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_correct_run_passes_and_wrong_claims_about_it_would_not(
     kind: str, small_numbers: int, pool: WorkerPool
