@@ -12,19 +12,12 @@ import pytest
 from fedboard.client.boards.authority import read_authority
 from fedboard.common.errors import InputError
 from fedboard.server import tls
-from fedboard.server.tls import make_authority, make_server_certificate
+from fedboard.server.tls import make_server_certificate
+from tests.server.vouched import vouched_pair
 
 
 def fleet_keys(folder: Path, *names: str) -> Path:
-    make_authority(folder / "authority.pem", folder / "authority.key", name="films")
-    make_server_certificate(
-        folder / "server.pem",
-        folder / "server.key",
-        authority=folder / "authority.pem",
-        authority_key=folder / "authority.key",
-        names=names,
-    )
-    return folder
+    return vouched_pair(folder, names=names)
 
 
 def greet(server: Path, *, trusts: Path, name: str) -> None:

@@ -49,6 +49,7 @@ from tests.common.board_service.boards import (
     write_boards,
     write_manifest,
 )
+from tests.server.vouched import vouched_pair
 
 AT_ONCE = Patience(attempts=3, first_seconds=0.0, poll_seconds=0.0)
 
@@ -528,16 +529,8 @@ def test_two_processes_do_not_fetch_into_one_cache_at_once(mirror, key, cache):
 @pytest.fixture
 def certificates(tmp_path):
     """The server's pair, the authority behind it, and another one."""
-    for name in ("ours", "theirs"):
-        make_authority(tmp_path / f"{name}.pem", tmp_path / f"{name}.key", name=name)
-    make_server_certificate(
-        tmp_path / "server.pem",
-        tmp_path / "server.key",
-        authority=tmp_path / "ours.pem",
-        authority_key=tmp_path / "ours.key",
-        names=["127.0.0.1"],
-    )
-    return tmp_path
+    make_authority(tmp_path / "theirs.pem", tmp_path / "theirs.key", name="theirs")
+    return vouched_pair(tmp_path, authority="ours", names=["127.0.0.1"])
 
 
 @contextmanager

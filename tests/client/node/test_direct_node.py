@@ -19,7 +19,8 @@ from fedboard.client.node.tally import Trouble
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.tls import make_authority, make_server_certificate
+from fedboard.server.tls import make_authority
+from tests.server.vouched import vouched_pair
 
 NOTHING = b"HTTP/1.1 204 No Content\r\nfedboard-pause: 7\r\n\r\n"
 TAKEN = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
@@ -99,14 +100,7 @@ def _request(sock: ssl.SSLSocket) -> bytes:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("server")
-    make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
-    make_server_certificate(
-        folder / "server.pem",
-        folder / "server.key",
-        authority=folder / "authority.pem",
-        authority_key=folder / "authority.key",
-        names=(),
-    )
+    vouched_pair(folder)
     make_node_key(folder / "node.key", name="ann")
     return folder
 

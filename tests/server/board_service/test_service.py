@@ -19,7 +19,7 @@ from fedboard.server.board_service.limits import Limits
 from fedboard.server.board_service.mirror import Mirror
 from fedboard.server.board_service.service import Signing
 from fedboard.server.board_service.shelf import Shelf
-from fedboard.server.tls import make_authority, make_server_certificate
+from fedboard.server.tls import make_authority
 from tests.common.board_service.boards import (
     RUN,
     SECRET,
@@ -30,6 +30,7 @@ from tests.common.board_service.boards import (
     signed_mirror,
     write_boards,
 )
+from tests.server.vouched import vouched_pair
 
 
 class Client:
@@ -261,15 +262,8 @@ def test_health_is_what_grpc_probes_ask_for(mirror, serve):
 
 
 def test_over_tls_only_the_right_authority_is_believed(tmp_path, mirror, key, serve):
-    for name in ("ours", "theirs"):
-        make_authority(tmp_path / f"{name}.pem", tmp_path / f"{name}.key", name=name)
-    make_server_certificate(
-        tmp_path / "server.pem",
-        tmp_path / "server.key",
-        authority=tmp_path / "ours.pem",
-        authority_key=tmp_path / "ours.key",
-        names=(),
-    )
+    make_authority(tmp_path / "theirs.pem", tmp_path / "theirs.key", name="theirs")
+    vouched_pair(tmp_path, authority="ours")
     service = serve(mirror.folder, certificate=tmp_path / "server.pem", private_key=tmp_path / "server.key")
 
     def secure(authority):

@@ -24,8 +24,8 @@ from fedboard.server.board_service.signing import create_board_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.tls import make_authority, make_server_certificate
 from tests.ports import free_ports
+from tests.server.vouched import vouched_pair
 
 NODES = ("a", "b", "c", "d")
 DIRECT = "b"
@@ -182,14 +182,7 @@ def deployed(
 
 
 def _make(folder: Path, protocol: str, task: str, vouched: bool) -> FleetSettings:
-    make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
-    make_server_certificate(
-        folder / "server.pem",
-        folder / "server.key",
-        authority=folder / "authority.pem",
-        authority_key=folder / "authority.key",
-        names=(),
-    )
+    vouched_pair(folder)
     ids = tuple(f"i{number}" for number in range(_ITEMS))
     with (folder / "catalogue.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in ids)])

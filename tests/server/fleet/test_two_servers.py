@@ -14,21 +14,16 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.run_spec import HelperServer
-from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.local_fleet import N_NODES, Phone, digests, phone
 from tests.server.fleet.rounds.test_session_rounds import Nodes, run
+from tests.server.vouched import vouched_pair
 
 N_ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("keys")
-    authority, key = place / "authority.pem", place / "authority.key"
-    make_authority(authority, key, name="elsewhere")
-    make_server_certificate(
-        place / "helper.pem", place / "helper.key", authority=authority, authority_key=key, names=()
-    )
+    place = vouched_pair(tmp_path_factory.mktemp("keys"), pair="helper")
     (place / "token").write_text("ab" * 32)
     (place / "token").chmod(0o600)
     return place

@@ -20,8 +20,8 @@ from fedboard.server.fleet.plan.preparing import keep_register
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.proxy_process import proxy_command
-from fedboard.server.tls import make_authority, make_server_certificate
 from tests.ports import free_ports
+from tests.server.vouched import vouched_pair
 
 _FLEET = """\
 name = "trial"
@@ -59,14 +59,7 @@ class OpenDoor:
     ) -> None:
         """Make keys and settings; ``eve`` has a key that nobody lists."""
         self.folder = folder
-        make_authority(folder / "authority.pem", folder / "authority.key", name="trial")
-        make_server_certificate(
-            folder / "server.pem",
-            folder / "server.key",
-            authority=folder / "authority.pem",
-            authority_key=folder / "authority.key",
-            names=(),
-        )
+        vouched_pair(folder)
         QuestionKey().write(folder)
         for name in (*members, "eve"):
             make_node_key(folder / name / "node.key", name=name)

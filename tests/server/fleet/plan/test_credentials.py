@@ -20,9 +20,10 @@ from fedboard.common.board_service.log.notes import Kind
 from fedboard.common.errors import InputError
 from fedboard.server import tls
 from fedboard.server.fleet.plan.credentials import require_credentials
-from fedboard.server.tls import make_authority, make_server_certificate
+from fedboard.server.tls import make_server_certificate
 from tests.server.board_service.log.network import network
 from tests.server.fleet.deployed import Fleet
+from tests.server.vouched import vouched_pair
 
 
 @pytest.fixture
@@ -34,15 +35,7 @@ def fleet(tmp_path: Path) -> Fleet:
 def others(tmp_path: Path) -> Path:
     """The files of another fleet."""
     folder = tmp_path / "others"
-    make_authority(folder / "authority.pem", folder / "authority.key", name="others")
-    make_server_certificate(
-        folder / "server.pem",
-        folder / "server.key",
-        authority=folder / "authority.pem",
-        authority_key=folder / "authority.key",
-        names=(),
-    )
-    return folder
+    return vouched_pair(folder)
 
 
 def refusal(fleet: Fleet) -> str:
