@@ -1,6 +1,7 @@
 """Exact sums on their way through a cluster: everybody in them, once, and of one computation in every lane."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.simulations.engine.on_ray import parts as module
 from fedboard.simulations.engine.on_ray.jobs import rows_in, solved_part
 from fedboard.simulations.engine.on_ray.parts import (
+    Counted,
     Lane,
     Part,
     lanes_of,
@@ -20,7 +22,8 @@ from fedboard.simulations.engine.on_ray.parts import (
     parts_of,
     require_same,
 )
-from fedboard.simulations.engine.on_ray.runtime import spans_of
+from fedboard.simulations.engine.on_ray.runtime import OnRay, spans_of
+from fedboard.simulations.streams import SpanWork
 
 N_ITEMS = 50
 
@@ -104,6 +107,23 @@ def test_sums_never_run_over_64_bits(sign: int) -> None:
     assert abs(int(merged(spans[:3]).sums["counts"][0, 0])) == 3 << 60
     with pytest.raises(PrivacyError, match="'counts' does not fit 64-bit integers"):
         merged([merged(spans[:2]), merged(spans[2:])])
+
+
+@pytest.mark.parametrize("spans", [[(0, 10)], [(10, 20)], [(0, 10), (9, 20)], [(0, 10), (0, 10), (10, 20)]])
+def test_sums_over_too_few_or_over_somebody_twice_are_not_given_on(
+    spans: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever became of the tasks of a round: what came back says whom it is over."""
+    stream = SimpleNamespace(n_users=20, n_items=N_ITEMS)
+    task = SimpleNamespace(plan=lambda: [REQUESTS])
+    cluster = SimpleNamespace(n_cpus=2, put=lambda content: content)
+    work = SpanWork(task=task, stream=stream, splitting=None, requests=(), backend="numpy")  # type: ignore[arg-type]
+    clients = OnRay(cluster, work)  # type: ignore[arg-type]
+    done = [SimpleNamespace(counted=Counted(*bounds, b"")) for bounds in spans]
+    monkeypatch.setattr(clients, "_summed", lambda *_: (done, []))
+
+    with pytest.raises(PrivacyError, match="not over users 0:20, each counted once"):
+        clients.gather(None, REQUESTS)  # type: ignore[arg-type]
 
 
 def test_lanes_of_two_computations_of_one_span_are_never_noised() -> None:
