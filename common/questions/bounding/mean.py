@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -75,9 +75,7 @@ class WeightedMean:
             InputError: the users have other numbers of values than declared.
             PrivacyError: a value is NaN.
         """
-        self.sizes.require_counts_of(users)
-        if np.isnan(values).any():
-            raise PrivacyError("values must be numbers; NaN was refused")
+        self.sizes.require_values(values, users)
         centred = np.clip(values, self.low, self.high) - 0.5 * (self.low + self.high)
         sums = np.bincount(users, weights=centred, minlength=self.sizes.sizes.size)
         fractions = sums * self.sizes.value_weights(self.bound) / self.largest_contribution

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -124,9 +124,7 @@ class WeightedQuantile:
             InputError: the users have other numbers of values than declared.
             PrivacyError: a value is NaN.
         """
-        self.sizes.require_counts_of(users)
-        if np.isnan(values).any():
-            raise PrivacyError("values must be numbers; NaN was refused")
+        self.sizes.require_values(values, users)
         weights = self.sizes.value_weights(self.bound)
         largest = float(self.sizes.user_weights(self.bound).max())
         units = np.trunc(weights / largest * (1.0 - 2.0**-50) * GRID_BOUND).astype(np.int64)

@@ -67,6 +67,21 @@ class PublicSizes:
         if outside or not np.array_equal(np.bincount(users, minlength=self.sizes.size), self.sizes):
             raise InputError("the values are not those of the declared contribution sizes")
 
+    def require_values(self, values: FloatArray, users: IntArray) -> None:
+        """Refuse values that are none, or of others than were declared.
+
+        Args:
+            values: shape (n_values,). Private.
+            users: int, shape (n_values,): whose value it is. Public.
+
+        Raises:
+            InputError: as for ``require_counts_of``.
+            PrivacyError: a value is NaN.
+        """
+        self.require_counts_of(users)
+        if np.isnan(values).any():
+            raise PrivacyError("values must be numbers; NaN was refused")
+
     def user_weights(self, bound: float) -> FloatArray:
         """Each user's total weight ``min(h, s) / sum min(h, s)``, float64, shape (n_users,); sums to 1. Public.
 
