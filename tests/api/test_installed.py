@@ -97,7 +97,7 @@ STRICT = ("--config-settings", "editable_mode=strict", "-e")
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("-e",), pytest.param(STRICT, marks=pytest.mark.thorough)],
+    [(), *(pytest.param(more, marks=pytest.mark.thorough) for more in (("-e",), STRICT))],
     ids=["wheel", "editable", "strict"],
 )
 def test_every_kind_of_install_has_the_face_and_what_is_below(
@@ -164,6 +164,7 @@ def test_the_wheel_alone_runs_outside_of_the_checkout(with_wheel: Path, tmp_path
     assert list((tmp_path / "run" / "boards").glob("*.board"))
 
 
+@pytest.mark.thorough
 def test_a_user_s_script_passes_a_strict_checker_and_its_mistakes_do_not(
     with_wheel: Path, tmp_path: Path
 ) -> None:

@@ -115,7 +115,7 @@ def test_random_walks_reach_what_the_grid_says(game: ModuleType) -> None:
     assert abs(reached - best.delta) < 6 * error < 0.2 * best.delta
 
 
-MIXED = [(1.0, 1e-5, 0.08, 0.1), (3.0, 1e-5, 0.2, 0.5)]
+MIXED = [(1.0, 1e-5, 0.08, 0.1), pytest.param(3.0, 1e-5, 0.2, 0.5, marks=pytest.mark.thorough)]
 
 
 def by_loss_distributions(events: list[Event], delta: float) -> float:

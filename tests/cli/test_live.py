@@ -185,8 +185,13 @@ def test_it_asks_its_own_address_and_nothing_is_logged_but_that_the_server_was_a
 
 
 @NEEDS_AXE
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        *((375, "light"), (1280, "dark")),
+        *(pytest.param(*other, marks=pytest.mark.thorough) for other in ((375, "dark"), (1280, "light"))),
+    ],
+)
 def test_no_barrier_is_found_at_either_width(page: Page, watched: Onlooker, width: int, scheme: str) -> None:
     page.until("return document.querySelectorAll('#seal li').length === 6")
     page.look(width, scheme)

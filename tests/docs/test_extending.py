@@ -14,6 +14,8 @@ from tests.house import ROOT, environment_of, extended, touched
 
 PAGE = (ROOT / "docs" / "guide" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "command")
+TOYS = ("algorithm", "protocol")
+"""The same files are the toys of ``tests/toys.py``, which are simulated, listed and deployed each time."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 DATA = ("--set", "data.synthetic.n_users=200", "--set", "data.synthetic.n_items=40", "--kernels", "numpy")
 SMALL = {"simulate": (*DATA, "--no-baselines", "--no-report"), "sweep": DATA}
@@ -132,7 +134,10 @@ def test_the_part_costs_what_the_page_says(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.thorough) if name in TOYS else name for name in SECTIONS],
+)
 def test_the_commands_run_with_the_part_and_say_what_they_do_not_without(name: str, tmp_path: Path) -> None:
     new = part(name)
     code, told = run(new.commands, tmp_path / "with", copy_with(tmp_path / "copy", new))

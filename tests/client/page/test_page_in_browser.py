@@ -463,8 +463,13 @@ def test_everything_can_be_done_with_the_keyboard(page: Page, signed: Signed) ->
 
 
 @NEEDS_AXE
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        *((375, "light"), (1280, "dark")),
+        *(pytest.param(*other, marks=pytest.mark.thorough) for other in ((375, "dark"), (1280, "light"))),
+    ],
+)
 def test_no_barrier_is_found_at_either_width(page: Page, signed: Signed, width: int, scheme: str) -> None:
     page.open(signed.page)
     page.js("fedboard.taste.rate(2, 4); fedboard.taste.wait(5); fedboard.taste.hide(9)")

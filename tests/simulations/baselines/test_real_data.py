@@ -24,6 +24,7 @@ def recall(model: Predictor, held_out: HeldOut) -> float:
     return recall_at_k(model.recommend(held_out.history, k=20), held_out.target, k=20)
 
 
+@pytest.mark.thorough
 def test_implicit_als_finds_twice_as_many_held_out_items_as_popularity():
     folder = Path(str(DATA)) / "ml-1m"
     if not folder.is_dir():

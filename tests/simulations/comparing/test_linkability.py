@@ -72,6 +72,7 @@ def test_every_users_messages_are_put_together_without_her_name(tmp_path: Path) 
     assert share_linked(np.random.default_rng(1).permutation(linked(messages)), users) < 0.01  # the control
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif("FEDBOARD_DATA" not in os.environ, reason="FEDBOARD_DATA is not set")
 def test_on_real_ratings_too(tmp_path: Path) -> None:

@@ -164,6 +164,7 @@ def test_settings_out_of_range_are_named(wrong: dict[str, object]) -> None:
         DpmfConfig(**({"epsilon": 1.0, "rating_range": RANGE} | wrong))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif("FEDBOARD_DATA" not in os.environ, reason="FEDBOARD_DATA names no folder with ml-1m")
 def test_sgd_is_as_accurate_as_als_on_movielens() -> None:
