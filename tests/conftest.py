@@ -57,7 +57,6 @@ LONGEST = (
     "simulations/judging/test_algorithm_contract.py",
     "server/fleet/rounds/test_admission.py",
     "common/tasks/residual/test_task.py",
-    "common/wire/live/test_serving.py",
     "client/device/test_costly_questions.py",
     "server/fleet/door/test_direct.py",
     "common/privacy/accounting/test_sampled_calibration.py",
@@ -67,12 +66,18 @@ LONGEST = (
     "api/test_simulating.py",
     "server/fleet/rounds/test_vouched_rounds.py",
     "docs/test_map.py",
-    "server/fleet/door/test_node_signature.py",
     "simulations/audit/attacks/test_file_game.py",
     "server/board_service/test_hostile_readers.py",
     "examples/test_python_guide.py",
     "server/board_service/test_service.py",
     "cli/guarantee/test_certificate.py",
+    "benchmarks/test_stopping_game.py",
+    "simulations/runs/test_progress.py",
+    "test_architecture.py",
+    "common/protocols/test_toy.py",
+    "cli/device/test_board_command.py",
+    "cli/research/test_protocols.py",
+    "simulations/engine/test_starting.py",
 )
 """Those that mostly wait (fleets, Ray, devices that come back later) stand between those that compute, so that no
 core has nothing to do.

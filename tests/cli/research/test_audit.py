@@ -29,6 +29,10 @@ where the parts are tested.
 """
 
 
+QUICKEST = partial(Plan, small_numbers=10, file_games=4, random_users=2)
+"""Where the numbers of large releases and the canaries are what is looked at."""
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICK)
@@ -61,7 +65,10 @@ def test_a_correct_run_is_audited_and_everything_is_written_down(fedboard: Comma
     assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_violation_is_said_and_is_the_exit_code(fedboard: Command, tmp_path: Path) -> None:
+def test_a_violation_is_said_and_is_the_exit_code(
+    fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICKEST)
     arguments = ("--broken", "no noise", "--out", tmp_path, "--json", "-")
 
     result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, *arguments)
