@@ -131,6 +131,7 @@ def test_parts_that_are_there_are_not_run_again(outcome: Outcome, folder: Path) 
     assert all(path.suffix == ".json" for path in before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("outcome")
 def test_an_interrupted_curve_goes_on_where_it_was(folder: Path) -> None:
     gone = folder / "made-up-150-residual-epsilon-1-seed-0.json"
