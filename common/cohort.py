@@ -4,12 +4,16 @@ Tasks on examples, features with a label, have cohorts too: an entry is then one
 stands for the item, its label for the rating, and ``features`` has the rest.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
+
+_ENTRIES_AT_ONCE = 1 << 18
+"""Stay in cache, as wide numbers, while they are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -78,6 +82,14 @@ class Cohort:
         """Row number of each rating, int32, shape (n_ratings,)."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.counts)
 
+    def item_counts(self) -> IntArray:
+        """Ratings per item, int64, shape (n_items,). Private."""
+        counts = np.zeros(self.n_items, dtype=np.int64)
+        at_once = max(_ENTRIES_AT_ONCE, self.n_items)
+        for first in range(0, self.items.size, at_once):
+            counts += np.bincount(self.items[first : first + at_once], minlength=self.n_items)
+        return counts
+
     def rows(self, start: int, stop: int) -> "Cohort":
         """Some of the users; ratings are views, not copies.
 
@@ -112,6 +124,21 @@ class Cohort:
             user_keys=self.user_keys,
             features=None if self.features is None else self.features[keep],
         )
+
+
+def row_blocks(indptr: IntArray, n_entries: int) -> Iterator[tuple[int, int]]:
+    """Consecutive rows with up to so many entries, or one row with more: (first, one past the last), all rows once.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,), ascending.
+        n_entries: >= 1.
+    """
+    start, n_rows = 0, indptr.size - 1
+    while start < n_rows:
+        enough = int(np.searchsorted(indptr, indptr[start] + n_entries, side="right")) - 1
+        stop = min(max(enough, start + 1), n_rows)
+        yield start, stop
+        start = stop
 
 
 def cohort_from_triples(

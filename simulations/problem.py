@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import FloatArray
+from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -46,7 +47,7 @@ from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, Time
 from fedboard.simulations.datasets.splits.times import public_time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """Training rows and what is held out. The rows are private, catalogue and range are public."""
 
@@ -71,6 +72,13 @@ class Problem:
     def statement(self) -> str:
         """What a certificate says about the data: public facts only."""
         return statement_of(self)
+
+    @cached_property
+    def item_counts(self) -> IntArray:
+        """Exact training ratings per item, int64, shape (n_items,), counted once. Not private: for judging only."""
+        counts = self.train.item_counts()
+        counts.setflags(write=False)
+        return counts
 
 
 class Described(Protocol):

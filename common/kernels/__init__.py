@@ -6,6 +6,7 @@ number of threads nor on how the rows are split over calls, bit for bit.
 """
 
 from fedboard.common.kernels.backends import BACKENDS, choose_backend
+from fedboard.common.kernels.entry_sums import norms_by_row, sums_by_item, sums_by_row
 from fedboard.common.kernels.item_statistics import item_statistics
 from fedboard.common.kernels.noisy_sums import noisy_sums
 from fedboard.common.kernels.normal import standard_normal
@@ -20,11 +21,14 @@ __all__ = [
     "item_statistics",
     "left_out_errors",
     "noisy_sums",
+    "norms_by_row",
     "residuals_of_rows",
     "solve_own_models",
     "solve_psd",
     "solve_ridge",
     "standard_normal",
+    "sums_by_item",
+    "sums_by_row",
     "top_k",
     "unit_rows",
 ]

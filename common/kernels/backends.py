@@ -28,6 +28,7 @@ _PACKAGES: Final = {
     ("plain", "left_out"): "blocked",
     ("plain", "psd"): "reference",
     ("blocked", ""): "blocked",
+    ("blocked", "entry_sums"): "plain",
     ("blocked", "noisy_sums"): "plain",
     ("blocked", "normal"): "plain",
     ("blocked", "own_models"): "plain",

@@ -63,13 +63,14 @@ def clip_responses(responses: NDArray[np.floating], bound: float) -> ShortArray:
     Raises:
         PrivacyError: a response is not finite.
     """
-    _require_finite(responses)
+    least, most = _require_finite(responses)
     limit = _positive(bound=bound)
-    values = np.array(responses, dtype=np.float64)
-    np.clip(values, -limit, limit, out=values)
-    values /= limit
+    within = -limit <= least and most <= limit  # then there is nothing to clip
+    inside = responses if within else np.clip(responses, -limit, limit, dtype=np.float64)
+    values = np.divide(inside, limit, dtype=np.float64)
     values *= RESPONSE_BOUND
-    return values.astype(np.int16)  # the cast truncates
+    short: ShortArray = values.astype(np.int16)  # the cast truncates
+    return short
 
 
 def quantise_weights(weights: NDArray[np.floating]) -> ShortArray:
@@ -84,13 +85,14 @@ def quantise_weights(weights: NDArray[np.floating]) -> ShortArray:
     Raises:
         PrivacyError: a weight is not finite or not in [0, 1].
     """
-    _require_finite(weights)
-    if weights.size and not 0.0 <= weights.min() <= weights.max() <= 1.0 + 1e-9:
+    least, most = _require_finite(weights)
+    if not 0.0 <= least <= most <= 1.0 + 1e-9:
         raise PrivacyError("weights must lie in [0, 1]")
-    values = np.array(weights, dtype=np.float64)
-    values *= WEIGHT_ONE
-    np.minimum(values, WEIGHT_ONE, out=values)
-    return values.astype(np.int16)  # the cast truncates
+    values = np.multiply(weights, float(WEIGHT_ONE), dtype=np.float64)
+    if most > 1.0:
+        np.minimum(values, WEIGHT_ONE, out=values)
+    short: ShortArray = values.astype(np.int16)  # the cast truncates
+    return short
 
 
 def check_rows(
@@ -163,9 +165,9 @@ def _exceeds_joint(
     """
     if not 0 < joint_bound <= LINEAR_BOUND:
         raise InputError(f"the joint bound must be in 1..{LINEAR_BOUND} grid units, got {joint_bound}")
-    parts = weights.astype(np.int64) * responses
+    parts = np.multiply(weights, responses, dtype=np.int32)  # at most 2^30, whatever was sent
     responses_norm = np.where(
-        skip, 0, _row_sums(indptr, parts * parts)
+        skip, 0, _row_sums(indptr, np.square(parts, dtype=np.int64))
     )  # < 2^53 where nothing else is broken
     vectors_norm = np.where(skip, 0, _squared_norms(vectors))  # < 2^25
     low = (responses_norm & _SHIFTED) * vectors_norm
@@ -194,12 +196,11 @@ def _rows_of(indptr: IntArray, marked: BoolArray) -> BoolArray:
 
 
 def _row_sums(indptr: IntArray, values: IntArray) -> IntArray:
-    """Sums over rows, int64: differences of a running sum, exact modulo 2^64 wherever the row's own sum
-    fits.
-    """
-    cumulated = np.zeros(values.size + 1, dtype=np.int64)
-    np.cumsum(values, out=cumulated[1:])
-    sums: IntArray = cumulated[indptr[1:]] - cumulated[indptr[:-1]]
+    """Sums over rows, int64, exact wherever the row's own sum fits."""
+    sums = np.zeros(indptr.size - 1, dtype=np.int64)
+    filled = np.flatnonzero(indptr[1:] > indptr[:-1])
+    if filled.size:  # from the start of each row that has entries to that of the next
+        sums[filled] = np.add.reduceat(values, indptr[filled])
     return sums
 
 
@@ -237,10 +238,14 @@ def require_shapes(
             raise InputError(f"{name} must be int16 with one number per item")
 
 
-def _require_finite(values: NDArray[np.floating]) -> None:
-    # NaN shows in both ends; looking at them makes no array as long as the values.
-    if values.size and not (np.isfinite(values.min()) and np.isfinite(values.max())):
+def _require_finite(values: NDArray[np.floating]) -> tuple[float, float]:
+    """The least and the largest, 0 of none. NaN shows in both; no array as long as the values is made."""
+    if not values.size:
+        return 0.0, 0.0
+    ends = float(values.min()), float(values.max())
+    if not np.isfinite(ends).all():
         raise PrivacyError("numbers that leave the device must be finite; NaN or infinity was refused")
+    return ends
 
 
 def _positive(**bounds: float) -> float:

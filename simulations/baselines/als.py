@@ -20,7 +20,7 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort
+from fedboard.common.cohort import Cohort, row_blocks
 from fedboard.common.protocols.sums.item_index import index_by_item
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als_config import AlsConfig
@@ -30,6 +30,8 @@ from fedboard.simulations.baselines.predictor import require_catalogue
 _FIRST_NORM = 0.1
 """Typical norm of the first item vectors; results hardly depend on it (0.1 to 1 tried)."""
 _GRAM_ROWS = 1 << 16
+_ENTRIES_AT_ONCE = 1 << 18
+"""Of each thread: their targets stay in cache until they are solved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,14 @@ class AlsModel:
             Zeros for a user without history.
         """
         require_catalogue(history, self.item_coordinates.shape[0])
+        return self._fit_rows(history, labels_of(self, history), threads=threads)
+
+    def _fit_rows(self, history: Cohort, labels: Float32Array, *, threads: int) -> Float32Array:
         config = self.config
         return _solve_side(
             history.indptr,
             history.items,
-            labels_of(self, history),
+            labels,
             self.item_coordinates,
             ridge=ridge_of(
                 history.counts, history.n_items, config.user_ridge, config.user_ridge_exponent, config
@@ -117,14 +122,15 @@ def fit_als(
     """
     index = index_by_item(train.indptr, train.items, train.n_items)
     model = first_model(mean_rating(train), train.n_items, config)
-    labels = labels_of(model, train)[index.entries]
+    labels = labels_of(model, train)
+    by_item = labels[index.entries]
     n_active = int(np.count_nonzero(train.counts))
     counts = np.diff(index.indptr)
     ridge = ridge_of(counts, n_active, config.item_ridge, config.item_ridge_exponent, config)
     for sweep in range(1, config.sweeps + 1):
-        local = model.fit_local(train, threads=config.threads)
+        local = model._fit_rows(train, labels, threads=config.threads)
         solved = _solve_side(
-            index.indptr, index.users, labels, local, ridge=ridge, config=config, threads=config.threads
+            index.indptr, index.users, by_item, local, ridge=ridge, config=config, threads=config.threads
         )
         model = replace(model, item_coordinates=solved)
         if on_progress is not None:
@@ -173,17 +179,31 @@ def _solve_side(
     The bias of a row is the coefficient of a constant 1 that takes the place of the other side's bias; that
     one goes into the labels. So both sides are the same ridge regression.
     """
-    regressors, targets = others, labels
-    if config.biases:
-        regressors = others.copy()
-        regressors[:, 0] = 1.0
-        targets = labels - others[:, 0][columns]
     gram = None
     if config.unobserved_weight > 0:
         gram = config.unobserved_weight * _gram(others)
-    return kernels.solve_ridge(
-        indptr, columns, targets, regressors, ridge=ridge, gram=gram, backend=config.backend, threads=threads
-    )
+    if not config.biases:
+        return kernels.solve_ridge(
+            indptr, columns, labels, others, ridge=ridge, gram=gram, backend=config.backend, threads=threads
+        )
+    regressors, levels = others.copy(), np.ascontiguousarray(others[:, 0])
+    regressors[:, 0] = 1.0
+    solution = np.empty((ridge.size, others.shape[1]), dtype=np.float32)
+    for start, stop in row_blocks(indptr, threads * _ENTRIES_AT_ONCE):
+        entries = slice(int(indptr[start]), int(indptr[stop]))
+        own = columns[entries]
+        kernels.solve_ridge(
+            indptr[start : stop + 1] - indptr[start],
+            own,
+            labels[entries] - levels.take(own),
+            regressors,
+            ridge=ridge[start:stop],
+            gram=gram,
+            backend=config.backend,
+            threads=threads,
+            out=solution[start:stop],
+        )
+    return solution
 
 
 def _gram(vectors: Float32Array) -> FloatArray:

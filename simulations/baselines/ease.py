@@ -10,7 +10,6 @@ Reference: H. Steck (2019), Embarrassingly shallow autoencoders for sparse data,
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
@@ -82,9 +81,11 @@ def fit_ease(train: Cohort, *, ridge: float) -> EaseModel:
     Raises:
         InputError: a ridge that is not > 0.
     """
+    from scipy.linalg import lapack  # slow to import, and few runs need it
+
     if not ridge > 0:
         raise InputError(f"ridge must be > 0, got {ridge}")
-    counts = np.bincount(train.items, minlength=train.n_items)
+    counts = train.item_counts()
     head = np.sort(np.argsort(-counts, kind="stable")[:MOST_ITEMS])
     rows = presence(train)[:, head]
     matrix = np.asfortranarray((rows.T @ rows).toarray(), dtype=np.float64)

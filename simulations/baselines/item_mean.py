@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedboard.common import kernels
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -32,7 +33,11 @@ class ItemMeanModel:
 
 
 def fit_item_mean(
-    train: Cohort, *, rating_range: tuple[float, float], strength: float = DEFAULT_STRENGTH
+    train: Cohort,
+    *,
+    rating_range: tuple[float, float],
+    strength: float = DEFAULT_STRENGTH,
+    backend: str = "numpy",
 ) -> ItemMeanModel:
     """Average each item's ratings together with ``strength`` ratings at the global mean.
 
@@ -42,6 +47,7 @@ def fit_item_mean(
         train: explicit ratings. Private.
         rating_range: lowest and highest possible rating. Public.
         strength: weight of the global mean, in ratings; > 0. Public.
+        backend: which kernels add up; never changes the result.
 
     Returns:
         The model. Not private: simulation only.
@@ -52,10 +58,11 @@ def fit_item_mean(
     if not strength > 0:
         raise InputError(f"strength must be > 0, got {strength}")
     mean = mean_rating(train)
-    residuals = train.ratings.astype(np.float64) - mean
-    sums = np.bincount(train.items, weights=residuals, minlength=train.n_items)
-    counts = np.bincount(train.items, minlength=train.n_items)
-    return ItemMeanModel(item_means=np.clip(mean + sums / (counts + strength), *rating_range))
+    level = np.full(train.n_users, mean)
+    sums = kernels.sums_by_item(
+        train.indptr, train.items, train.ratings, level, n_items=train.n_items, backend=backend
+    )
+    return ItemMeanModel(item_means=np.clip(mean + sums / (train.item_counts() + strength), *rating_range))
 
 
 def mean_rating(train: Cohort) -> float:

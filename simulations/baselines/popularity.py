@@ -36,5 +36,5 @@ def fit_popularity(train: Cohort) -> PopularityModel:
     Returns:
         The model. Not private: simulation only.
     """
-    counts = np.bincount(train.items, minlength=train.n_items)
+    counts = train.item_counts()
     return PopularityModel(item_counts=counts.astype(np.float64))

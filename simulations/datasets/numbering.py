@@ -8,9 +8,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedboard.common.arrays import BoolArray, IndexArray
+from fedboard.common.cohort import row_blocks
 
 # An id range this many times wider than the column still fits a lookup table cheaply.
 TABLE_ROOM = 4
+
+_ROWS_AT_ONCE = 1 << 18
+"""Stay in cache while they are sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -109,10 +113,30 @@ def is_sorted(users: IndexArray, items: IndexArray) -> bool:
 
 
 def pair_order(users: IndexArray, items: IndexArray, *, n_users: int, n_items: int) -> IndexArray:
-    """Stable order of rows by (user, item): two counting sorts, least significant key first."""
+    """Stable order of rows by (user, item): two counting sorts, least significant key first.
+
+    Rows that ascend by user already, as those of most files do, are sorted a block of users at a time, in cache.
+    """
+    if np.all(users[1:] >= users[:-1]):
+        return _order_within_users(users, items, n_users=n_users, n_items=n_items)
     by_item = counting_order(items, n_items)
     by_user = counting_order(users[by_item], n_users)
     return by_item[by_user]
+
+
+def _order_within_users(users: IndexArray, items: IndexArray, *, n_users: int, n_items: int) -> IndexArray:
+    """The same where users ascend: their matrix, turned to items and back, has each user's rows sorted."""
+    ends = np.zeros(n_users + 1, dtype=np.int64)
+    np.cumsum(np.bincount(users, minlength=n_users), out=ends[1:])
+    order = np.empty(users.size, dtype=np.int32)
+    for start, stop in row_blocks(ends, max(_ROWS_AT_ONCE, n_items)):
+        first, last = int(ends[start]), int(ends[stop])
+        places, bounds = np.arange(first, last, dtype=np.int32), (ends[start : stop + 1] - first)
+        rows = sparse.csr_array(
+            (places, items[first:last], bounds.astype(np.int32)), shape=(stop - start, n_items)
+        )
+        order[first:last] = rows.tocsc().tocsr().data
+    return order
 
 
 def first_repeated_row(users: IndexArray, items: IndexArray, order: IndexArray) -> int | None:

@@ -106,9 +106,9 @@ def check_values(
         InputError: a rating is outside, or not a number.
     """
     low, high = np.float32(rating_range[0]), np.float32(rating_range[1])
-    within = (values >= low) & (values <= high)
-    if within.all():
+    if not values.size or (values.min() >= low and values.max() <= high):  # NaN is neither
         return
+    within = (values >= low) & (values <= high)
     row = int(np.argmin(within))
     allowed = f"{rating_range[0]:g} to {rating_range[1]:g}"
     if np.isnan(values[row]):

@@ -33,7 +33,7 @@ class Census:
         census = cls(np.zeros(span.source.n_items, dtype=np.int64))
         for split in span.blocks():
             train = split.train
-            census.item_counts += np.bincount(train.items, minlength=train.n_items)
+            census.item_counts += train.item_counts()
             census.activity.add(span.start, held_out_of(split, part)[0].counts[judged_users(split, part)])
         return census
 

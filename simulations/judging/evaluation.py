@@ -19,13 +19,11 @@ from fedboard.simulations.engine.in_order import JobRunner, in_order
 from fedboard.simulations.judging import metrics
 from fedboard.simulations.judging.activity import listed
 from fedboard.simulations.judging.census import Census, ItemBuckets
-from fedboard.simulations.judging.split_blocks import InMemoryBlocks, Span
-from fedboard.simulations.judging.tallies import Judgement, Tallies, tallies_of_span
+from fedboard.simulations.judging.split_blocks import InMemoryBlocks, Span, n_held_out
+from fedboard.simulations.judging.tallies import NOTHING_JUDGED, Judgement, Tallies, tallies_of_span
 from fedboard.simulations.problem import Problem
 
 _USERS_PER_JOB = 8192
-_RATINGS_AT_ONCE = 1 << 18
-"""Stay in cache, as wide numbers, while they are counted."""
 _ITEMS_PER_USER = 8
 """Of a job at least: what it returns is of the size of the catalogue."""
 
@@ -101,14 +99,6 @@ def neighbour_overlap(
     return listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
-def item_counts(train: Cohort) -> IntArray:
-    """Exact training ratings per item, int64, shape (n_items,). Not private: for judging only."""
-    counts = np.zeros(train.n_items, dtype=np.int64)
-    for first in range(0, train.items.size, _RATINGS_AT_ONCE):
-        counts += np.bincount(train.items[first : first + _RATINGS_AT_ONCE], minlength=train.n_items)
-    return counts
-
-
 def judge_board(
     task: Task, board: Board, problem: Problem, *, part: str, pool: JobRunner, backend: str
 ) -> Judgement:
@@ -122,8 +112,9 @@ def judge(predictor: Predictor, problem: Problem, *, part: str, pool: JobRunner)
     Users' vectors are solved on the training rows for validation, on training and validation rows for test.
     Where nothing was held out there are no metrics: by its coins a part of a small data set may come out empty.
     """
-    counts = item_counts(problem.train)
-    return _judge_in_memory(predictor, problem.split, part=part, pool=pool, counts=counts)
+    if n_held_out(problem.split, part) == 0:
+        return NOTHING_JUDGED
+    return _judge_in_memory(predictor, problem.split, part=part, pool=pool, counts=problem.item_counts)
 
 
 def _judge_in_memory(
@@ -153,7 +144,7 @@ def judge_spans(
         Empty where nothing is held out.
     """
     if census.activity.n_users == 0:
-        return Judgement(metrics={}, sliced={}, by_activity={})
+        return NOTHING_JUDGED
     items, groups = ItemBuckets.of(census.item_counts), census.groups()
     judge_one = partial(tallies_of_span, predictor, part=part, n_groups=census.activity.n_groups, items=items)
     jobs = (partial(judge_one, span, groups[span.start]) for span in spans if span.start in groups)

@@ -112,6 +112,12 @@ def held_out_of(split: Split, part: str) -> tuple[Cohort, Triples | HeldOut]:
     return split.train_and_validation, split.test
 
 
+def n_held_out(split: Split, part: str) -> int:
+    """How much there is to be found: ratings, or users with their lists. Private."""
+    held_out = held_out_of(split, part)[1]
+    return int(held_out.users.size)
+
+
 def judged_users(split: Split, part: str) -> IndexArray:
     """Rows of ``held_out_of``'s history that have something held out, int32, ascending. Private."""
     history, held_out = held_out_of(split, part)

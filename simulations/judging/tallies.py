@@ -44,6 +44,10 @@ class Judgement:
         return {**told, **{name: dict(values) for name, values in more.items() if values}}
 
 
+NOTHING_JUDGED = Judgement(metrics={}, sliced={}, by_activity={})
+"""Of a part into which nothing fell."""
+
+
 class Tallies(Protocol):
     """Of ratings or of lists."""
 

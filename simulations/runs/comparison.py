@@ -14,7 +14,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.distributions import distributions
-from fedboard.simulations.judging.evaluation import BoardPredictor, item_counts, neighbour_overlap
+from fedboard.simulations.judging.evaluation import BoardPredictor, neighbour_overlap
 from fedboard.simulations.judging.examples import examples_without_privacy, judge_examples
 from fedboard.simulations.judging.references.known import ALS, NO_PRIVACY, reference_names
 from fedboard.simulations.judging.references.streamed import StreamedReferences
@@ -80,7 +80,7 @@ def histograms(
     if isinstance(problem, StreamedProblem):
         counts = counted(problem, "test", pool).item_counts
         return distributions(task, board, first_train_rows(problem), item_counts=counts)
-    return distributions(task, board, [problem.train], item_counts=item_counts(problem.train))
+    return distributions(task, board, [problem.train], item_counts=problem.item_counts)
 
 
 def compare_with_baselines(
@@ -170,7 +170,7 @@ def _entry(
         counts = (
             counted(problem, "test", pool).item_counts
             if isinstance(problem, StreamedProblem)
-            else item_counts(problem.train)
+            else problem.item_counts
         )
         entry["overlap_of_run"] = neighbour_overlap(factors, reference, counts)
     return entry

@@ -109,7 +109,7 @@ def fit_reference(
             feedback=feedback,
             usual=replace(usual, seed=seed, backend=backend, threads=threads),
         )[0]
-    return _fit_simple(name, problem)
+    return _fit_simple(name, problem, backend=backend)
 
 
 def run_reference(
@@ -189,13 +189,13 @@ def _als_config(settings: Mapping[str, Any], problem: Problem, feedback: Feedbac
     )
 
 
-def _fit_simple(name: str, problem: Problem) -> Predictor:
+def _fit_simple(name: str, problem: Problem, *, backend: str) -> Predictor:
     train, scale = problem.train, problem.rating_range
     match name:
         case "item-mean":
-            return baselines.fit_item_mean(train, rating_range=scale)
+            return baselines.fit_item_mean(train, rating_range=scale, backend=backend)
         case "user-item-bias":
-            return baselines.fit_bias(train, baselines.BiasConfig(rating_range=scale))
+            return baselines.fit_bias(train, baselines.BiasConfig(rating_range=scale, backend=backend))
         case "local-only":
             return baselines.LocalModel(n_items=train.n_items, rating_range=scale)
     return baselines.fit_popularity(train)

@@ -33,6 +33,12 @@ class ItemModel:
         """What v_j, and h_j where there is content, are multiplied with: float32, shape (n_items, rank or more)."""
         return self.factors if self.content is None else np.hstack([self.factors, self.content])
 
+    def left_of(self, cohort: Cohort) -> Float32Array:
+        """Ratings less mean and item biases, float32, shape (n_ratings,). Private."""
+        left: Float32Array = cohort.ratings - np.float32(self.mean)
+        left -= self.biases.take(cohort.items)
+        return left
+
 
 def fit_users(
     cohort: Cohort,
@@ -41,6 +47,7 @@ def fit_users(
     *,
     backend: str,
     user_ridge: float,
+    targets: Float32Array | None = None,
 ) -> Float32Array:
     """Solve each user's ridge regression for her bias c_j and embedding v_j exactly.
 
@@ -54,6 +61,7 @@ def fit_users(
         settings: public.
         backend: which kernels compute.
         user_ridge: its strength on v, squared stars; see ``ridges.user_ridge``.
+        targets: ``model.left_of(cohort)``, if it is at hand. Private.
 
     Returns:
         float32, shape (n_users, 1 + rank): (c_j, v_j), and h_j behind them where there is content; c_j = 0 for
@@ -69,7 +77,7 @@ def fit_users(
     columns = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
     columns[:, 0] = scale
     columns[:, 1:] = factors
-    targets = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
+    targets = model.left_of(cohort) if targets is None else targets
     ridge = _ridge(cohort, settings, strength)
     if model.content is None:
         solved = kernels.solve_ridge(cohort.indptr, items, targets, columns, ridge=ridge, backend=backend)
@@ -105,20 +113,38 @@ def _ridge(cohort: Cohort, settings: ResidualConfig, strength: float) -> Float32
     return (strength * own_counts**settings.user_ridge_exponent).astype(np.float32)
 
 
-def residuals(cohort: Cohort, local: Float32Array, model: ItemModel, *, backend: str = "numpy") -> FloatArray:
-    """What the board and the user's own model leave unexplained; float64, shape (n_ratings,). Private."""
-    left = cohort.ratings - np.float32(model.mean) - model.biases[cohort.items]
+def residuals(
+    cohort: Cohort,
+    local: Float32Array,
+    model: ItemModel,
+    *,
+    backend: str = "numpy",
+    targets: Float32Array | None = None,
+) -> FloatArray:
+    """What the board and the user's own model leave unexplained; float64, shape (n_ratings,). Private.
+
+    Arguments as of ``fit_users``.
+    """
+    left = model.left_of(cohort) if targets is None else targets
     return kernels.residuals_of_rows(cohort.indptr, cohort.items, left, model.vectors, local, backend=backend)
 
 
 def unit_vectors(
-    cohort: Cohort, sketch: ItemModel, settings: ResidualConfig, *, backend: str, user_ridge: float
+    cohort: Cohort,
+    sketch: ItemModel,
+    settings: ResidualConfig,
+    *,
+    backend: str,
+    user_ridge: float,
+    targets: Float32Array | None = None,
 ) -> Float32Array:
     """Each user's embedding fitted to factors that nothing was learnt along yet, scaled to norm 1.
 
-    Normalised, since how long such a vector is depends on the data and on nothing that is released.
+    Normalised, since how long such a vector is depends on the data and on nothing that is released. Arguments as of
+    ``fit_users``.
     """
-    vectors = fit_users(cohort, sketch, settings, backend=backend, user_ridge=user_ridge)[:, 1:]
+    fitted = fit_users(cohort, sketch, settings, backend=backend, user_ridge=user_ridge, targets=targets)
+    vectors = fitted[:, 1:]
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)  # squares may overflow float32
     normalised: Float32Array = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
     return normalised
@@ -159,14 +185,10 @@ class Unclipped:
             vector_bound=vector_bound,
         )
 
-    def norms(self) -> FloatArray:
-        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,)."""
-        squares = np.bincount(
-            self.cohort.user_of_entry(),
-            weights=np.square(self.weights * self.residuals),
-            minlength=self.cohort.n_users,
-        )
-        norms: FloatArray = np.sqrt(squares) * np.linalg.norm(self.vectors, axis=1)
+    def norms(self, *, backend: str = "numpy") -> FloatArray:
+        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,); the same bits by every backend."""
+        weighted = kernels.norms_by_row(self.cohort.indptr, self.weights, self.residuals, backend=backend)
+        norms: FloatArray = weighted * np.linalg.norm(self.vectors, axis=1)
         return norms
 
     def normalised(self) -> Contribution:

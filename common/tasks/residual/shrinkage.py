@@ -22,6 +22,8 @@ _LEAST_VARIANCE = 1e-4
 _FIRST_VARIANCE = 0.3  # where sweeps start
 _LEAST_PULL = 1e-9  # keeps matrices positive definite; squared stars
 _SIMULATED = 40  # with 20, one of seven draws of pure noise is taken for items that differ
+_KEPT_DRAWS = 1 << 22
+"""Normal numbers of one size of problem, 32 MB: of more items they are drawn anew."""
 _LEAST_NOISE = 1e-18  # variance added where noise is drawn: without any there would be no root
 
 
@@ -68,12 +70,13 @@ def fit_prior(estimates: Estimates, design: FloatArray | None, *, ridge: float) 
     """
     width = estimates.values.shape[1]
     means, covariance = np.zeros_like(estimates.values), _FIRST_VARIANCE * np.eye(width)
+    whole, first = _Simulated(estimates), _Simulated(_first_of(estimates))
     for _ in range(_SWEEPS + 1):
         if design is not None:
             means = _regressed(estimates, design, covariance + _LEAST_PULL * np.eye(width), ridge)
-        found = _beyond_noise(_surprises(estimates, means, covariance))
+        found = _beyond_noise(_surprises(whole, means, covariance))
         if width > 1:
-            alone = _beyond_noise(_surprises(_first_of(estimates), means[:, :1], covariance[:1, :1]))
+            alone = _beyond_noise(_surprises(first, means[:, :1], covariance[:1, :1]))
             found[0, 0] = max(found[0, 0], alone[0, 0])
         covariance = found
     return Prior(means=means, covariance=covariance + _LEAST_PULL * np.eye(width))
@@ -90,38 +93,69 @@ class _Surprises:
     """float64, shape (_SIMULATED, width, width)."""
 
 
-def _surprises(estimates: Estimates, means: FloatArray, covariance: FloatArray) -> _Surprises:
+class _Simulated:
+    """Estimates beside noise that is drawn with their covariances: the same in every sweep, so kept where small."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        self.values = estimates.values
+        self._estimates = estimates
+        self._kept: list[tuple[slice, FloatArray, Iterable[FloatArray]]] = []
+
+    def blocks(self) -> Iterable[tuple[slice, FloatArray, Iterable[FloatArray]]]:
+        """Blocks of items, their noise covariances, and ``_SIMULATED`` times noise of shape (items, width)."""
+        if not _few_draws(*self.values.shape):
+            return self._drawn()
+        if not self._kept:
+            self._kept = [(block, noise, list(drawn)) for block, noise, drawn in self._drawn()]
+        return self._kept
+
+    def _drawn(self) -> Iterator[tuple[slice, FloatArray, Iterable[FloatArray]]]:
+        width = self.values.shape[1]
+        draws = _draws(*self.values.shape)
+        for block, noise in self._estimates.blocks():
+            roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(width))
+            yield block, noise, _along(np.asarray(roots, dtype=np.float64), next(draws))
+
+
+def _along(roots: FloatArray, draws: Iterable[FloatArray]) -> Iterator[FloatArray]:
+    return (np.einsum("iab,ib->ia", roots, normal) for normal in draws)
+
+
+def _surprises(simulation: _Simulated, means: FloatArray, covariance: FloatArray) -> _Surprises:
     width = covariance.shape[0]
-    draws = _draws(*estimates.values.shape)
     found, noise_of_all, total = np.zeros((width, width)), np.zeros((width, width)), 0.0
     simulated = np.zeros((_SIMULATED, width, width))
-    for block, noise in estimates.blocks():
+    for block, noise, draws in simulation.blocks():
         weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
-        errors = estimates.values[block] - means[block]
+        errors = simulation.values[block] - means[block]
         found += (errors * weights[:, None]).T @ errors
         noise_of_all += np.einsum("i,iab->ab", weights, noise)
         total += float(weights.sum())
-        roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(width))
-        for normal, moment in zip(next(draws), simulated, strict=True):
-            drawn = np.einsum("iab,ib->ia", roots, normal)
+        for drawn, moment in zip(draws, simulated, strict=True):
             moment += (drawn * weights[:, None]).T @ drawn
     return _Surprises(found=found / total, noise=noise_of_all / total, simulated=simulated / total)
 
 
+def _few_draws(n_items: int, width: int) -> bool:
+    return _SIMULATED * n_items * width <= _KEPT_DRAWS
+
+
 def _draws(n_items: int, width: int) -> Iterator[Iterable[FloatArray]]:
     """For each block of items ``_SIMULATED`` times standard normal numbers: float64, shape (items in it, width)."""
-    if n_items <= _ITEMS_AT_ONCE:
-        yield _draws_of_one_block(n_items, width)
+    blocks = range(0, n_items, _ITEMS_AT_ONCE)
+    if _few_draws(n_items, width):
+        drawn = _kept_draws(n_items, width)
+        yield from (drawn[:, first : first + _ITEMS_AT_ONCE] for first in blocks)
         return
     generators = _generators()
-    for first in range(0, n_items, _ITEMS_AT_ONCE):
+    for first in blocks:
         shape = (min(_ITEMS_AT_ONCE, n_items - first), width)
         yield (rng.standard_normal(shape) for rng in generators)
 
 
-@lru_cache(maxsize=4)
-def _draws_of_one_block(n_items: int, width: int) -> FloatArray:
-    """Kept, since every sweep of every fit takes the same: at most some 10 MB."""
+@lru_cache(maxsize=2)
+def _kept_draws(n_items: int, width: int) -> FloatArray:
+    """Kept, since every sweep of every fit takes the same: those of all coordinates, and of the first."""
     drawn = np.stack([rng.standard_normal((n_items, width)) for rng in _generators()])
     drawn.setflags(write=False)
     return drawn

@@ -137,24 +137,27 @@ class Residual:
             return Contribution(
                 n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, weights=weights
             )
-        part = self._measure(cohort, board, stage)
+        left = _model(board).left_of(cohort)
+        part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
-        norms = part.norms()
+        norms = part.norms(backend=self.backend)
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
         totals = clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm)
         return replace(
-            part.clipped(norms, clip_norm), totals={**totals, **self._ridge_rows(cohort, board, stage)}
+            part.clipped(norms, clip_norm), totals={**totals, **self._ridge_rows(cohort, board, stage, left)}
         )
 
-    def _ridge_rows(self, cohort: Cohort, board: Board, stage: Stage) -> dict[str, IntArray]:
+    def _ridge_rows(
+        self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array
+    ) -> dict[str, IntArray]:
         """What each candidate ridge does for each user, in the rounds that release it."""
         settings, model = self.settings, _model(board)
         if not releases_ridges(settings, stage.alternation):
             return {}
         rows = evidence_rows(
             cohort,
-            cohort.ratings - np.float32(model.mean) - model.biases[cohort.items],
+            left,
             model.factors,
             spread=unit_of(board, settings),
             exponent=settings.user_ridge_exponent,
@@ -163,25 +166,27 @@ class Residual:
         )
         return {release_name(stage.alternation): rows}
 
-    def _measure(self, cohort: Cohort, board: Board, stage: Stage) -> Unclipped:
-        """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j)."""
+    def _measure(self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array) -> Unclipped:
+        """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j); ``left`` by biases."""
         settings, model = self.settings, _model(board)
         ridge = user_ridge(board, settings)
-        local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge)
+        local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge, targets=left)
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
         if stage.alternation:
             vectors[:] = bias_column(board, settings, stage.alternation)
             own, sketched = local[:, 1:], sketch_factors(board, settings, stage.alternation)
             if sketched is not None:
                 sketch = replace(model, factors=sketched.factors)
-                units = unit_vectors(cohort, sketch, settings, backend=self.backend, user_ridge=ridge)
+                units = unit_vectors(
+                    cohort, sketch, settings, backend=self.backend, user_ridge=ridge, targets=left
+                )
                 own = own.copy()
                 own[:, sketched.columns] = sketched.length * units
             vectors = np.hstack([vectors, own])
         return Unclipped.of(
             cohort,
             self.weigh(cohort, board),
-            residuals(cohort, local, model, backend=self.backend) / unit_of(board, settings),
+            residuals(cohort, local, model, backend=self.backend, targets=left) / unit_of(board, settings),
             vectors,
             residual_bound=settings.residual_bound,
             vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,
@@ -254,5 +259,7 @@ class Residual:
 def _model(board: Board) -> ItemModel:
     mean = float(board.arrays["mean"][0]) if "mean" in board.arrays else 0.0
     return ItemModel(
-        mean=mean, biases=board.arrays["item_biases"], factors=np.asarray(board.arrays["item_factors"])
+        mean=mean,
+        biases=np.asarray(board.arrays["item_biases"]),
+        factors=np.asarray(board.arrays["item_factors"]),
     )

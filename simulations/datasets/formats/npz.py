@@ -94,15 +94,14 @@ def _triples(
         return f"{path}, row {row + 1} of {names[0]}, {names[1]}, {names[2]}"
 
     for kind, numbers, bound in (("user", user, shape[0]), ("item", item, shape[1])):
-        outside = np.flatnonzero((numbers < 0) | (numbers >= bound))
-        if outside.size:
-            row = int(outside[0])
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= bound):
+            row = int(np.argmax((numbers < 0) | (numbers >= bound)))
             raise InputError(
                 f"{locate(row)}: unknown {kind} number {numbers[row]}; it must be 0 to {bound - 1}."
             )
-    values = rating.astype(np.float32)
+    values = rating.astype(np.float32, copy=False)
     check_values(values, rating_range, locate)
-    users, items = user.astype(np.int32), item.astype(np.int32)
+    users, items = user.astype(np.int32, copy=False), item.astype(np.int32, copy=False)
     if is_sorted(users, items):
         return Triples(users=users, items=items, values=values)
     order = pair_order(users, items, n_users=shape[0], n_items=shape[1])

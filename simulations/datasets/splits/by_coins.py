@@ -60,6 +60,12 @@ class KeyedRatings:
         """Number of users, with those that have no rating."""
         return int(self.user_keys.size)
 
+    def all(self) -> Cohort:
+        """All ratings, with a row for every user; shared, not copied."""
+        return sorted_cohort(
+            self.users, self.items, self.values, user_keys=self.user_keys, n_items=self.item_keys.size
+        )
+
     def some(self, chosen: BoolArray) -> Triples:
         """Some of the ratings.
 
@@ -148,6 +154,10 @@ def rule_of_ratings(
 
 def ratings_split_by(rows: KeyedRatings, rule: SplitRule, *, test: Triples | None = None) -> RatingSplit:
     """The same of any users' ratings; ``test`` is a part that the data set brings of its own. Private."""
+    if rule.keeps_all and test is not None:
+        nothing = Triples(users=rows.users[:0], items=rows.items[:0], values=rows.values[:0])
+        train = rows.all()
+        return RatingSplit(train=train, train_and_validation=train, validation=nothing, test=test, rule=rule)
     learnt, validated, tested = _parts_of_ratings(rows, rule)
     train = rows.cohort(learnt)
     return RatingSplit(

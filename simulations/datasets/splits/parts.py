@@ -34,6 +34,11 @@ class SplitRule:
                 f"got {self.validation:g} and {self.test:g}; lower them."
             )
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no coin holds anything out: a data set that brings its test part, without validation."""
+        return self.fold is None and self.validation == 0 and self.test == 0
+
     def parts(self, words: BitArray) -> tuple[BoolArray, BoolArray, BoolArray]:
         """Which coins mean training, validation, test; bool. What is tested does not depend on the other share."""
         if self.fold is not None:

@@ -15,7 +15,6 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.experiments.krichene.benchmarks import STATISTICS, Benchmark, with_exponent
 from fedboard.simulations.experiments.krichene.slices import als_factors
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
-from fedboard.simulations.judging.evaluation import item_counts
 from fedboard.simulations.judging.metrics import (
     cosine_neighbours,
     inner_product_neighbours,
@@ -41,7 +40,7 @@ def neighbour_table(table: str) -> Callable[[Setting], Outcome]:
     def run(setting: Setting) -> Outcome:
         bench, (epsilon,) = Benchmark(setting, Feedback.IMPLICIT), setting.epsilons_or(_EPSILON)
         bench.ask(PRIVATE, (epsilon,))
-        counts, catalogue = item_counts(bench.problem.train), bench.problem.catalogue
+        counts, catalogue = bench.problem.item_counts, bench.problem.catalogue
         models = {"ALS": als_factors(bench)} | {
             method.label: np.asarray(bench.board(method, epsilon, 0).arrays["item_factors"], dtype=np.float64)
             for method in PRIVATE

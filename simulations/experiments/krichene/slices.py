@@ -19,7 +19,7 @@ from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.shared.data_sets import distinct
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
 from fedboard.simulations.experiments.shared.ratings import data_of, fitting
-from fedboard.simulations.judging.evaluation import item_counts, neighbour_overlap
+from fedboard.simulations.judging.evaluation import neighbour_overlap
 from fedboard.simulations.judging.metrics import N_BUCKETS
 from fedboard.simulations.judging.references.known import ALS
 from fedboard.simulations.runs.kernel_choice import backend_of
@@ -117,7 +117,7 @@ def overlap(setting: Setting, *, usual: float = 1.0) -> Outcome:
     """Figure 10: share of an item's 20 nearest neighbours that ALS without privacy finds too, by bucket."""
     bench, (epsilon,) = Benchmark(setting, Feedback.IMPLICIT), setting.epsilons_or(usual)
     bench.ask(COMPARED, (epsilon,))
-    reference, counts = als_factors(bench), item_counts(bench.problem.train)
+    reference, counts = als_factors(bench), bench.problem.item_counts
     lines: dict[str, Sequence[float | None]] = {}
     for method in COMPARED:
         boards = [bench.board(method, epsilon, seed) for seed in range(setting.seeds)]

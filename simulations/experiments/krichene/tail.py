@@ -28,7 +28,6 @@ from fedboard.simulations.experiments.krichene.drawing import Panel, draw_panels
 from fedboard.simulations.experiments.krichene.exponents import as_text
 from fedboard.simulations.experiments.shared.data_sets import distinct
 from fedboard.simulations.experiments.shared.experiment import Outcome, Setting
-from fedboard.simulations.judging.evaluation import item_counts
 
 MUS = (0.0, 1 / 4, 1 / 2, 1.0)
 LEVELS = (0.3, 0.5, 0.7, 0.85)
@@ -121,7 +120,7 @@ def _measured(bench: Benchmark, epsilons: Sequence[float], mus: Sequence[float])
     }
     floors = [Method(label=name, algorithm=name) for name in _rivals(bench.feedback)]
     beside, als = _asked(bench, floors, epsilons), _bucketed(bench.ask_als())
-    counts = np.sort(item_counts(bench.problem.train))[::-1].astype(np.float64)
+    counts = np.sort(bench.problem.item_counts)[::-1].astype(np.float64)
     top = float(counts[: round(0.1 * counts.size)].sum() / max(counts.sum(), 1.0))
     return {
         epsilon: Found(

@@ -105,6 +105,7 @@ def _fit(name: str, choice: Choice, problem: Problem, usual: AlsConfig) -> Predi
                 rating_range=problem.rating_range,
                 item_ridge=choice["item_ridge"],
                 user_ridge=choice["user_ridge"],
+                backend=usual.backend,
             ),
         )
     if name == EASE:

@@ -61,7 +61,7 @@ class StreamedReferences:
             case "item-mean":
                 return streamed_item_mean(self.counts, rating_range=self._problem.rating_range)
             case "user-item-bias":
-                config = BiasConfig(rating_range=self._problem.rating_range)
+                config = BiasConfig(rating_range=self._problem.rating_range, backend=backend)
                 return streamed_bias(self._train, self.counts, config)
             case "local-only":
                 return LocalModel(n_items=self._train.source.n_items, rating_range=self._problem.rating_range)

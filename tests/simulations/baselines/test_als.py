@@ -9,7 +9,7 @@ from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import AlsConfig, AlsModel, default_als, fit_als
+from fedboard.simulations.baselines import AlsConfig, AlsModel, als, default_als, fit_als
 
 STARS = (1.0, 5.0)
 PLAIN = AlsConfig(
@@ -219,3 +219,15 @@ def test_defaults_take_what_the_caller_gives(feedback):
 
     assert (config.rank, config.seed, config.backend, config.threads) == (5, 9, "plain", 2)
     assert config.biases == (feedback is Feedback.EXPLICIT)
+
+
+@pytest.mark.parametrize("at_once", [1, 10, 37])
+def test_blocks_of_rows_never_show(
+    at_once: int, ratings: Cohort, backend: str, monkeypatch: pytest.MonkeyPatch
+):
+    config = replace(BIASED, backend=backend)
+    whole = fit_als(ratings, config).item_coordinates
+
+    monkeypatch.setattr(als, "_ENTRIES_AT_ONCE", at_once)
+
+    np.testing.assert_array_equal(fit_als(ratings, config).item_coordinates, whole)

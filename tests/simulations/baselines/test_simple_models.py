@@ -72,6 +72,16 @@ def test_biases_are_those_of_one_dense_ridge_regression(ratings):
     np.testing.assert_allclose(model.fit_local(ratings), both[:n_users], rtol=0, atol=1e-6)
 
 
+def test_compiled_kernels_give_the_same_bits(ratings, backend):
+    by_numpy = fit_bias(ratings, BiasConfig(rating_range=STARS))
+    found = fit_bias(ratings, BiasConfig(rating_range=STARS, backend=backend))
+    means = fit_item_mean(ratings, rating_range=STARS, backend=backend)
+
+    np.testing.assert_array_equal(found.item_biases, by_numpy.item_biases)
+    np.testing.assert_array_equal(found.fit_local(ratings), by_numpy.fit_local(ratings))
+    np.testing.assert_array_equal(means.item_means, fit_item_mean(ratings, rating_range=STARS).item_means)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

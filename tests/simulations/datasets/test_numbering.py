@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from fedboard.simulations.datasets import numbering
 from fedboard.simulations.datasets.numbering import (
     counting_order,
     first_repeated_row,
@@ -75,3 +76,15 @@ def test_pair_order_is_the_stable_order_and_finds_the_first_repetition(pairs):
     assert_array_equal(order, np.lexsort((items, users)))
     assert first_repeated_row(users[order], items[order], order) == repeated
     assert is_sorted(users, items) == (list(pairs) == sorted(set(pairs)))
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 7, 1000])
+def test_users_in_order_are_sorted_in_blocks_of_any_size(at_once, monkeypatch):
+    monkeypatch.setattr(numbering, "_ROWS_AT_ONCE", at_once)
+    rng = np.random.default_rng(1)
+    users = np.sort(rng.integers(0, 40, 300)).astype(np.int32)
+    items = rng.integers(0, 4, 300).astype(
+        np.int32
+    )  # pairs repeat: the order among them is theirs in the file
+
+    assert_array_equal(pair_order(users, items, n_users=43, n_items=4), np.lexsort((items, users)))

@@ -134,6 +134,18 @@ def test_the_ridge_pulls_coefficients_to_zero_but_not_the_constant() -> None:
     assert np.abs(pulled[0] - COEFFICIENTS[0]).max() < 0.1
 
 
+def test_noise_that_is_drawn_anew_is_that_which_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world(n_items=300)
+    monkeypatch.setattr(shrinkage, "_ITEMS_AT_ONCE", 128)
+    kept = fit_prior(world.estimates, world.design, ridge=1.0)
+
+    monkeypatch.setattr(shrinkage, "_KEPT_DRAWS", 0)
+    anew = fit_prior(world.estimates, world.design, ridge=1.0)
+
+    np.testing.assert_array_equal(anew.means, kept.means)
+    np.testing.assert_array_equal(anew.covariance, kept.covariance)
+
+
 @pytest.mark.slow
 def test_items_can_be_taken_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_world(n_items=500)
