@@ -33,6 +33,7 @@ _PACKAGES: Final = {
     ("blocked", "normal"): "plain",
     ("blocked", "own_models"): "plain",
     ("blocked", "residuals"): "plain",
+    ("blocked", "row_bounds"): "plain",
     ("blocked", "top_k"): "plain",
     ("blocked", "unit_rows"): "plain",
 }

@@ -1,10 +1,40 @@
-"""Sums over the entries of each compressed row, or of each item over all rows, added one after the other."""
+"""Entries of compressed rows less a level of their item, and sums of them by row or by item, added in order."""
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
+
+
+def less_levels(
+    items: IndexArray, values: Float32Array, item_levels: Float32Array, *, backend: str
+) -> Float32Array:
+    """``y_k - b_i`` for each entry k, i its item; in float32.
+
+    **Guarantee**: every backend gives the same bits.
+
+    Args:
+        items: int32, shape (n_entries,). Private, as are values.
+        values: y: float32, shape (n_entries,).
+        item_levels: b: float32, shape (n_items,).
+        backend: "numpy", "plain" or "blocked".
+
+    Returns:
+        float32, shape (n_entries,). Private.
+
+    Raises:
+        InputError: arrays that do not fit together, or an item out of range.
+    """
+    kernel = implementation(backend, "entry_sums")
+    items, values = np.ascontiguousarray(items, np.int32), np.ascontiguousarray(values, np.float32)
+    levels = np.ascontiguousarray(item_levels, np.float32)
+    if items.shape != values.shape:
+        raise InputError("items and values must have one number per entry")
+    _check_items(items, levels.size)
+    left = np.empty(items.size, dtype=np.float32)
+    kernel.subtract_levels(items, values, levels, left)
+    return left
 
 
 def sums_by_row(

@@ -195,7 +195,7 @@ def _solve_side(
         kernels.solve_ridge(
             indptr[start : stop + 1] - indptr[start],
             own,
-            labels[entries] - levels.take(own),
+            kernels.less_levels(own, labels[entries], levels, backend=config.backend),
             regressors,
             ridge=ridge[start:stop],
             gram=gram,

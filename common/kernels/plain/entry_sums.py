@@ -9,6 +9,15 @@ from fedboard.common.kernels.compiling import compiled, reading, writing
 
 
 @compiled(
+    *(reading("int32", 1), reading("float32", 1), reading("float32", 1), writing("float32", 1)),
+)
+def subtract_levels(items: IndexArray, values: Float32Array, levels: Float32Array, out: Float32Array) -> None:
+    """Fill ``out`` (n_entries,); arguments as in ``less_levels``."""
+    for k in range(items.size):
+        out[k] = values[k] - levels[items[k]]
+
+
+@compiled(
     *(reading("int64", 1), reading("int32", 1), reading("float32", 1)),
     *(reading("float64", 1), writing("float64", 1)),
 )

@@ -5,6 +5,11 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 
 
+def subtract_levels(items: IndexArray, values: Float32Array, levels: Float32Array, out: Float32Array) -> None:
+    """Fill ``out`` (n_entries,); arguments as in ``less_levels``."""
+    np.subtract(values, levels.take(items), out=out)
+
+
 def add_by_row(
     indptr: IntArray, items: IndexArray, values: Float32Array, levels: FloatArray, out: FloatArray
 ) -> None:

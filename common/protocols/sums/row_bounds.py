@@ -87,8 +87,15 @@ def _joint_bound(requests: Sequence[Request]) -> int | None:
     return min((bound for bound in bounds if bound < LINEAR_BOUND), default=None)
 
 
-def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) -> BoolArray:
+def rows_within_bounds(
+    contribution: Contribution, requests: Sequence[Request], *, backend: str = "numpy"
+) -> BoolArray:
     """Which rows keep every bound that these requests declare; bool, shape (n_users,).
+
+    Args:
+        contribution: private.
+        requests: public.
+        backend: which kernels look; never changes what they find.
 
     Raises:
         InputError: the arrays do not fit these requests, so no row can be told.
@@ -105,6 +112,7 @@ def rows_within_bounds(contribution: Contribution, requests: Sequence[Request]) 
         responses=contribution.responses,
         joint_bound=_joint_bound(requests),
         unit_responses=any(r.source is SumSource.ITEM_PAIRS for r in requests),
+        backend=backend,
     )
     for request in requests:
         if request.source is SumSource.TOTAL:

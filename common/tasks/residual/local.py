@@ -33,11 +33,10 @@ class ItemModel:
         """What v_j, and h_j where there is content, are multiplied with: float32, shape (n_items, rank or more)."""
         return self.factors if self.content is None else np.hstack([self.factors, self.content])
 
-    def left_of(self, cohort: Cohort) -> Float32Array:
-        """Ratings less mean and item biases, float32, shape (n_ratings,). Private."""
-        left: Float32Array = cohort.ratings - np.float32(self.mean)
-        left -= self.biases.take(cohort.items)
-        return left
+    def left_of(self, cohort: Cohort, *, backend: str) -> Float32Array:
+        """Ratings less mean and item biases, float32, shape (n_ratings,); by every backend the same. Private."""
+        centred = cohort.ratings - np.float32(self.mean)
+        return kernels.less_levels(cohort.items, centred, self.biases, backend=backend)
 
 
 def fit_users(
@@ -61,7 +60,7 @@ def fit_users(
         settings: public.
         backend: which kernels compute.
         user_ridge: its strength on v, squared stars; see ``ridges.user_ridge``.
-        targets: ``model.left_of(cohort)``, if it is at hand. Private.
+        targets: what ``model.left_of`` gave, if it is at hand. Private.
 
     Returns:
         float32, shape (n_users, 1 + rank): (c_j, v_j), and h_j behind them where there is content; c_j = 0 for
@@ -77,7 +76,7 @@ def fit_users(
     columns = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
     columns[:, 0] = scale
     columns[:, 1:] = factors
-    targets = model.left_of(cohort) if targets is None else targets
+    targets = model.left_of(cohort, backend=backend) if targets is None else targets
     ridge = _ridge(cohort, settings, strength)
     if model.content is None:
         solved = kernels.solve_ridge(cohort.indptr, items, targets, columns, ridge=ridge, backend=backend)
@@ -125,7 +124,7 @@ def residuals(
 
     Arguments as of ``fit_users``.
     """
-    left = model.left_of(cohort) if targets is None else targets
+    left = model.left_of(cohort, backend=backend) if targets is None else targets
     return kernels.residuals_of_rows(cohort.indptr, cohort.items, left, model.vectors, local, backend=backend)
 
 

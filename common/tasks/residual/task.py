@@ -137,7 +137,7 @@ class Residual:
             return Contribution(
                 n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, weights=weights
             )
-        left = _model(board).left_of(cohort)
+        left = _model(board).left_of(cohort, backend=self.backend)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()

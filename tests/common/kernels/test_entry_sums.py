@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.kernels import norms_by_row, sums_by_item, sums_by_row
+from fedboard.common.kernels import less_levels, norms_by_row, sums_by_item, sums_by_row
 
 
 @pytest.fixture
@@ -17,6 +17,29 @@ def given(pattern):
         "items": pattern.columns,
         "values": rng.standard_normal(pattern.columns.size).astype(np.float32),
     }
+
+
+def test_an_entry_loses_the_level_of_its_item(backend, pattern, given):
+    levels = np.random.default_rng(9).standard_normal(pattern.n_columns).astype(np.float32)
+
+    found = less_levels(pattern.columns, given["values"], levels, backend=backend)
+
+    assert found.dtype == np.float32
+    expected = [np.float32(y - levels[i]) for y, i in zip(given["values"], pattern.columns, strict=True)]
+    np.testing.assert_array_equal(found, np.array(expected))
+
+
+@pytest.mark.parametrize(
+    ("items", "n_values", "n_levels"), [([0, 4], 2, 4), ([-1, 0], 2, 4), ([0, 1], 1, 4), ([0], 2, 4)]
+)
+def test_levels_that_there_are_not_are_refused(backend, items, n_values, n_levels):
+    with pytest.raises(InputError):
+        less_levels(
+            np.array(items, np.int32),
+            np.ones(n_values, np.float32),
+            np.ones(n_levels, np.float32),
+            backend=backend,
+        )
 
 
 def test_a_rows_sum_is_added_entry_by_entry(backend, pattern, given):

@@ -5,23 +5,36 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.kernels.backends import has_compiler
 from fedboard.common.per_user.clipping import (
     LINEAR_BOUND,
     QUADRATIC_BOUND,
     RESPONSE_BOUND,
     VECTOR_BOUND,
     WEIGHT_ONE,
-    check_rows,
     clip_responses,
     clip_vectors,
     quantise_weights,
 )
+from fedboard.common.per_user.clipping import check_rows as by_numpy_or_compiled
 
 INDPTR = np.array([0, 2, 2, 5], dtype=np.int64)
 ITEMS = np.array([1, 4, 0, 2, 3], dtype=np.int32)
 VECTORS = np.array([[VECTOR_BOUND, 0], [0, 0], [2896, 2896]], dtype=np.int16)
 WEIGHTS = np.array([WEIGHT_ONE, 0, 9459, 9459, 9459], dtype=np.int16)
 RESPONSES = np.array([RESPONSE_BOUND, -RESPONSE_BOUND, 0, 7, -7], dtype=np.int16)
+
+
+BACKENDS = ("numpy", "plain") if has_compiler() else ("numpy",)
+
+
+def check_rows(indptr, items, **rows):
+    """What all kernels say, which is the same."""
+    found = [by_numpy_or_compiled(indptr, items, **rows, backend=backend) for backend in BACKENDS]
+    for other in found[1:]:
+        assert other.dtype == found[0].dtype
+        assert other.tolist() == found[0].tolist()
+    return found[0]
 
 
 def checked(**changes):
@@ -185,6 +198,33 @@ def test_the_check_agrees_with_a_slow_count_in_python_integers(seed):
         assert found[row] == broken
 
 
+@pytest.mark.skipif(not has_compiler(), reason="numba is not installed")
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_compiled_kernels_find_the_same_rows_whatever_was_sent(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 6, 8)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    n = int(indptr[-1])
+    largest = int(rng.choice([10, 5000, 32768]))  # from rows that keep their bounds to all that int16 holds
+    items = np.concatenate([np.sort(rng.choice(20, c, replace=False)) for c in counts]).astype(np.int32)
+    wrong = rng.random(n) < 0.05
+    items[wrong] = rng.integers(-(2**31), 2**31, int(wrong.sum()))
+    entries = {
+        name: rng.integers(-largest if rng.random() < 0.5 else 0, largest, n).astype(np.int16)
+        for name in ("weights", "responses")
+        if rng.random() < 0.8
+    }
+    vectors = (
+        {"vectors": rng.integers(-largest, largest, (8, 3)).astype(np.int16)} if rng.random() < 0.8 else {}
+    )
+    rows = {**entries, **vectors, "unit_responses": bool(rng.random() < 0.5)}
+    if len(entries) == 2 and vectors:
+        rows["joint_bound"] = int(rng.integers(1, 1 << int(rng.integers(1, 39))))
+
+    check_rows(indptr, items, n_items=int(rng.integers(1, 25)), **rows)  # compares them
+
+
 def test_the_joint_bound_is_exact_to_the_last_unit():
     # One item: |w r| |v| = 9459 * 7 * 2500 exactly.
     vectors = np.array([[1500, 2000]], dtype=np.int16)
@@ -194,6 +234,17 @@ def test_the_joint_bound_is_exact_to_the_last_unit():
 
     for bound, broken in ((exact, False), (exact - 1, True), (LINEAR_BOUND, False)):
         assert check_rows(indptr, items, n_items=5, joint_bound=bound, **one).tolist() == [broken]
+
+
+def test_responses_that_are_bounded_together_are_kept_up_to_the_last_unit():
+    indptr, items = np.array([0, 2], dtype=np.int64), ITEMS[:2]
+
+    for second, broken in ((0, False), (1, True)):
+        responses = np.array([RESPONSE_BOUND, second], dtype=np.int16)
+        assert check_rows(indptr, items, n_items=5, responses=responses, unit_responses=True).tolist() == [
+            broken
+        ]
+        assert check_rows(indptr, items, n_items=5, responses=responses).tolist() == [False]
 
 
 def test_the_largest_honest_contribution_fits_the_joint_bound_and_the_stacks_their_bounds():
