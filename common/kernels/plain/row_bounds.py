@@ -1,9 +1,46 @@
-"""Which rows break a bound, as one compiled loop over exact integers."""
+"""Which rows break a bound, as compiled loops over exact integers, each simple enough to go by whole vectors."""
 
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
+
+
+@compiled()
+def _ascends(items: IndexArray, n_items: int) -> bool:
+    """Whether items ascend strictly within the catalogue: then the first and the last are its ends."""
+    if items.size == 0:
+        return True
+    wrong = np.int64(0)
+    for k in range(1, items.size):
+        wrong += np.int64(items[k] <= items[k - 1])
+    return wrong == 0 and items[0] >= 0 and items[items.size - 1] < n_items
+
+
+@compiled()
+def _beyond(values: ShortArray, low: int, high: int) -> bool:
+    wrong = np.int64(0)
+    for k in range(values.size):
+        wrong += np.int64((values[k] < low) | (values[k] > high))
+    return wrong > 0
+
+
+@compiled()
+def _squares(values: ShortArray) -> np.int64:
+    total = np.int64(0)
+    for k in range(values.size):
+        number = np.int32(values[k])
+        total += np.int64(np.int32(number * number))  # at most 2^30
+    return total
+
+
+@compiled()
+def _squared_products(weights: ShortArray, responses: ShortArray) -> np.int64:
+    total = np.int64(0)
+    for k in range(weights.size):
+        product = np.int64(np.int32(np.int32(weights[k]) * np.int32(responses[k])))
+        total += product * product
+    return total
 
 
 @compiled(
@@ -30,38 +67,20 @@ def mark_broken(
     joint_high, joint_low = limits[4], limits[5]
     low_half = (np.int64(1) << split) - 1
     for row in range(indptr.size - 1):
-        broken = False
-        before = np.int64(-1)
-        of_weights, of_responses, of_products, norm = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        for k in range(indptr[row], indptr[row + 1]):
-            item = np.int64(items[k])
-            if item <= before or item >= n_items:
-                broken = True
-            before = item
-            if weights.size:
-                weight = np.int64(weights[k])
-                if weight < 0:
-                    broken = True
-                of_weights += weight * weight
-            if responses.size:
-                response = np.int64(responses[k])
-                if response > entry or response < -entry:
-                    broken = True
-                of_responses += response * response
-            if joint_high >= 0:
-                product = np.int64(weights[k]) * np.int64(responses[k])
-                of_products += product * product
-        for place in range(vectors.shape[1]):
-            number = np.int64(vectors[row, place])
-            norm += number * number
-        if norm > squared_vector or of_weights > squared_weights:
-            broken = True
-        if squared_responses >= 0 and of_responses > squared_responses:
-            broken = True
+        first, last = indptr[row], indptr[row + 1]
+        norm = _squares(vectors[row])
+        broken = norm > squared_vector or not _ascends(items[first:last], n_items)
+        if weights.size > 0:
+            own = weights[first:last]
+            broken = broken or _beyond(own, 0, 32767) or _squares(own) > squared_weights
+        if responses.size > 0:
+            given = responses[first:last]
+            broken = broken or _beyond(given, -entry, entry)
+            broken = broken or (squared_responses >= 0 and _squares(given) > squared_responses)
         if joint_high >= 0 and not broken:
-            low = (of_products & low_half) * norm
-            high = (of_products >> split) * norm + (low >> split)
+            products = _squared_products(weights[first:last], responses[first:last])
+            low = (products & low_half) * norm
+            high = (products >> split) * norm + (low >> split)
             low &= low_half
-            if high > joint_high or (high == joint_high and low > joint_low):
-                broken = True
+            broken = high > joint_high or (high == joint_high and low > joint_low)
         out[row] = broken
