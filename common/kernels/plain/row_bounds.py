@@ -14,7 +14,7 @@ def _ascends(items: IndexArray, n_items: int) -> bool:
     wrong = np.int64(0)
     for k in range(1, items.size):
         wrong += np.int64(items[k] <= items[k - 1])
-    return wrong == 0 and items[0] >= 0 and items[items.size - 1] < n_items
+    return bool(wrong == 0 and items[0] >= 0 and items[items.size - 1] < n_items)
 
 
 @compiled()
@@ -22,7 +22,7 @@ def _beyond(values: ShortArray, low: int, high: int) -> bool:
     wrong = np.int64(0)
     for k in range(values.size):
         wrong += np.int64((values[k] < low) | (values[k] > high))
-    return wrong > 0
+    return bool(wrong > 0)
 
 
 @compiled()
