@@ -8,7 +8,7 @@ from fedboard.common.arrays import IndexArray, IntArray, ShortArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.shared.packed import packed_size
-from fedboard.common.kernels.threads import for_row_ranges
+from fedboard.common.kernels.shared.threads import for_row_ranges
 
 VECTOR_LIMIT: Final = 1 << 12
 

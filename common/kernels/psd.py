@@ -6,7 +6,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.shared.packed import packed_size
-from fedboard.common.kernels.threads import for_row_ranges
+from fedboard.common.kernels.shared.threads import for_row_ranges
 
 
 def solve_psd(

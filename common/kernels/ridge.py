@@ -6,7 +6,7 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArra
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.reference import own_models as reference
-from fedboard.common.kernels.threads import for_row_ranges
+from fedboard.common.kernels.shared.threads import for_row_ranges
 
 CONTENT_RIDGES = (4.0, 16.0)
 """Variance of a rating around its prediction over that of a coordinate of h: candidates, beside no content."""

@@ -7,7 +7,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
-from fedboard.common.kernels.threads import for_row_ranges
+from fedboard.common.kernels.shared.threads import for_row_ranges
 
 # Users per matrix product. Fixed, and the last block is padded, so that the products of a user do not depend
 # on who shares her block.

@@ -217,8 +217,8 @@ def assemble(
         items, item_ids, titles = listed.codes, listed.ids, listed.titles
     if not is_sorted(users, items):
         order = pair_order(users, items, n_users=raw.users.ids.size, n_items=item_ids.size)
-        users, items, values = users[order], items[order], values[order]
-        times = None if times is None else times[order]
+        users, items, values = users.take(order), items.take(order), values.take(order)
+        times = None if times is None else times.take(order)
         repeated = first_repeated_row(users, items, order)
         if repeated is not None and raw.repeats:
             kept = latest_of_repeated(users, items, times, values)

@@ -15,19 +15,19 @@ _KERNELS: Final = Path(__file__).parents[1]
 
 _SECONDS: Final = {
     "plain": {
-        "entry_sums": 0.4,
+        "entry_sums": 0.5,
         "item_statistics": 0.7,
         "left_out": 1.5,
         "noisy_sums": 1.5,
         "own_models": 4.5,
         "residuals": 0.3,
         "ridge": 0.8,
-        "row_bounds": 0.4,
+        "row_bounds": 0.9,
         "top_k": 0.5,
         "unit_rows": 0.2,
     },
     "blocked": {
-        "entry_sums": 0.4,
+        "entry_sums": 0.5,
         "item_statistics": 3.0,
         "left_out": 1.5,
         "noisy_sums": 1.5,
@@ -35,7 +35,7 @@ _SECONDS: Final = {
         "residuals": 0.3,
         "psd": 4.5,
         "ridge": 4.5,
-        "row_bounds": 0.4,
+        "row_bounds": 0.9,
         "top_k": 0.5,
         "unit_rows": 0.2,
     },

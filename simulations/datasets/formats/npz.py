@@ -105,7 +105,7 @@ def _triples(
     if is_sorted(users, items):
         return Triples(users=users, items=items, values=values)
     order = pair_order(users, items, n_users=shape[0], n_items=shape[1])
-    triples = Triples(users=users[order], items=items[order], values=values[order])
+    triples = Triples(users=users.take(order), items=items.take(order), values=values.take(order))
     repeated = first_repeated_row(triples.users, triples.items, order)
     if repeated is not None:
         raise InputError(
