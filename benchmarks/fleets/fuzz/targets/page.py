@@ -2,7 +2,6 @@
 
 import base64
 import json
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -67,18 +66,16 @@ def _green_for(sound: bytes) -> Callable[[bytes, str], None]:
 
 
 def _started() -> "subprocess.Popen[str]":
-    def unbound() -> None:
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))  # its own bound is that of its heap
-
+    # Its own bound is that of its heap. A shell lifts ours: what Python would do in the child before it is
+    # another program would be done with the threads of gRPC cut off, and gRPC ends such a child.
+    unbound = ["/bin/sh", "-c", 'ulimit -S -v "$(ulimit -H -v)"; exec "$@"', "sh"]
     script = str(Path(__file__).parents[1] / "page_reader.mjs")
     return subprocess.Popen(
-        [str(_NODE), f"--max-old-space-size={_HEAP}", script, str(_ROOT)],
+        [*unbound, str(_NODE), f"--max-old-space-size={_HEAP}", script, str(_ROOT)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=_SAID,
         text=True,
-        preexec_fn=unbound,
     )
 
 
