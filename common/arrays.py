@@ -29,3 +29,12 @@ NOT_ARRAYS: Final = (
 Its headers are read as Python's text and its archives by ``zipfile``, and what those raise comes through, beside
 what its documentation names. MemoryError is a size beyond all sense.
 """
+
+
+def ascends(numbers: NDArray[np.integer]) -> bool:
+    """Whether none of these numbers, shape (n,), is smaller than the one before.
+
+    Numbers are compared, not subtracted: differences wrap round, and numbers that leave 64 bits at one end and come
+    back at the other would seem to ascend.
+    """
+    return bool(np.all(numbers[1:] >= numbers[:-1]))

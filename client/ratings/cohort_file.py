@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedboard.client.private_files import make_private_folder, open_private, write_private
 from fedboard.client.recommending.recommend import rating_range_of
-from fedboard.common.arrays import NOT_ARRAYS
+from fedboard.common.arrays import NOT_ARRAYS, ascends
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
@@ -170,7 +170,7 @@ def _require_sound(cohort: Cohort) -> None:
     indptr, items = cohort.indptr, cohort.items
     if cohort.first_row < 0:
         raise InputError("first_row must be >= 0")
-    if indptr[0] != 0 or indptr[-1] != items.size or np.any(np.diff(indptr) < 0):
+    if indptr[0] != 0 or indptr[-1] != items.size or not ascends(indptr):
         raise InputError("indptr must ascend from 0 to the number of ratings")
     if items.size and (items.min() < 0 or items.max() >= cohort.n_items):
         raise InputError("items must be numbers of the listed item ids")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 
@@ -134,7 +134,7 @@ def norms_by_row(indptr: IntArray, weights: FloatArray, values: FloatArray, *, b
 
 def _check(indptr: IntArray, *shapes: tuple[int, ...]) -> None:
     """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or not ascends(indptr):
         raise InputError("indptr must ascend from 0 to the number of entries")
     if any(shape != (indptr[-1],) for shape in shapes):
         raise InputError("indptr, and what has one number per entry, do not fit together")

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from fedboard.common.arrays import IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.shared.packed import packed_size
@@ -87,7 +87,7 @@ def _check(
         raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
     if users.shape != entries.shape or weights.shape != responses.shape:
         raise InputError("users and entries, weights and responses must pair up one to one")
-    if indptr[0] < 0 or indptr[-1] > users.size or np.any(np.diff(indptr) < 0):
+    if indptr[0] < 0 or indptr[-1] > users.size or not ascends(indptr):
         raise InputError("indptr must ascend within 0..number of entries")
     read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
     users, entries = users[read], entries[read]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.reference.rating_sweep import MARGIN, WordArray
@@ -53,7 +53,7 @@ class RatingBlock:
         ends = self.bounds.size == self.users.size + 1 and self.bounds[0] == 0
         if not ends or self.bounds[-1] != self.items.size or self.items.shape != self.values.shape:
             raise InputError("a block's bounds must run from 0 to its number of ratings, one segment a user")
-        if np.any(np.diff(self.bounds) < 0):
+        if not ascends(self.bounds):
             raise InputError("a block's bounds must ascend")
         for name, numbers, limit in (("users", self.users, n_users), ("items", self.items, n_items)):
             if numbers.size and not 0 <= numbers.min() <= numbers.max() < limit:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.reference import own_models as reference
@@ -144,7 +144,7 @@ def _check(
 
 
 def _check_entries(indptr: IntArray, entries: IndexArray, factors: Float32Array, *, name: str) -> None:
-    if indptr[0] < 0 or indptr[-1] > entries.size or np.any(np.diff(indptr) < 0):
+    if indptr[0] < 0 or indptr[-1] > entries.size or not ascends(indptr):
         raise InputError("indptr must ascend within 0..number of entries")
     if entries.size and (entries.min() < 0 or entries.max() >= factors.shape[0]):
         raise InputError(f"{name} must be row numbers of factors")

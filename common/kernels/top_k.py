@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.shared.threads import for_row_ranges
@@ -84,7 +84,7 @@ def _check(
         raise InputError("user_factors, item_factors and bias do not fit together")
     if bounds.shape != (users.shape[0] + 1,) or bounds[0] < 0 or bounds[-1] > excluded.size:
         raise InputError("exclude_indptr must have one row per user and stay within exclude_items")
-    if np.any(np.diff(bounds) < 0):
+    if not ascends(bounds):
         raise InputError("exclude_indptr must ascend")
     if excluded.size and (excluded.min() < 0 or excluded.max() >= items.shape[0]):
         raise InputError("exclude_items must be item numbers")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedboard.common.arrays import FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 
@@ -41,7 +41,7 @@ def unit_rows(
 
 def _check(indptr: IntArray, items: IndexArray, item_weights: FloatArray) -> None:
     """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if indptr.size < 1 or indptr[0] != 0 or indptr[-1] != items.size or np.any(np.diff(indptr) < 0):
+    if indptr.size < 1 or indptr[0] != 0 or indptr[-1] != items.size or not ascends(indptr):
         raise InputError("indptr must ascend from 0 to the number of items")
     if items.size and (items.min() < 0 or items.max() >= item_weights.size):
         raise InputError("items must be places in item_weights")

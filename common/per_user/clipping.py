@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.kernels.backends import implementation
 
@@ -196,7 +196,7 @@ def require_shapes(
         InputError: they do not.
     """
     rows_fit = indptr.ndim == 1 and indptr.size >= 1 and indptr.dtype == np.int64 and items.ndim == 1
-    if not rows_fit or indptr[0] != 0 or indptr[-1] != items.size or (np.diff(indptr) < 0).any():
+    if not rows_fit or indptr[0] != 0 or indptr[-1] != items.size or not ascends(indptr):
         raise InputError("indptr must be int64, ascending, and run from 0 to the number of items")
     if items.dtype != np.int32:
         raise InputError("items must be int32")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 
 
@@ -28,7 +28,7 @@ class Examples:
         fits = self.indptr.ndim == 1 and self.indptr.size >= 1 and self.features.ndim == 2
         if not fits or self.labels.shape != (self.features.shape[0],):
             raise InputError("examples need indptr (n_users + 1,), features (n, dimension) and labels (n,)")
-        ascending = self.indptr[0] == 0 and bool(np.all(np.diff(self.indptr) >= 0))
+        ascending = self.indptr[0] == 0 and ascends(self.indptr)
         if not ascending or self.indptr[-1] != self.labels.size:
             raise InputError("the indptr of examples must ascend from 0 to the number of examples")
         if not (np.isfinite(self.features).all() and np.isfinite(self.labels).all()):

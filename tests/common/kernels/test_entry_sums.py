@@ -86,6 +86,7 @@ def test_a_rows_norm_is_that_of_the_products(backend, pattern):
         {"indptr": np.array([0, 3])},
         {"indptr": np.array([1, 2])},
         {"indptr": np.array([0, 2, 1, 2])},
+        {"indptr": np.array([0, 2**63 - 1, -2, 2])},
         {"items": np.array([0, 4], np.int32)},
         {"items": np.array([-1, 0], np.int32)},
         {"items": np.array([0], np.int32)},

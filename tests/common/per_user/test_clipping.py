@@ -285,6 +285,8 @@ def test_dropping_the_found_rows_bounds_what_one_hostile_row_can_do():
         {"indptr": np.array([0, 3, 2, 5], dtype=np.int64)},
         {"indptr": np.array([1, 2, 2, 5], dtype=np.int64)},
         {"indptr": np.array([0, 2, 2, 6], dtype=np.int64)},
+        {"indptr": np.array([0, 2**63 - 1, -2, 5], dtype=np.int64)},  # its differences, in 64 bits, are >= 0
+        {"indptr": np.array([0, 2**63 - 1, -2, 5], dtype=np.int64), "weights": None, "responses": None},
         {"indptr": INDPTR.astype(np.int32)},
         {"items": ITEMS.astype(np.int64)},
         {"vectors": VECTORS.astype(np.float64)},

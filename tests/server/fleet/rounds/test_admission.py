@@ -249,6 +249,13 @@ def beyond_its_entries(rows: Contribution) -> Contribution:
     return replace(rows, indptr=rows.indptr * 3)
 
 
+def once_round_64_bits(rows: Contribution) -> Contribution:
+    """Not ascending, though no difference is negative in 64 bits."""
+    indptr = np.full_like(rows.indptr, rows.indptr[-1])
+    indptr[:3] = 0, 2**63 - 1, -2
+    return replace(rows, indptr=indptr)
+
+
 def with_flat_vectors(rows: Contribution) -> Contribution:
     return replace(rows, vectors=np.zeros(rows.n_users, dtype=np.int16))
 
@@ -267,6 +274,7 @@ CROOKED = [
     with_no_array_that_fits,
     running_back,
     beyond_its_entries,
+    once_round_64_bits,
     with_wide_weights,
 ]
 WHO: list[dict[str, Any]] = [{}, {"size": 20}]
