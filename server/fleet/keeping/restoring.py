@@ -20,7 +20,7 @@ from fedboard.server.board_service.log.restored import mark_restored
 from fedboard.server.fleet.keeping.archive import Contents, unpack
 from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
 from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.closing import close_training
+from fedboard.server.fleet.plan.closing import close_training, open_training, reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
@@ -31,6 +31,10 @@ from fedboard.server.fleet.questions.places import Standing, questions_of
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import book_lost
+
+_UNFINISHED = (
+    "it was being restored from a backup, and that came to no end; restore it again, into another folder"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,7 @@ def restore(
     Raises:
         InputError: no such backup, the folder is not empty, or not exactly one of the three is given.
         PrivacyError: later boards were published, or another one in the place of the backup's; nothing was written.
+        Whatever it raises later on, a catalogue that is elsewhere and missing, say: the training there is closed.
     """
     if (newest is not None) + stopped + closed != 1:
         raise InputError(
@@ -83,6 +88,11 @@ def restore(
         latest = _latest(parts / STATE / "runs" / contents.name)
         if newest is not None:
             require_newest(newest, latest, backup)
+        staged = StateFolder(path=parts / STATE, name=contents.name)
+        was_open = reason_of(staged.run) is None
+        if was_open:  # until the round that may be lost is booked, whatever fails before, on whichever disk
+            close_training(staged, _UNFINISHED)
+        _close_questions(staged, stopped=stopped)
         _place(parts, folder, contents)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
@@ -96,8 +106,9 @@ def restore(
     if closed:
         close_training(state, "a backup was restored, and nobody could show that nothing was released since")
     prepare(settings)
-    _close_questions(state, stopped=stopped)
     lost = _book_round(settings, state, latest) if newest is not None and latest is not None else None
+    if was_open and not closed:
+        open_training(state)
     return Restored(
         config=folder / SETTINGS,
         contents=contents,

@@ -18,6 +18,11 @@ def close_training(state: StateFolder, reason: str) -> None:
     write_atomically(_mark(state.run), reason.encode())
 
 
+def open_training(state: StateFolder) -> None:
+    """Take back that it is closed: of who closed it until something was done that is done now."""
+    _mark(state.run).unlink(missing_ok=True)
+
+
 def reason_of(run: Path) -> str | None:
     """Why the training in this folder is closed; None where it is not."""
     try:

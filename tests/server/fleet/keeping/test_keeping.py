@@ -25,12 +25,13 @@ from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import respond
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.rounds.flower_record import frame_of, record_of
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.closing import reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
@@ -237,6 +238,28 @@ def test_a_server_that_was_stopped_loses_no_round(
     lines = go_on(read_settings(tmp_path / "new" / "fleet.toml"), devices=trained)
 
     assert [(line["round"], line["lost"]) for line in lines] == [(0, False), (1, False), (2, False)]
+
+
+def test_a_restore_that_came_to_no_end_trains_nothing_and_asks_nothing(
+    backup: Path, trained: FleetSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round that may have been under way is not booked then: drawn again it would be released twice."""
+    newest = StateFolder.of(trained).run / "boards"
+
+    def missing(settings: FleetSettings) -> None:
+        raise InputError("items.csv: no such file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedboard.server.fleet.keeping.restoring.prepare", missing)
+        ended = restored(backup, tmp_path / "new", "--newest-board", newest)
+
+    assert (ended.exit_code, "no such file" in ended.stderr) == (2, True)
+    settings = read_settings(tmp_path / "new" / "fleet.toml")
+    with pytest.raises(PrivacyError, match="that came to no end; restore it again"):
+        go_on(settings, devices=trained)
+    assert (StateFolder.of(settings).questions / "closed").exists()
+    assert restored(backup, tmp_path / "again", "--newest-board", newest).exit_code == 0
+    assert reason_of(StateFolder.of(read_settings(tmp_path / "again" / "fleet.toml")).run) is None
 
 
 def test_a_backup_that_was_changed_or_cut_is_refused(backup: Path, tmp_path: Path) -> None:
