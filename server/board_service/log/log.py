@@ -6,6 +6,7 @@ board are kept until they are shown, so that its entry is never made twice with 
 """
 
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,8 @@ from fedboard.common.files import stamp_of, write_atomically
 from fedboard.server.board_service.log.alone import held_alone
 from fedboard.server.board_service.log.link import Found, WitnessLink
 from fedboard.server.board_service.log.restored import require_decided
+
+_log = logging.getLogger(__name__)
 
 KEY, ENTRIES, CHECKPOINT, STATE = "board-log.key", "entries", "checkpoint", "witnesses.json"
 _SIGNED = "signed"
@@ -175,6 +178,11 @@ class BoardLog:
         known = {link.witness: link for link in self._links}
         asked = [one for one in policy.witnesses if one.url is not None]
         self._links = [known.get(one) or WitnessLink(one, seconds=self._seconds) for one in asked]
+        if self.policy is not None and policy != self.policy:  # nobody lowers a quorum without a word
+            now, before = policy.sentence, self.policy.sentence
+            _log.warning(
+                "%s was changed and counts from now on: %s; before: %s", self._witnesses, now, before
+            )
         self.policy, self._read = policy, stamp
 
     def _take(self, cosigned: Note, link: WitnessLink) -> None:

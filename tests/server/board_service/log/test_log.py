@@ -13,6 +13,7 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.board_service.layout import LOG_PROOF
+from fedboard.common.board_service.log.policy import most_of
 from fedboard.common.board_service.log.proofs import LogProof
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.server.board_service import mirror
@@ -347,6 +348,23 @@ def test_a_witness_that_lies_is_asked_no_more_once_its_address_is_taken_out_of_t
     found = told(net.origin)
     assert found is not None
     assert (found["witnesses"], found["suffices"]) == ({"w0": "cosigned"}, False)
+
+
+def test_a_policy_that_was_changed_while_the_server_runs_is_told_once(
+    tmp_path: Path, net: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = tmp_path / "witnesses.policy"
+    before = net.policy(least=2)
+    policy.write_text(before.text)
+    fewer = most_of(before.log, before.witnesses[:1], least=1)
+    with BoardLog.open(net.origin, witnesses=policy) as opened:
+        for text in (f"# the same\n{before.text}", fewer.text):
+            policy.write_text(text)
+            opened.settle()
+            opened.settle()
+
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == f"{policy} was changed and counts from now on: {fewer.sentence}; before: {before.sentence}"
 
 
 def test_a_log_is_for_one_process_and_for_the_policy_of_its_key(tmp_path: Path, net: Network) -> None:
