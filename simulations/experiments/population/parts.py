@@ -11,6 +11,7 @@ import msgspec
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.experiments.population.cpu_time import cpu_seconds
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
@@ -36,7 +37,7 @@ class Ran:
     rmse: float
     seconds: float
     cpu_seconds: float
-    """Of this process and of the workers that it waited for; those of the ending that finished it."""
+    """Of this process and of its workers; those of the ending that finished it."""
     judged: int | None
     """On how many people, where that is a sample."""
 
@@ -78,7 +79,7 @@ class Parts:
 
     @staticmethod
     def _run(config: SimulationConfig, place: Path) -> Ran:
-        started, cpu = time.monotonic(), _cpu_seconds()
+        started, cpu = time.monotonic(), cpu_seconds()
         resume = RunDirectory(place).config.exists()
         if is_reference(config.algorithm):
             problem = open_problem(config) if is_streamed(config) else load_problem(config)
@@ -88,7 +89,7 @@ class Parts:
         return Ran(
             rmse=float(final["metrics"][METRIC]),
             seconds=time.monotonic() - started,
-            cpu_seconds=_cpu_seconds() - cpu,
+            cpu_seconds=cpu_seconds() - cpu,
             judged=(final.get("sample") or {}).get("users"),
         )
 
@@ -97,12 +98,3 @@ def _deciding(config: SimulationConfig) -> SimulationConfig:
     """What decides about a result: all but who computes it."""
     run = msgspec.structs.replace(config.run, workers=1, kernels="auto")
     return msgspec.structs.replace(config, run=run)
-
-
-def _cpu_seconds() -> float:
-    try:
-        from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
-    except ImportError:  # Windows
-        return time.process_time()
-    used = [getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
