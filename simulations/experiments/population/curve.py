@@ -37,7 +37,7 @@ MOST_FITTED = 1_000_000
 JUDGED = 50_000
 """Where there are more people the error is that of these; of made-up people the first ones."""
 SEVERAL_SEEDS_UP_TO = 30_000
-_FEWER_ROUNDS: Mapping[int, int] = {1_000_000: 6, 100_000_000: 4}
+_FEWER_ROUNDS: Mapping[int, int] = {10_000_000: 6, 100_000_000: 4}
 """Alternations at most, from so many people on: each is a pass over all their ratings."""
 _ALS_SETTINGS = {"rounds": 8}
 """Ridges and rank as tuned; by the eighth sweep it hardly moves."""
