@@ -40,8 +40,8 @@ def failed(result: NoiseResult) -> set[str]:
     [
         ("explicit", ENOUGH),
         ("implicit", 100),
-        pytest.param("replace", 100, marks=pytest.mark.thorough),
-        pytest.param("spectral", 60, marks=pytest.mark.thorough),
+        ("replace", 100),
+        ("spectral", 60),
     ],
 )
 def test_a_correct_run_passes_and_wrong_claims_about_it_would_not(
