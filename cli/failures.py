@@ -37,6 +37,7 @@ _EXTRAS = frozenset(
         "pyarrow",
         "ray",
         "rich",
+        "threadpoolctl",
         "uvicorn",
         "yaml",
     }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import OutOfRangeError
+from fedboard.common.kernels.shared.blas_threads import one_blas_thread_here
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import is_pure
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -86,6 +87,7 @@ def ask(
     return Asked(answer=answer, mechanism=mechanism, release=task.release_name)
 
 
+@one_blas_thread_here()
 def ask_in_rounds(
     task: StatedQuestion, *, runtime: Runtime, catalogue: Catalogue, ledger: Ledger, noise: NoiseSource
 ) -> Asked:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.kernels.shared.blas_threads import one_blas_thread_here
 from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease, GaussianRelease
@@ -27,6 +28,7 @@ class RoundResult:
     traffic: Traffic | None
 
 
+@one_blas_thread_here()
 def run_round(
     task: RoundTask,
     board: Board,
@@ -42,7 +44,8 @@ def run_round(
 
     Guarantee: every number of the returned board that depends on data is a function of releases that are
     durably in the ledger; where the budget does not cover them, no noise is drawn and nothing returned. What
-    the releases state about who took part was drawn by the object that states it.
+    the releases state about who took part was drawn by the object that states it. The numbers do not depend on how
+    many cores there are: linear algebra of this process has one thread meanwhile.
 
     Args:
         task: what is learnt.

@@ -28,7 +28,7 @@ MAY_IMPORT = {
 }
 BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy", "scipy"}
 EXTRAS = {
-    "common": {"cvxpy", "dp_accounting", "numba", "llvmlite"},
+    "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "threadpoolctl"},
     "client": set(),
     "server": {"dp_accounting", "prometheus_client"},
     "simulations": {

@@ -11,6 +11,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
+from fedboard.common.kernels.shared.blas_threads import one_blas_thread_here
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, RoundTask
 
 
@@ -121,6 +122,7 @@ class Replayed:
         return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
 
 
+@one_blas_thread_here()
 def remade(task: RoundTask, before: Board, published: Mapping[str, Published], noise_ratio: float) -> Board:
     """The board that follows from a board and what left, and from nothing else."""
     return task.update(before, Replayed(published, noise_ratio))

@@ -12,7 +12,7 @@ SCRIPT = """
 import sys
 
 EXTRAS = {"dp_accounting", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
-EXTRAS |= {"prometheus_client", "pyarrow", "rich", "yaml"}
+EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl", "yaml"}
 
 
 class BaseInstall:
