@@ -6,7 +6,7 @@ number of threads nor on how the rows are split over calls, bit for bit.
 """
 
 from fedboard.common.kernels.backends import BACKENDS, choose_backend
-from fedboard.common.kernels.entry_sums import less_levels, norms_by_row, sums_by_item, sums_by_row
+from fedboard.common.kernels.entry_sums import less_levels, norms_by_row, pair_sums, sums_by_item, sums_by_row
 from fedboard.common.kernels.item_statistics import item_statistics
 from fedboard.common.kernels.noisy_sums import noisy_sums
 from fedboard.common.kernels.normal import standard_normal
@@ -23,6 +23,7 @@ __all__ = [
     "less_levels",
     "noisy_sums",
     "norms_by_row",
+    "pair_sums",
     "residuals_of_rows",
     "solve_own_models",
     "solve_psd",

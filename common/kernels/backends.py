@@ -32,6 +32,7 @@ _PACKAGES: Final = {
     ("blocked", "noisy_sums"): "plain",
     ("blocked", "normal"): "plain",
     ("blocked", "own_models"): "plain",
+    ("blocked", "pair_sums"): "plain",
     ("blocked", "residuals"): "plain",
     ("blocked", "row_bounds"): "plain",
     ("blocked", "top_k"): "plain",

@@ -1,8 +1,8 @@
-"""Entries of compressed rows less a level of their item, and sums of them by row or by item, added in order."""
+"""Entries of compressed rows less a level of their item, sums of them by row or by item, and of their pairs."""
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ascends
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 
@@ -130,6 +130,38 @@ def norms_by_row(indptr: IntArray, weights: FloatArray, values: FloatArray, *, b
     norms = np.zeros(indptr.size - 1)
     kernel.fill_norms(indptr, weights, values, norms)
     return norms
+
+
+def pair_sums(
+    indptr: IntArray, items: IndexArray, responses: ShortArray, *, n_items: int, backend: str
+) -> IntArray:
+    """``sum_j r_j r_j^T`` over the rows j, the upper triangle row by row; exact.
+
+    **Guarantee**: every backend gives the same numbers.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are items and responses.
+        items: int32, shape (n_entries,).
+        responses: r: int16, shape (n_entries,).
+        n_items: size of the catalogue. Public.
+        backend: "numpy", "plain" or "blocked".
+
+    Returns:
+        int64, shape (n_items (n_items + 1) / 2,). Private. Exact for fewer than 2^33 rows that hold each item
+        once. Memory: that, and for "numpy" three times as much beside it.
+
+    Raises:
+        InputError: arrays that do not fit together, or an item out of range.
+    """
+    kernel = implementation(backend, "pair_sums")
+    if n_items < 1 or responses.dtype != np.int16:
+        raise InputError(f"n_items must be >= 1 and responses int16; got {n_items} and {responses.dtype}")
+    _check_items(items, n_items)
+    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
+    _check(indptr, items.shape, responses.shape)
+    sums = np.zeros(n_items * (n_items + 1) // 2, dtype=np.int64)
+    kernel.add_pairs(indptr, items, np.ascontiguousarray(responses), n_items, sums)
+    return sums
 
 
 def _check(indptr: IntArray, *shapes: tuple[int, ...]) -> None:

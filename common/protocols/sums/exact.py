@@ -109,22 +109,12 @@ class FactoredSums:
         return found if quadratic is None else {**found, SumSource.ITEM_QUADRATIC: quadratic}
 
     def _pairs(self) -> IntArray:
-        """All pairs of items, packed: for small catalogues, since a matrix of all of them is formed."""
-        from scipy.sparse import csr_array
-
+        """All pairs of items, packed: for small catalogues."""
         rows = self.contribution
-        total = np.zeros((rows.n_items, rows.n_items), dtype=np.int64)
-        for first in range(0, rows.n_users, _ROWS_AT_ONCE):
-            indptr = rows.indptr[first : first + _ROWS_AT_ONCE + 1]
-            part = slice(int(indptr[0]), int(indptr[-1]))
-            values = required(rows.responses, "responses")[part].astype(np.int64)
-            block = csr_array(
-                (values, rows.items[part], indptr - indptr[0]), shape=(indptr.size - 1, rows.n_items)
-            )
-            pairs = (block.T @ block).tocoo()
-            total[pairs.row, pairs.col] += pairs.data
-        packed: IntArray = total[np.triu_indices(rows.n_items)]
-        return packed
+        responses = required(rows.responses, "responses")
+        return kernels.pair_sums(
+            rows.indptr, rows.items, responses, n_items=rows.n_items, backend=self.backend
+        )
 
     def _quadratic(self) -> IntArray:
         vectors = required(self.contribution.vectors, "vectors")
