@@ -25,7 +25,7 @@ def test_the_curve_is_of_people_whom_anybody_can_make_again() -> None:
     people = people_config(curve["settings"]["source"])
 
     assert people.users == curve["settings"]["people"][-1]
-    assert set(curve["test RMSE, epsilon 1"]) == {f"{users:,}" for users in curve["settings"]["people"]}
+    assert set(curve["test RMSE, epsilon 0.1"]) == {f"{users:,}" for users in curve["settings"]["people"]}
     assert curve["settings"]["delta"] * people.users < 1
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.tasks.registry import variant_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import preset
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.tasks.shared.levels.rating_level import USERS_ENOUGH, moments_share
 from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig
 from fedboard.simulations.datasets.synthetic.people import PREFIX, PeopleConfig
 from fedboard.simulations.experiments.population.parts import Part, Parts, Ran
+from fedboard.simulations.experiments.population.settings import settings_for
 from fedboard.simulations.experiments.shared.experiment import Setting
 from fedboard.simulations.judging.references.known import ALS
 
@@ -26,21 +26,27 @@ ALGORITHMS = (*LEARNERS, TRIVIAL)
 OWN_BIAS = "user-item-bias"
 """The trivial model without privacy: item means, and a bias of her own for everybody."""
 REFERENCES = (OWN_BIAS, ALS)
+_MOMENTS = ("residual", TRIVIAL)
+"""Those that release the moments of all ratings first."""
 USUAL_MOST = 100_000
 MEAN, ITEMS = 40.0, 3449
 DELTA = 1e-9
 """At every number of people: below 1 / n even of the largest."""
-TUNED_ON = 72_480
-"""People on whose ratings the shipped settings were tuned."""
 MOST_FITTED = 1_000_000
 """Models without privacy, which hardly change any more, are fitted to at most so many people."""
 JUDGED = 50_000
 """Where there are more people the error is that of these; of made-up people the first ones."""
 SEVERAL_SEEDS_UP_TO = 30_000
-_FEWER_ROUNDS: Mapping[int, int] = {10_000_000: 6, 100_000_000: 4}
+_FEWER_ROUNDS: Mapping[int, int] = {100_000_000: 4}
 """Alternations at most, from so many people on: each is a pass over all their ratings."""
-_ALS_SETTINGS = {"rounds": 8}
-"""Ridges and rank as tuned; by the eighth sweep it hardly moves."""
+_FEWER_PEOPLE: Mapping[str, int] = {"adadpals": 10_000_000}
+"""People at most: it sets out from nothing, and with so few alternations is not done."""
+UNSETTLED_FROM = 100_000_000
+"""From so many people on only that is run whose noise still costs."""
+SETTLED = 0.0005
+"""How near to its own error with next to no noise, stars, an epsilon is whose noise costs nothing more."""
+_ALS_SETTINGS = {"rank": 16, "rounds": 32}
+"""Chosen as ``settings.toml`` was; with the ridges as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +74,15 @@ class Measured:
     references: Mapping[str, Ran]
     """Without privacy."""
 
-    def rmse(self, algorithm: str, epsilon: float) -> float:
-        """Mean over the seeds."""
-        return float(np.mean([ran.rmse for ran in self.private[algorithm, epsilon]]))
+    def rmse(self, algorithm: str, epsilon: float) -> float | None:
+        """Mean over the seeds; None where it was not run on so many."""
+        runs = self.private[algorithm, epsilon]
+        return float(np.mean([ran.rmse for ran in runs])) if runs else None
+
+    def settled(self, algorithm: str, epsilon: float) -> bool:
+        """Whether its noise costs nothing more, or it was not run already."""
+        rmse, without = self.rmse(algorithm, epsilon), self.rmse(algorithm, NONE)
+        return rmse is None or without is None or rmse - without <= SETTLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +120,11 @@ class Plan:
 
     def private(self, people: People, algorithm: str, epsilon: float, seed: int) -> Part:
         """A private run on all of them."""
-        tuned = preset(variant_of(algorithm), Feedback.EXPLICIT, equivalent(epsilon, people.users))
+        tuned = settings_for(algorithm, epsilon, people.users)
         settings = {**tuned.settings, **(self.overrides if algorithm in LEARNERS else {})}
         if "rounds" in settings:
             settings["rounds"] = min(settings["rounds"], most_rounds(people.users))
+        settings |= _less_for_moments(algorithm, epsilon, people.users)
         return Part(
             name=f"{people.label}-{algorithm}-epsilon-{epsilon:g}-seed-{seed}",
             config=SimulationConfig(
@@ -137,13 +150,16 @@ class Plan:
         )
 
 
-def equivalent(epsilon: float, users: int) -> float:
-    """The epsilon at which the people that settings were tuned on have as much noise beside their ratings.
+def _less_for_moments(algorithm: str, epsilon: float, users: int) -> dict[str, float]:
+    """The share of mean and deviation of all ratings, where what is usual is for far fewer people than these.
 
-    Noise of a sum goes by 1 / epsilon and what people add to it by their number, so that settings for many people
-    at a small epsilon are those for fewer at a larger one.
+    It is what their accuracy takes from a thousand users: of a small budget a half.
     """
-    return epsilon * users / TUNED_ON
+    if algorithm not in _MOMENTS:
+        return {}
+    mu = 1.0 / noise_multipliers(epsilon, DELTA, {"all": 1.0})["all"]
+    usual, needed = moments_share(mu), moments_share(mu * users / USERS_ENOUGH)
+    return {"moments_share": needed} if needed < usual else {}
 
 
 def most_rounds(users: int) -> int:
@@ -170,12 +186,19 @@ def measured(plan: Plan, parts: Parts, every: Sequence[People], setting: Setting
         private = {
             (algorithm, epsilon): [
                 _told(parts, plan.private(people, algorithm, epsilon, seed), steps, total, setting)
-                for seed in plan.seeds_of(people)
+                for seed in (plan.seeds_of(people) if _is_run(people, found, algorithm, epsilon) else ())
             ]
             for algorithm, epsilon in names
         }
         found.append(Measured(people=people, private=private, references=references))
     return found
+
+
+def _is_run(people: People, fewer: Sequence[Measured], algorithm: str, epsilon: float) -> bool:
+    """Whether it is run on so many: of few everything is."""
+    if people.users > _FEWER_PEOPLE.get(algorithm, people.users):
+        return False
+    return people.users < UNSETTLED_FROM or not fewer or not fewer[-1].settled(algorithm, epsilon)
 
 
 def _told(parts: Parts, part: Part, steps: Iterator[int], total: int, setting: Setting) -> Ran:
@@ -207,7 +230,8 @@ def gap_of(found: Sequence[Measured]) -> Gap:
     """
     last = [one for one in found if one.references][-1]
     learners = {name for name, _ in last.private if name in LEARNERS}
-    best = min(last.references[ALS].rmse, *(last.rmse(name, NONE) for name in learners))
+    without_noise = [last.rmse(name, NONE) for name in learners]
+    best = min(last.references[ALS].rmse, *(rmse for rmse in without_noise if rmse is not None))
     return Gap(trivial=last.references[OWN_BIAS].rmse, best=best)
 
 

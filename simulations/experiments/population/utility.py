@@ -58,7 +58,7 @@ def utility_curve(setting: Setting, *, plan: Plan | None = None, ladder: Sequenc
     beside = measured(plan, parts, _beside(plan, setting), setting)
     return Outcome(
         numbers=_numbers(plan, found, beside),
-        settings=_settings(plan, steps),
+        settings=_settings(plan, steps, found),
         comparison=_comparison(plan, found),
         figures={
             "population-curve": line_panels(
@@ -89,8 +89,9 @@ def _beside(plan: Plan, setting: Setting) -> list[People]:
 def _numbers(plan: Plan, found: Sequence[Measured], beside: Sequence[Measured]) -> dict[str, Any]:
     told: dict[str, Any] = {
         f"test RMSE, epsilon {_named(epsilon)}": {
-            f"{one.people.users:,}": {_LABELS[name]: one.rmse(name, epsilon) for name in plan.algorithms}
+            f"{one.people.users:,}": row
             for one in found
+            if (row := _known({_LABELS[name]: one.rmse(name, epsilon) for name in plan.algorithms}))
         }
         for epsilon in (*plan.epsilons, NONE)
     }
@@ -103,13 +104,17 @@ def _numbers(plan: Plan, found: Sequence[Measured], beside: Sequence[Measured]) 
     if gap.is_one:
         told["share of the gap that is closed"] = _closed(plan, found, gap)
         told["people needed"] = _needed(plan, found, gap)
-    told["CPU seconds of a run"] = {
+    seconds = {
         f"{one.people.users:,}": {
-            _LABELS[name]: max(ran.cpu_seconds for ran in one.private[name, plan.epsilons[-1]])
+            _LABELS[name]: max(
+                ran.cpu_seconds for epsilon in plan.epsilons for ran in one.private[name, epsilon]
+            )
             for name in plan.algorithms
+            if any(one.private[name, epsilon] for epsilon in plan.epsilons)
         }
         for one in found
     }
+    told["CPU seconds of a run"] = {users: row for users, row in seconds.items() if row}
     if beside:
         told["beside data"] = {one.people.label: _row(plan, one) for one in beside}
     return told
@@ -121,25 +126,30 @@ def _row(plan: Plan, one: Measured) -> dict[str, float]:
         for epsilon in (*plan.epsilons, NONE)
         for name in plan.algorithms
     }
-    return {**private, **{_LABELS[name]: ran.rmse for name, ran in one.references.items()}}
+    return {**_known(private), **{_LABELS[name]: ran.rmse for name, ran in one.references.items()}}
+
+
+def _known(row: Mapping[str, float | None]) -> dict[str, float]:
+    """What was run."""
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _closed(plan: Plan, found: Sequence[Measured], gap: Gap) -> dict[str, dict[str, float]]:
     return {
         f"{one.people.users:,}": {
-            f"{_LABELS[name]}, epsilon {_named(epsilon)}": gap.closed(one.rmse(name, epsilon))
+            f"{_LABELS[name]}, epsilon {_named(epsilon)}": gap.closed(rmse)
             for name in _learners(plan)
             for epsilon in (*plan.epsilons, NONE)
+            if (rmse := one.rmse(name, epsilon)) is not None
         }
         for one in found
     }
 
 
 def _needed(plan: Plan, found: Sequence[Measured], gap: Gap) -> dict[str, dict[str, str]]:
-    users = [one.people.users for one in found]
-
     def needed(name: str, epsilon: float, share: float) -> str:
-        return people_needed(users, [gap.closed(one.rmse(name, epsilon)) for one in found], share)
+        users, rmses = _line(found, name, epsilon)
+        return people_needed([int(n) for n in users], [gap.closed(rmse) for rmse in rmses], share)
 
     return {
         f"{_LABELS[name]}, epsilon {_named(epsilon)}": {
@@ -153,7 +163,6 @@ def _needed(plan: Plan, found: Sequence[Measured], gap: Gap) -> dict[str, dict[s
 
 
 def _panels(plan: Plan, found: Sequence[Measured]) -> Mapping[str, Mapping[str, Line]]:
-    users = [float(one.people.users) for one in found]
     fitted = [one for one in found if one.references]
     without: dict[str, Line] = {
         _LABELS[name]: (
@@ -164,16 +173,21 @@ def _panels(plan: Plan, found: Sequence[Measured]) -> Mapping[str, Mapping[str, 
     }
     return {
         f"epsilon {_named(epsilon)}": {
-            **{
-                _LABELS[name]: (users, [one.rmse(name, epsilon) for one in found]) for name in plan.algorithms
-            },
+            **{_LABELS[name]: _line(found, name, epsilon) for name in plan.algorithms},
             **without,
         }
         for epsilon in (*plan.epsilons, NONE)
     }
 
 
-def _settings(plan: Plan, steps: Sequence[int]) -> dict[str, Any]:
+def _line(found: Sequence[Measured], algorithm: str, epsilon: float) -> Line:
+    """People and errors, of the runs that there are."""
+    known = [(float(one.people.users), one.rmse(algorithm, epsilon)) for one in found]
+    run = [(users, rmse) for users, rmse in known if rmse is not None]
+    return [users for users, _ in run], [rmse for _, rmse in run]
+
+
+def _settings(plan: Plan, steps: Sequence[int], found: Sequence[Measured]) -> dict[str, Any]:
     return {
         "people": list(steps),
         "source": plan.made_up(steps[-1]).data.source,
@@ -183,17 +197,21 @@ def _settings(plan: Plan, steps: Sequence[int]) -> dict[str, Any]:
         "seeds": {f"{users:,}": len(plan.seeds_of(plan.made_up(users))) for users in steps},
         "alternations at most": {f"{users:,}": most_rounds(users) for users in steps},
         "settings": {
-            f"{users:,}": {
-                f"{name}, epsilon {epsilon:g}": plan.private(
-                    plan.made_up(users), name, epsilon, 0
-                ).config.settings
-                for name in _learners(plan)
-                for epsilon in plan.epsilons
+            f"{one.people.users:,}": {
+                f"{_LABELS[name]}, epsilon {_named(epsilon)}": _chosen(plan, one.people, name, epsilon)
+                for name in plan.algorithms
+                for epsilon in (*plan.epsilons, NONE)
+                if one.private[name, epsilon]
             }
-            for users in steps
+            for one in found
         },
         "ALS": plan.reference(plan.made_up(steps[0]), ALS).config.settings,
     }
+
+
+def _chosen(plan: Plan, people: People, algorithm: str, epsilon: float) -> dict[str, Any]:
+    config = plan.private(people, algorithm, epsilon, 0).config
+    return {"settings": dict(config.settings), "shares": dict(config.privacy.shares)}
 
 
 def _comparison(plan: Plan, found: Sequence[Measured]) -> str:

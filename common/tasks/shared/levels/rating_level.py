@@ -60,9 +60,11 @@ def moments_of(cohort: Cohort, shared: RatingsConfig) -> IntArray:
     return np.clip(np.trunc(parts * MOMENT_ONE), -MOMENT_ONE, MOMENT_ONE).astype(np.int64)
 
 
+USERS_ENOUGH = 1000
+"""Users whose moments are to be known well enough."""
 _ENOUGH = 0.0012
-"""The three numbers get this much of mu^2 in absolute terms: the mean of 1 000 users is then known to 1/20 of the
-range's half width, whatever the budget of the run."""
+"""The three numbers get this much of mu^2 in absolute terms: the mean of ``USERS_ENOUGH`` users is then known to
+1/20 of the range's half width, whatever the budget of the run."""
 _LEAST_SHARE, _MOST_SHARE = 0.005, 0.5
 
 
