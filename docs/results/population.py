@@ -106,8 +106,8 @@ def _beside(curve: Mapping[str, Any]) -> str:
     names = dict.fromkeys(name for row in rows.values() for name in row)
     turned = {name: {label: row.get(name) for label, row in rows.items()} for name in names}
     what = (
-        "`data` is a data set (`--data`), `like` are as many people of as many items who rate as much; what\n"
-        "there is to learn of either differs, so look at how the rows lie to each other."
+        "With `--data ml-1m-x12.npz`, too: `data` is that set, `like` are as many people of as many items who\n"
+        "rate as much; what there is to learn of either differs, so look at how the rows lie to each other."
     )
     return f"**Beside data.** {what}\n\n{table(turned, 'test RMSE', four)}\n\n"
 

@@ -121,10 +121,10 @@ class Plan:
     def private(self, people: People, algorithm: str, epsilon: float, seed: int) -> Part:
         """A private run on all of them."""
         tuned = settings_for(algorithm, epsilon, people.users)
-        settings = {**tuned.settings, **(self.overrides if algorithm in LEARNERS else {})}
+        settings = {**tuned.settings, **_less_for_moments(algorithm, epsilon, people.users)}
+        settings |= self.overrides if algorithm in LEARNERS else {}
         if "rounds" in settings:
             settings["rounds"] = min(settings["rounds"], most_rounds(people.users))
-        settings |= _less_for_moments(algorithm, epsilon, people.users)
         return Part(
             name=f"{people.label}-{algorithm}-epsilon-{epsilon:g}-seed-{seed}",
             config=SimulationConfig(
