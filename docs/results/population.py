@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedboard.simulations.experiments.population.curve import SETTLED
+
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "population", HERE.parent / "guide" / "population.md"
 TEMPLATE, FIGURE = KEPT / "page.md.tmpl", PAGE.with_name("population.svg")
@@ -55,8 +57,9 @@ def page() -> str:
         source=settings["source"],
         delta=f"{settings['delta']:g}",
         none=f"{settings['epsilons'][-1]:g}",
-        judged=f"{settings['judged at most']:,}".replace(",", " "),
-        plan=table(_plan(settings), "people", str),
+        judged=spaced(settings["judged at most"]),
+        plan=_seeds(settings),
+        ends=_ends(settings),
         cost=table(curve["CPU seconds of a run"], "people", lambda value: f"{value:.0f}"),
         beside=_beside(curve),
         missing=_missing(settings),
@@ -70,15 +73,23 @@ def page() -> str:
     )
 
 
-def _plan(settings: Mapping[str, Any]) -> Rows:
-    most = settings["alternations at most"]
-    return {
-        users: {
-            "seeds": seeds,
-            "alternations": "as tuned" if most[users] >= 1000 else f"{most[users]} at most",
-        }
-        for users, seeds in settings["seeds"].items()
-    }
+def _ends(settings: Mapping[str, Any]) -> str:
+    """How far the runs go, and how to go on."""
+    most = settings["people"][-1]
+    ends = f"**The runs on this page end at {spaced(most)} people**"
+    more = " (the same command goes on to 10^8, part by part, with a larger `--most-users` and `--resume`)"
+    return ends + (more if most < ALL_BELOW else "")
+
+
+def _seeds(settings: Mapping[str, Any]) -> str:
+    """How many of them which numbers of people have."""
+    people = dict[int, list[str]]()
+    for users, seeds in settings["seeds"].items():
+        people.setdefault(seeds, []).append(users.replace(",", " "))
+    return "; ".join(
+        f"{seeds} for {', '.join(of[:-1])}{' and ' if of[1:] else ''}{of[-1]} people"
+        for seeds, of in people.items()
+    )
 
 
 def _missing(settings: Mapping[str, Any]) -> str:
@@ -87,7 +98,7 @@ def _missing(settings: Mapping[str, Any]) -> str:
         return ""
     return (
         "Of 10^8 people only that is run whose noise still costs at 10^7: an epsilon whose error there is more\n"
-        "than 0.0005 above that of epsilon none. AdaDPALS is not: it needs a dozen alternations.\n"
+        f"than {SETTLED:g} above that of epsilon none. AdaDPALS is not: it takes a dozen passes over everybody.\n"
     )
 
 
@@ -110,6 +121,11 @@ def _beside(curve: Mapping[str, Any]) -> str:
         "rate as much; what there is to learn of either differs, so look at how the rows lie to each other."
     )
     return f"**Beside data.** {what}\n\n{table(turned, 'test RMSE', four)}\n\n"
+
+
+def spaced(number: int) -> str:
+    """A number with a space between thousands."""
+    return f"{number:,}".replace(",", " ")
 
 
 def four(value: float | None) -> str:

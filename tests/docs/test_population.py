@@ -53,6 +53,21 @@ def test_a_table_has_a_line_for_each_row_and_a_gap_where_nothing_was_run() -> No
     ]
 
 
+def test_the_page_says_where_the_runs_end_and_what_was_left_out_there() -> None:
+    ten, hundred = {"people": [10**4, 10**7]}, {"people": [10**4, 10**8]}
+
+    assert "10 000 000 people** (the same command goes on" in SCRIPT["_ends"](ten)
+    assert SCRIPT["_ends"](hundred) == "**The runs on this page end at 100 000 000 people**"
+    assert SCRIPT["_missing"](ten) == ""
+    assert "more\nthan 0.001 above" in SCRIPT["_missing"](hundred)
+
+
+def test_seeds_are_told_by_how_many() -> None:
+    told = SCRIPT["_seeds"]({"seeds": {"10,000": 2, "30,000": 2, "1,000,000": 1}})
+
+    assert told == "2 for 10 000 and 30 000 people; 1 for 1 000 000 people"
+
+
 @pytest.mark.parametrize("figure", ["curve", "statistics"])
 def test_what_a_run_left_is_kept_whole(tmp_path: Path, figure: str) -> None:
     record = {

@@ -1,6 +1,6 @@
 """Utility against the number of people, by epsilon: how many people does which promise need?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log10
 from typing import Any
@@ -37,13 +37,11 @@ MOST_FITTED = 1_000_000
 JUDGED = 50_000
 """Where there are more people the error is that of these; of made-up people the first ones."""
 SEVERAL_SEEDS_UP_TO = 30_000
-_FEWER_ROUNDS: Mapping[int, int] = {100_000_000: 4}
-"""Alternations at most, from so many people on: each is a pass over all their ratings."""
 _FEWER_PEOPLE: Mapping[str, int] = {"adadpals": 10_000_000}
-"""People at most: it sets out from nothing, and with so few alternations is not done."""
+"""People at most: it sets out from nothing, and takes a dozen passes over all their ratings."""
 UNSETTLED_FROM = 100_000_000
 """From so many people on only that is run whose noise still costs."""
-SETTLED = 0.0005
+SETTLED = 0.001
 """How near to its own error with next to no noise, stars, an epsilon is whose noise costs nothing more."""
 _ALS_SETTINGS = {"rank": 16, "rounds": 32}
 """Chosen as ``settings.toml`` was; with the ridges as they are."""
@@ -123,8 +121,6 @@ class Plan:
         tuned = settings_for(algorithm, epsilon, people.users)
         settings = {**tuned.settings, **_less_for_moments(algorithm, epsilon, people.users)}
         settings |= self.overrides if algorithm in LEARNERS else {}
-        if "rounds" in settings:
-            settings["rounds"] = min(settings["rounds"], most_rounds(people.users))
         return Part(
             name=f"{people.label}-{algorithm}-epsilon-{epsilon:g}-seed-{seed}",
             config=SimulationConfig(
@@ -162,12 +158,6 @@ def _less_for_moments(algorithm: str, epsilon: float, users: int) -> dict[str, f
     return {"moments_share": needed} if needed < usual else {}
 
 
-def most_rounds(users: int) -> int:
-    """Alternations at most."""
-    found = [rounds for least, rounds in _FEWER_ROUNDS.items() if users >= least]
-    return min(found, default=1000)
-
-
 def ladder_to(most: float) -> tuple[int, ...]:
     """Numbers of people up to the most that are asked for."""
     return tuple(step for step in LADDER if step <= most)
@@ -176,22 +166,40 @@ def ladder_to(most: float) -> tuple[int, ...]:
 def measured(plan: Plan, parts: Parts, every: Sequence[People], setting: Setting) -> list[Measured]:
     """Run everything, smallest first."""
     names = [(a, e) for a in plan.algorithms for e in (*plan.epsilons, NONE)]
-    total = sum(len(names) * len(plan.seeds_of(people)) + len(REFERENCES) for people in every)
-    steps, found = iter(range(total)), list[Measured]()
+    queue = _Queue(parts, setting, sum(len(_references_of(people)) for people in every))
+    queue.total += sum(len(names) * len(plan.seeds_of(people)) for people in every)
+    found = list[Measured]()
     for people in every:
-        references = {
-            name: _told(parts, plan.reference(people, name), steps, total, setting)
-            for name in (REFERENCES if people.users <= MOST_FITTED else ())
-        }
-        private = {
-            (algorithm, epsilon): [
-                _told(parts, plan.private(people, algorithm, epsilon, seed), steps, total, setting)
-                for seed in (plan.seeds_of(people) if _is_run(people, found, algorithm, epsilon) else ())
-            ]
-            for algorithm, epsilon in names
-        }
+        references = {name: queue.ran(plan.reference(people, name)) for name in _references_of(people)}
+        private = dict[tuple[str, float], Sequence[Ran]]()
+        for algorithm, epsilon in names:
+            each = [plan.private(people, algorithm, epsilon, seed) for seed in plan.seeds_of(people)]
+            if not _is_run(people, found, algorithm, epsilon):
+                queue.total -= len(each)
+                each = []
+            private[algorithm, epsilon] = [queue.ran(part) for part in each]
         found.append(Measured(people=people, private=private, references=references))
     return found
+
+
+def _references_of(people: People) -> Sequence[str]:
+    return REFERENCES if people.users <= MOST_FITTED else ()
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Runs, told one after the other."""
+
+    parts: Parts
+    setting: Setting
+    total: int
+    """Less what turned out not to be worth running."""
+    done: int = 0
+
+    def ran(self, part: Part) -> Ran:
+        self.setting.on_progress(part.name, self.done, self.total)
+        self.done += 1
+        return self.parts.ran(part)
 
 
 def _is_run(people: People, fewer: Sequence[Measured], algorithm: str, epsilon: float) -> bool:
@@ -199,11 +207,6 @@ def _is_run(people: People, fewer: Sequence[Measured], algorithm: str, epsilon: 
     if people.users > _FEWER_PEOPLE.get(algorithm, people.users):
         return False
     return people.users < UNSETTLED_FROM or not fewer or not fewer[-1].settled(algorithm, epsilon)
-
-
-def _told(parts: Parts, part: Part, steps: Iterator[int], total: int, setting: Setting) -> Ran:
-    setting.on_progress(part.name, next(steps), total)
-    return parts.ran(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.people import PeopleConfig
 from fedboard.simulations.experiments.liu.lines import Line, line_panels
@@ -11,6 +12,7 @@ from fedboard.simulations.experiments.population.curve import (
     EPSILONS,
     JUDGED,
     LEARNERS,
+    MOST_FITTED,
     NONE,
     OWN_BIAS,
     TRIVIAL,
@@ -22,7 +24,6 @@ from fedboard.simulations.experiments.population.curve import (
     gap_of,
     ladder_to,
     measured,
-    most_rounds,
     people_needed,
 )
 from fedboard.simulations.experiments.population.parts import Parts
@@ -46,11 +47,14 @@ def utility_curve(setting: Setting, *, plan: Plan | None = None, ladder: Sequenc
     Args:
         setting: what is asked for. Each data set that it names is run, too, and as many made-up people beside it.
         plan: what is run; None for the usual.
-        ladder: numbers of people; () for the usual.
+        ladder: numbers of people, ascending; () for the usual.
 
     Raises:
-        InputError: a run failed, or the folder holds parts of other settings.
+        InputError: a run failed, the folder holds parts of other settings, or nothing can be fitted without
+            privacy, since there are too many people everywhere.
     """
+    if ladder and ladder[0] > MOST_FITTED:
+        raise InputError(f"ladder must begin with at most {MOST_FITTED:,} people, got {ladder[0]:,}")
     plan = plan or Plan(epsilons=setting.epsilons_or(*EPSILONS), seeds=setting.seeds, workers=setting.workers)
     steps = tuple(ladder) or ladder_to(setting.most_users or USUAL_MOST)
     parts = Parts(setting.scratch)
@@ -195,7 +199,6 @@ def _settings(plan: Plan, steps: Sequence[int], found: Sequence[Measured]) -> di
         "delta": DELTA,
         "judged at most": JUDGED,
         "seeds": {f"{users:,}": len(plan.seeds_of(plan.made_up(users))) for users in steps},
-        "alternations at most": {f"{users:,}": most_rounds(users) for users in steps},
         "settings": {
             f"{one.people.users:,}": {
                 f"{_LABELS[name]}, epsilon {_named(epsilon)}": _chosen(plan, one.people, name, epsilon)

@@ -20,7 +20,6 @@ from fedboard.simulations.experiments.population.curve import (
     Plan,
     ladder_to,
     measured,
-    most_rounds,
     people_needed,
 )
 from fedboard.simulations.experiments.population.parts import Part, Parts, Ran
@@ -87,13 +86,11 @@ def test_more_people_have_settings_of_a_larger_epsilon() -> None:
     assert few.privacy.delta * 10**8 < 1
 
 
-def test_the_largest_numbers_have_fewer_passes_and_say_so() -> None:
+def test_all_numbers_of_people_have_as_many_passes() -> None:
     def rounds(users: int) -> int:
-        return PLAN.private(PLAN.made_up(users), "residual", 0.1, 0).config.settings["rounds"]
+        return PLAN.private(PLAN.made_up(users), "residual", 1.0, 0).config.settings["rounds"]
 
-    assert rounds(10**8) == most_rounds(10**8) == 4
-    assert rounds(10**7) > 4
-    assert most_rounds(10**7) > 100
+    assert rounds(10**8) == rounds(10**7) == rounds(10**5)
 
 
 class Told(Parts):
@@ -115,7 +112,10 @@ def test_of_the_most_people_only_that_is_run_which_they_may_help(folder: Path) -
     ten, hundred = plan.made_up(10**7), plan.made_up(10**8)
     assert hundred.users == UNSETTLED_FROM
 
-    fewer, most = measured(plan, parts, [ten, hundred], setting(folder))
+    told: list[tuple[int, int]] = []
+    asked = replace(setting(folder), on_progress=lambda _, done, total: told.append((done, total)))
+
+    fewer, most = measured(plan, parts, [ten, hundred], asked)
 
     assert all(runs for runs in fewer.private.values())
     assert {key for key, runs in most.private.items() if runs} == {("residual", 0.1)}
@@ -123,6 +123,24 @@ def test_of_the_most_people_only_that_is_run_which_they_may_help(folder: Path) -
     assert [name for name in parts.names if name.startswith(hundred.label)] == [
         f"{hundred.label}-residual-epsilon-0.1-seed-0"
     ]
+    assert told[0] == (0, 12)
+    assert told[-1] == (6, 12)  # before the rest turned out not to be worth running
+
+
+def test_progress_ends_where_it_said_it_would(folder: Path) -> None:
+    plan = replace(PLAN, epsilons=(0.1,), algorithms=("adadpals", "residual"))
+    told: list[tuple[int, int]] = []
+    asked = replace(setting(folder), on_progress=lambda _, done, total: told.append((done, total)))
+
+    measured(plan, Told(folder, {0.1: 0.9, NONE: 0.9}), [plan.made_up(10**7)], asked)
+    measured(plan, Told(folder, {0.1: 0.9, NONE: 0.8}), [plan.made_up(10**8)], asked)
+
+    assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (0, 2), (1, 2)]
+
+
+def test_people_to_whom_nothing_is_fitted_are_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="begin with at most 1,000,000 people"):
+        utility_curve(setting(folder), ladder=(10**8,))
 
 
 def test_what_no_run_says_is_not_told(folder: Path) -> None:
