@@ -11,10 +11,12 @@ from typing import Any, Final, TypeVar, cast
 import numba
 from numba import types
 from numba.core import event
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic as _intrinsic
 
 from fedboard.common.kernels.shared.compiled_code import cache_folder
 
+_settings: Any = numba.config
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTEGER: Final = types.int64
@@ -30,20 +32,43 @@ def compiled(*signature: Any) -> Callable[[Function], Function]:
     Args:
         signature: argument types from ``reading`` and ``writing``, INTEGER for int. With them the function is
             compiled, or read from the cache, on import, and read-only and writable inputs share one version.
-            Without them it is compiled into each compiled function that calls it.
+            Without them it is compiled into each compiled function that calls it, and Python cannot call it:
+            what Python needs to call a function takes as long to compile as many a function.
     """
-    options = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-    arguments = [types.void(*signature)] if signature else []
+    options = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
     njit: Any = numba.njit
+
+    def made(function: Function, cache: bool) -> Any:
+        if signature:
+            return njit(types.void(*signature), cache=cache, **options)(function)
+        return function if _settings.DISABLE_JIT else _Part.of(function, cache, options)
 
     def decorate(function: Function) -> Function:
         with _own_cache_folder():
             try:
-                return cast(Function, njit(*arguments, cache=True, **options)(function))
+                return cast(Function, made(function, cache=True))
             except RuntimeError:  # nowhere to write a cache: compile in every process
-                return cast(Function, njit(*arguments, **options)(function))
+                return cast(Function, made(function, cache=False))
 
     return decorate
+
+
+_Dispatcher: Any = CPUDispatcher
+
+
+class _Part(_Dispatcher):  # type: ignore[misc]  # numba has no types
+    """A function that is compiled into others and cannot be called from Python, which would crash."""
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], cache: bool, options: dict[str, Any]) -> "_Part":
+        """What ``njit`` makes of a function, less what Python calls it by."""
+        part = cls(py_func=function, targetoptions={"nopython": True, "no_cpython_wrapper": True, **options})
+        if cache:
+            part.enable_caching()
+        return part
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a part of compiled functions: Python cannot call it")
 
 
 def emitted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,10 +116,9 @@ def told_of_compiling(begun: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def _own_cache_folder() -> Iterator[None]:
     """Cache in the folder of these very kernels."""
-    settings: Any = numba.config
-    configured = settings.CACHE_DIR
-    settings.CACHE_DIR = str(cache_folder(configured))
+    configured = _settings.CACHE_DIR
+    _settings.CACHE_DIR = str(cache_folder(configured))
     try:
         yield
     finally:
-        settings.CACHE_DIR = configured
+        _settings.CACHE_DIR = configured

@@ -5,7 +5,8 @@ narrower, as on NEON). An ``Emitter`` writes instructions while a function is be
 are element numbers, int64.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from llvmlite import ir
@@ -207,9 +208,23 @@ def call(builder: Any, name: str, kind: Any, arguments: list[Value]) -> Value:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
-def counting(builder: Any, count: Value) -> Any:
-    """A ``with`` block that emits a loop over 0..count - 1 and gives the counter as ``.index``."""
-    return cgutils.for_range(builder, count)
+@contextmanager
+def counting(builder: Any, count: Value) -> Iterator[Any]:
+    """A ``with`` block that emits a loop over 0..count - 1 and gives the counter as ``.index``.
+
+    The loop is not unrolled: a turn is many instructions already, and most loops have a few turns.
+    """
+    with cgutils.for_range(builder, count) as loop:
+        yield loop
+        last = builder.basic_block
+    last.terminator.set_metadata("llvm.loop", _not_unrolled(builder.module))
+
+
+def _not_unrolled(module: Any) -> Any:
+    """Metadata of one loop: LLVM tells loops apart by nodes that name themselves."""
+    node = module.add_metadata([ir.Constant(_INT32, len(module.metadata))])
+    node.operands = (node, module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")]))
+    return node
 
 
 def int64(value: int) -> Value:
