@@ -5,6 +5,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.kernels.blocked.ridge_lanes import (
     TOGETHER,
+    add_entries,
     left_out_of_some,
     solve_lanes,
     spread_with_ridges,
@@ -14,21 +15,11 @@ from fedboard.common.kernels.compiling import INTEGER, REAL, compiled, reading, 
 
 
 @compiled()
-def _add_entry(factor: FloatArray, target: float, system: FloatArray, moment: FloatArray) -> None:
-    """Add x x^T (upper triangle) to ``system`` and target x to ``moment``."""
-    width = moment.size
-    for row in range(width):
-        moment[row] += target * factor[row]
-        for column in range(row, width):
-            system[row * width + column] += factor[row] * factor[column]
-
-
-@compiled()
-def _load(factors: Float32Array, item: int, factor: FloatArray) -> None:
-    """(1, u_i) in float64."""
-    factor[0] = 1.0
-    for coordinate in range(1, factor.size):
-        factor[coordinate] = np.float64(factors[item, coordinate - 1])
+def _load(factors: Float32Array, item: int, row: FloatArray) -> None:
+    """(1, u_i) in float64; what is behind it stays zero."""
+    row[0] = 1.0
+    for coordinate in range(factors.shape[1]):
+        row[1 + coordinate] = np.float64(factors[item, coordinate])
 
 
 @compiled()
@@ -60,8 +51,11 @@ def errors_of_rows(
 ) -> None:
     """Fill ``out``; arguments as in ``left_out_errors``."""
     width, room = 1 + factors.shape[1], most + TOGETHER
-    system, moment, factor = np.empty(width * width), np.empty(width), np.empty(width)
-    lanes = lanes_of(system)
+    moment = np.zeros(1)
+    lanes = lanes_of(moment)
+    size = (width + lanes - 1) // lanes * lanes
+    system, moment = np.empty(width * size), np.empty(size)
+    some, goals = np.zeros(TOGETHER * size), np.zeros(TOGETHER)
     root, own = np.empty(width * width * lanes), np.empty(width * lanes)
     half, squares = np.empty(TOGETHER * width * lanes), np.empty(room * lanes)
     rated, wanted, pulls = np.zeros(room * width), np.zeros(room), np.empty(lanes)
@@ -72,15 +66,21 @@ def errors_of_rows(
         system[:] = 0.0
         moment[:] = 0.0
         step, seen, until_next = -(-(last - first) // most), 0, 0
-        for k in range(first, last):
-            _load(factors, items[k], factor)
-            _add_entry(factor, np.float64(targets[k]), system, moment)
-            if until_next == 0:  # one that is left out
-                for coordinate in range(width):
-                    rated[seen * width + coordinate] = factor[coordinate]
-                wanted[seen] = np.float64(targets[k])
-                seen, until_next = seen + 1, step
-            until_next -= 1
+        for begin in range(first, last, TOGETHER):
+            here = min(TOGETHER, last - begin)
+            for k in range(here):
+                own_row = some[k * size : (k + 1) * size]
+                _load(factors, items[begin + k], own_row)
+                goals[k] = np.float64(targets[begin + k])
+                if until_next == 0:  # one that is left out
+                    for coordinate in range(width):
+                        rated[seen * width + coordinate] = own_row[coordinate]
+                    wanted[seen] = goals[k]
+                    seen, until_next = seen + 1, step
+                until_next -= 1
+            some[here * size :] = 0.0
+            goals[here:] = 0.0
+            add_entries(some, goals, system, moment, width, size)
         alone = system[0] + growth[row] * bias_ridge
         without = _error_alone(targets, first, last, step, moment[0], alone)
         system[0] = alone
@@ -88,7 +88,7 @@ def errors_of_rows(
             together = min(lanes, ridges.size - candidate)
             for lane in range(lanes):
                 pulls[lane] = growth[row] * ridges[candidate + min(lane, together - 1)]
-            spread_with_ridges(system, width, pulls, root, moment, own)
+            spread_with_ridges(system, size, width, pulls, root, moment, own)
             solve_lanes(root, own, width, lanes)
             for k in range(0, seen, TOGETHER):
                 left_out_of_some(rated, wanted, k, root, own, half, width, squares)

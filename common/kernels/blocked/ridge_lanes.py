@@ -4,6 +4,7 @@ A lane goes through the operations of ``plain.cholesky.solve_positive`` and of a
 order, each rounded alone, so that it holds what a loop over the ridges would, bit for bit.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from numba import types
@@ -176,34 +177,83 @@ def left_out_of_some(
 
 @emitted
 def spread_with_ridges(
-    typing_context: Any, system: Any, width: Any, ridges: Any, matrix: Any, moment: Any, vector: Any
+    typing_context: Any,
+    system: Any,
+    step: Any,
+    width: Any,
+    ridges: Any,
+    matrix: Any,
+    moment: Any,
+    vector: Any,
 ) -> Any:
     """Lay a system out for ``solve_lanes``: each number in every lane, and the lane's ridge on the diagonal but for
     its first entry.
 
-    Takes ``system`` (flat, shape (width * width,), upper triangle), ``ridges`` (a number a lane) and ``moment``
-    (shape (width,)); writes to ``matrix`` and ``vector``.
+    Takes ``system`` (flat, ``width`` rows ``step`` apart, upper triangle), ``ridges`` (a number a lane) and
+    ``moment`` (``width`` numbers); writes to ``matrix`` and ``vector``.
     """
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = {0: system, 2: ridges, 3: matrix, 4: moment, 5: vector}
+        kinds = {0: system, 3: ridges, 4: matrix, 5: moment, 6: vector}
         given, own, out, sums, wanted = (
             Emitter(context, builder, kind, arguments[place]) for place, kind in kinds.items()
         )
-        size, added = arguments[1], own.load(int64(0))
+        distance, size, added = arguments[1], arguments[2], own.load(int64(0))
         with counting(builder, size) as outer:
             row = outer.index
             wanted.store(sums.load_splat(row), _behind(builder, int64(0), row, out.lanes))
-            diagonal = builder.add(builder.mul(row, size), row)
+            diagonal, place = (builder.add(builder.mul(row, by), row) for by in (size, distance))
             with counting(builder, builder.sub(size, row)) as inner:
                 number = builder.add(diagonal, inner.index)
-                out.store(given.load_splat(number), _behind(builder, int64(0), number, out.lanes))
+                value = given.load_splat(builder.add(place, inner.index))
+                out.store(value, _behind(builder, int64(0), number, out.lanes))
             with builder.if_then(builder.icmp_signed(">", row, int64(0))):
                 here = _behind(builder, int64(0), diagonal, out.lanes)
-                out.store(builder.fadd(given.load_splat(diagonal), added), here)
+                out.store(builder.fadd(given.load_splat(place), added), here)
         return context.get_dummy_value()
 
-    return types.void(system, types.int64, ridges, matrix, moment, vector), emit
+    return types.void(system, types.int64, types.int64, ridges, matrix, moment, vector), emit
+
+
+@emitted
+def add_entries(
+    typing_context: Any, factors: Any, targets: Any, system: Any, moment: Any, width: Any, step: Any
+) -> Any:
+    """Add x x^T (upper triangle, and some entries below it) to ``system`` and target x to ``moment``, for
+    ``TOGETHER`` ratings one after the other; products and sums are rounded one by one.
+
+    Takes an x in each row of ``factors``: ``width`` numbers, and zeros up to ``step``, a multiple of the lanes,
+    which is how far apart its rows and those of ``system`` are, and how long ``moment`` is.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, _, _, _, size, distance = arguments
+        x, goals, out, sums = (
+            Emitter(context, builder, kind, arguments[place])
+            for place, kind in enumerate((factors, targets, system, moment))
+        )
+        rows = [builder.mul(int64(k), distance) for k in range(TOGETHER)]
+
+        def add(to: Emitter, place: Value, multiples: Sequence[Value], column: Value) -> None:
+            total = to.load(place)
+            for row, multiple in zip(rows, multiples, strict=True):
+                total = builder.fadd(total, builder.fmul(multiple, x.load(builder.add(row, column))))
+            to.store(total, place)
+
+        lanes, wanted = int64(x.lanes), [goals.load_splat(int64(k)) for k in range(TOGETHER)]
+        with counting(builder, builder.udiv(distance, lanes)) as loop:
+            column = builder.mul(loop.index, lanes)
+            add(sums, column, wanted, column)
+        with counting(builder, size) as outer:
+            multiples = [x.load_splat(builder.add(row, outer.index)) for row in rows]
+            first = builder.mul(builder.udiv(outer.index, lanes), lanes)
+            with counting(builder, builder.udiv(builder.sub(distance, first), lanes)) as inner:
+                column = builder.add(first, builder.mul(inner.index, lanes))
+                place = builder.add(builder.mul(outer.index, distance), column)
+                add(out, place, multiples, column)
+        return context.get_dummy_value()
+
+    return types.void(factors, targets, system, moment, types.int64, types.int64), emit
 
 
 def _behind(builder: Any, place: Value, number: Value, lanes: int) -> Value:
