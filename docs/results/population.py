@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedboard.simulations.experiments.population.curve import SETTLED
-
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "population", HERE.parent / "guide" / "population.md"
 TEMPLATE, FIGURE = KEPT / "page.md.tmpl", PAGE.with_name("population.svg")
@@ -96,9 +94,10 @@ def _missing(settings: Mapping[str, Any]) -> str:
     """Why some of the largest runs are not there."""
     if settings["people"][-1] < ALL_BELOW:
         return ""
+    near = settings["settled within"]
     return (
         "Of 10^8 people only that is run whose noise still costs at 10^7: an epsilon whose error there is more\n"
-        f"than {SETTLED:g} above that of epsilon none. AdaDPALS is not: it takes a dozen passes over everybody.\n"
+        f"than {near:g} above that of epsilon none. AdaDPALS is not: it takes a dozen passes over everybody.\n"
     )
 
 

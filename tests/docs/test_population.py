@@ -54,7 +54,7 @@ def test_a_table_has_a_line_for_each_row_and_a_gap_where_nothing_was_run() -> No
 
 
 def test_the_page_says_where_the_runs_end_and_what_was_left_out_there() -> None:
-    ten, hundred = {"people": [10**4, 10**7]}, {"people": [10**4, 10**8]}
+    ten, hundred = {"people": [10**4, 10**7]}, {"people": [10**4, 10**8], "settled within": 0.001}
 
     assert "10 000 000 people** (the same command goes on" in SCRIPT["_ends"](ten)
     assert SCRIPT["_ends"](hundred) == "**The runs on this page end at 100 000 000 people**"

@@ -51,11 +51,11 @@ def errors_of_rows(
 ) -> None:
     """Fill ``out``; arguments as in ``left_out_errors``."""
     width, room = 1 + factors.shape[1], most + TOGETHER
-    moment = np.zeros(1)
-    lanes = lanes_of(moment)
+    goals = np.zeros(TOGETHER)
+    lanes = lanes_of(goals)
     size = (width + lanes - 1) // lanes * lanes
     system, moment = np.empty(width * size), np.empty(size)
-    some, goals = np.zeros(TOGETHER * size), np.zeros(TOGETHER)
+    some = np.zeros(TOGETHER * size)
     root, own = np.empty(width * width * lanes), np.empty(width * lanes)
     half, squares = np.empty(TOGETHER * width * lanes), np.empty(room * lanes)
     rated, wanted, pulls = np.zeros(room * width), np.zeros(room), np.empty(lanes)

@@ -170,14 +170,12 @@ def measured(plan: Plan, parts: Parts, every: Sequence[People], setting: Setting
     queue.total += sum(len(names) * len(plan.seeds_of(people)) for people in every)
     found = list[Measured]()
     for people in every:
+        run = {key: plan.seeds_of(people) if _is_run(people, found, *key) else () for key in names}
+        queue.total -= sum(len(plan.seeds_of(people)) - len(seeds) for seeds in run.values())
         references = {name: queue.ran(plan.reference(people, name)) for name in _references_of(people)}
-        private = dict[tuple[str, float], Sequence[Ran]]()
-        for algorithm, epsilon in names:
-            each = [plan.private(people, algorithm, epsilon, seed) for seed in plan.seeds_of(people)]
-            if not _is_run(people, found, algorithm, epsilon):
-                queue.total -= len(each)
-                each = []
-            private[algorithm, epsilon] = [queue.ran(part) for part in each]
+        private = {
+            key: [queue.ran(plan.private(people, *key, seed)) for seed in seeds] for key, seeds in run.items()
+        }
         found.append(Measured(people=people, private=private, references=references))
     return found
 

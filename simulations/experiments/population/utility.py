@@ -15,6 +15,7 @@ from fedboard.simulations.experiments.population.curve import (
     MOST_FITTED,
     NONE,
     OWN_BIAS,
+    SETTLED,
     TRIVIAL,
     USUAL_MOST,
     Gap,
@@ -198,6 +199,7 @@ def _settings(plan: Plan, steps: Sequence[int], found: Sequence[Measured]) -> di
         "epsilons": [*plan.epsilons, NONE],
         "delta": DELTA,
         "judged at most": JUDGED,
+        "settled within": SETTLED,
         "seeds": {f"{users:,}": len(plan.seeds_of(plan.made_up(users))) for users in steps},
         "settings": {
             f"{one.people.users:,}": {

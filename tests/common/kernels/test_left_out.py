@@ -1,5 +1,6 @@
 """What a ridge does for ratings that were left out: held against solving again without each."""
 
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -126,6 +127,38 @@ def test_ridges_side_by_side_are_bit_for_bit_one_after_the_other(backend, given)
         alone, seen = one_after_the_other_alone(columns[:, 0], wanted, own * BIAS_RIDGE)
         for number, ridge in enumerate(many.tolist()):
             total, _ = one_after_the_other(columns, wanted, own * np.array([BIAS_RIDGE, *[ridge] * 4]))
+            assert found[row, number] == (total - alone) / seen
+
+
+@pytest.mark.parametrize("rank", [0, 7, 20])
+def test_systems_of_any_width_are_bit_for_bit_one_rating_after_the_other(backend, rank):
+    """Less than a vector, whole vectors, and some and a part; ratings by fours, and what is left of them."""
+    if backend == "numpy":
+        return
+    rng = np.random.default_rng(rank)
+    lengths, ridges = np.array([2, 9, 0, 5, 4, 3]), [0.4, 5.0]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    items = rng.integers(0, 30, indptr[-1]).astype(np.int32)
+    targets = rng.standard_normal(items.size).astype(np.float32)
+    factors, growth = rng.standard_normal((30, rank)).astype(np.float32), rng.uniform(0.5, 2.0, lengths.size)
+
+    found = left_out_errors(
+        *(indptr, items, targets, factors),
+        ridges=np.array(ridges),
+        growth=growth,
+        bias_ridge=BIAS_RIDGE,
+        backend=backend,
+    )
+
+    for row, (first, last) in enumerate(pairwise(indptr.tolist())):
+        if first == last:
+            continue
+        wanted = targets[first:last].astype(np.float64)
+        columns = np.hstack([np.ones((wanted.size, 1)), factors[items[first:last]].astype(np.float64)])
+        alone, seen = one_after_the_other_alone(columns[:, 0], wanted, growth[row] * BIAS_RIDGE)
+        for number, ridge in enumerate(ridges):
+            pulls = growth[row] * np.array([BIAS_RIDGE, *[ridge] * rank])
+            total, _ = one_after_the_other(columns, wanted, pulls)
             assert found[row, number] == (total - alone) / seen
 
 

@@ -86,7 +86,7 @@ def test_more_people_have_settings_of_a_larger_epsilon() -> None:
     assert few.privacy.delta * 10**8 < 1
 
 
-def test_all_numbers_of_people_have_as_many_passes() -> None:
+def test_the_most_people_have_no_fewer_passes() -> None:
     def rounds(users: int) -> int:
         return PLAN.private(PLAN.made_up(users), "residual", 1.0, 0).config.settings["rounds"]
 
@@ -124,11 +124,11 @@ def test_of_the_most_people_only_that_is_run_which_they_may_help(folder: Path) -
         f"{hundred.label}-residual-epsilon-0.1-seed-0"
     ]
     assert told[0] == (0, 12)
-    assert told[-1] == (6, 12)  # before the rest turned out not to be worth running
+    assert told[-1] == (6, 7)
 
 
 def test_progress_ends_where_it_said_it_would(folder: Path) -> None:
-    plan = replace(PLAN, epsilons=(0.1,), algorithms=("adadpals", "residual"))
+    plan = replace(PLAN, epsilons=(0.1,), algorithms=("residual", "adadpals"))
     told: list[tuple[int, int]] = []
     asked = replace(setting(folder), on_progress=lambda _, done, total: told.append((done, total)))
 
