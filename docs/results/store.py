@@ -29,7 +29,7 @@ ABOUT = {
     },
     "round": {
         "command": "python benchmarks/round.py --json round.json",
-        "on": "made-up ratings: 70 000 users, 10 700 items, 10M ratings; two cores of an AMD EPYC (Zen 4)",
+        "on": "made-up ratings: 70 000 users, 10 700 items, 10M ratings; two cores of an AMD EPYC (Zen 5)",
         "tuned": "nothing",
         "simulated": True,
     },
