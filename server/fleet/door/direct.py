@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fedboard.common.wire import direct as wire
 from fedboard.server.fleet.door.allowance import Allowance
-from fedboard.server.fleet.door.mailbox import Mailbox, Work
+from fedboard.server.fleet.door.mailbox import Mailbox, NoRoomError
 from fedboard.server.fleet.door.node_signature import AdmittedNodes
 from fedboard.server.fleet.door.replies import Event, Receive, Send, refuse
 from fedboard.server.fleet.door.seen import Seen
@@ -145,19 +145,16 @@ class DirectDoor:
         work = self.mailbox.expects(request.key, request.work)
         if work is None:
             return 410
-        if length > work.largest:
+        if length > min(work.largest, self.mailbox.largest):
             return 413
-        if not self.limits.bytes.take(request.key, length) or not self.mailbox.reserve(length):
+        if not self.limits.bytes.take(request.key, length):
             return 503
         try:
-            return await self._taken(request, work, length, receive)
-        finally:
-            self.mailbox.release(length)
-
-    async def _taken(self, request: wire.Request, work: Work, length: int, receive: Receive) -> int:
-        try:
-            async with asyncio.timeout(_SECONDS + length / _BYTES_A_SECOND):
-                content = await _body(receive, length)
+            async with asyncio.timeout(_SECONDS + length / _BYTES_A_SECOND) as within:
+                with self.mailbox.arriving(request.key, within) as take:
+                    content = await _body(receive, length, take)
+        except NoRoomError:
+            return 503
         except TimeoutError:
             return 408
         except ConnectionResetError:
@@ -192,17 +189,18 @@ def _pieces(*contents: bytes) -> Iterator[bytes]:
         yield from (content[start : start + _PIECE] for start in range(0, len(content), _PIECE))
 
 
-async def _body(receive: Receive, length: int) -> bytes:
-    """A body that is as long as it says."""
+async def _body(receive: Receive, length: int, take: Callable[[int], None]) -> bytes:
+    """A body that is as long as it says; each part is kept once there is room for it."""
     found, more = bytearray(), True
     while more:
         event: Event = await receive()
-        if event["type"] == "http.disconnect":
+        part = event.get("body", b"")
+        # The server in front counts too.
+        if event["type"] == "http.disconnect" or len(found) + len(part) > length:
             raise ConnectionResetError
-        found += event.get("body", b"")
+        take(len(part))
+        found += part
         more = event.get("more_body", False)
-        if len(found) > length:  # the server in front counts too
-            raise ConnectionResetError
     return bytes(found)
 
 

@@ -4,10 +4,12 @@ In memory alone. Whoever is to answer is told by the round loop, and asked again
 this process; a device sends the same bytes again, so nothing is lost that anybody has given.
 """
 
+import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 MOST_HELD_BYTES = 1 << 28
@@ -47,12 +49,17 @@ class Answer:
     content: bytes
 
 
+class NoRoomError(Exception):
+    """The answers that are here take all the room."""
+
+
 @dataclass(slots=True)
 class Mailbox:
     """Work by device, for one question or one step at a time, and the answers that came.
 
     Guarantee: of one device at most one answer is taken to each asking; what comes after the round loop has gone on
-    to another question is not taken.
+    to another question is not taken. An answer takes room as it arrives; a device has one on its way, of at most
+    half the room, and none when the question is over.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -62,8 +69,10 @@ class Mailbox:
     _asking: str = ""
     _work: dict[bytes, Work] = field(default_factory=dict)
     _answers: deque[Answer] = field(default_factory=deque)
+    _arriving: dict[bytes, asyncio.Timeout] = field(default_factory=dict)
+    """By device: the time that its answer may still take to arrive."""
     _held: int = 0
-    """Bytes of the answers, and of those that are being received."""
+    """Bytes of the answers, and of what has come of others."""
     _number: int = 0
 
     def ask(
@@ -95,6 +104,8 @@ class Mailbox:
         self._work.clear()
         self._held -= sum(len(answer.content) for answer in self._answers)
         self._answers.clear()
+        for key in list(self._arriving):
+            self._give_up(key)
 
     def work_of(self, key: bytes) -> Work | None:
         """What this device is to answer now."""
@@ -106,16 +117,43 @@ class Mailbox:
         work = self.work_of(key)
         return work if work is not None and secrets.compare_digest(work.name, name) else None
 
-    def reserve(self, n_bytes: int) -> bool:
-        """Make room for an answer that is about to be read; False where there is none."""
-        if self._held + n_bytes > self.most_held:
-            return False
-        self._held += n_bytes
-        return True
+    @property
+    def largest(self) -> int:
+        """Most bytes of one answer, so that no device alone takes all the room."""
+        return self.most_held // 2
 
-    def release(self, n_bytes: int) -> None:
-        """Give room back."""
-        self._held -= n_bytes
+    @contextmanager
+    def arriving(self, key: bytes, within: asyncio.Timeout) -> Iterator[Callable[[int], None]]:
+        """Room for an answer while it arrives; one of the same device that is still on its way is given up.
+
+        Args:
+            key: of the device.
+            within: ends where the answer is given up.
+
+        Yields:
+            Takes so many bytes more; raises ``NoRoomError`` where there is no room for them.
+        """
+        self._give_up(key)
+        self._arriving[key], taken = within, 0
+
+        def take(n_bytes: int) -> None:
+            nonlocal taken
+            if self._held + n_bytes > self.most_held:
+                raise NoRoomError
+            self._held += n_bytes
+            taken += n_bytes
+
+        try:
+            yield take
+        finally:
+            self._held -= taken
+            if self._arriving.get(key) is within:
+                del self._arriving[key]
+
+    def _give_up(self, key: bytes) -> None:
+        if (within := self._arriving.pop(key, None)) is not None:
+            with suppress(RuntimeError):  # it is over already
+                within.reschedule(0.0)
 
     def put(self, key: bytes, name: str, content: bytes) -> bool:
         """Take an answer; False where nobody waits for it, or another one was taken."""

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedboard.client.node.connection import DirectConnection, DoorError
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.wire import direct as wire
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.line.asking import Asking, Line
 from fedboard.server.fleet.line.messages import LineError
@@ -140,6 +141,13 @@ class OpenDoor:
     ) -> None:
         frames = {self.pem[name]: frame for name in names}
         asking.ask(frames, beside=beside, kind="query.round", largest=LARGEST, seconds=seconds)
+
+    def request(self, name: str, path: str, *, work: str, length: int) -> bytes:
+        """The head of a request whose body is to be so long."""
+        sender = wire.Sender(private_key=self.key(name), public_key=self.pem[name].encode())
+        headers = sender.headers(path, b"", micros=int(time.time() * 1_000_000), work=work)
+        lines = "".join(f"{key}: {value}\r\n" for key, value in headers.items())
+        return f"POST {path} HTTP/1.1\r\nHost: door\r\nContent-Length: {length}\r\n{lines}\r\n".encode()
 
     def tls(self) -> ssl.SSLSocket:
         """A connection of anybody."""

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from fedboard.common.wire import direct as wire
 from fedboard.server.fleet.door import direct
 from fedboard.server.fleet.door.allowance import Allowance
 from fedboard.server.fleet.door.direct import DirectDoor, SenderLimits
-from fedboard.server.fleet.door.mailbox import Mailbox, Message
+from fedboard.server.fleet.door.mailbox import Mailbox, Message, NoRoomError
 from fedboard.server.fleet.door.node_signature import AdmittedNodes
 from fedboard.server.fleet.door.seen import Seen
 
@@ -31,20 +32,30 @@ def asked(mailbox: Mailbox, *keys: bytes, asking: str = "one", after: int = 0) -
     return {key: work.name for key in keys if (work := mailbox.work_of(key)) is not None}
 
 
+async def fits(mailbox: Mailbox, n_bytes: int) -> bool:
+    """Whether one more answer of so many bytes has room."""
+    async with asyncio.timeout(60) as within:
+        with suppress(NoRoomError), mailbox.arriving(b"somebody", within) as take:
+            take(n_bytes)
+            return True
+    return False
+
+
+def has_room(mailbox: Mailbox, n_bytes: int) -> bool:
+    return asyncio.run(fits(mailbox, n_bytes))
+
+
 def test_answers_that_the_round_loop_has_not_fetched_take_room_until_it_has() -> None:
     mailbox = Mailbox(most_held=10)
     names = asked(mailbox, ANN, BOB)
 
-    assert mailbox.reserve(8)
-    assert not mailbox.reserve(3)
     assert mailbox.put(ANN, names[ANN], b"8 bytes!")
-    mailbox.release(8)
 
-    assert not mailbox.reserve(3), "held until it is fetched"
+    assert not has_room(mailbox, 3), "held until it is fetched"
     (answer,) = mailbox.fetch("one", after=0, most_bytes=100)
-    assert not mailbox.reserve(3), "held until the round loop is known to have it"
+    assert not has_room(mailbox, 3), "held until the round loop is known to have it"
     assert mailbox.fetch("one", after=answer.number, most_bytes=100) == []
-    assert mailbox.reserve(3)
+    assert has_room(mailbox, 3)
 
 
 def test_an_answer_that_got_lost_on_the_line_is_told_again() -> None:
@@ -76,7 +87,7 @@ def test_the_end_of_a_question_gives_its_room_back() -> None:
 
     asked(mailbox, ANN, asking="two")
 
-    assert mailbox.reserve(10)
+    assert has_room(mailbox, 10)
     assert mailbox.fetch("one", after=0, most_bytes=100) == []
 
 
@@ -109,6 +120,12 @@ def handed_in(
     door: DirectDoor, body: bytes, receive: Callable[[], Awaitable[dict[str, Any]]], *, micros: int = 0
 ) -> int:
     """Status of an answer whose body comes as ``receive`` says."""
+    return asyncio.run(hand_in(door, body, receive, micros=micros))
+
+
+async def hand_in(
+    door: DirectDoor, body: bytes, receive: Callable[[], Awaitable[dict[str, Any]]], *, micros: int = 0
+) -> int:
     work = door.mailbox.work_of(PEM)
     assert work is not None
     sender = wire.Sender(private_key=PRIVATE, public_key=PEM)
@@ -124,12 +141,16 @@ def handed_in(
 
     async def send(event: Any) -> None: ...
 
-    return asyncio.run(door.serve(scope, receive, send))
+    return await door.serve(scope, receive, send)
 
 
 async def never() -> dict[str, Any]:
     await asyncio.sleep(3600)
     raise AssertionError
+
+
+async def whole() -> dict[str, Any]:
+    return {"type": "http.request", "body": b"x" * 40, "more_body": False}
 
 
 async def gone() -> dict[str, Any]:
@@ -142,7 +163,7 @@ async def more_than_was_said() -> dict[str, Any]:
 
 def test_a_sender_that_sends_nothing_is_given_up_and_holds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct, "_SECONDS", 0.01)
-    mailbox = Mailbox(most_held=50)
+    mailbox = Mailbox(most_held=80)
     asked(mailbox, PEM)
     door = door_of(mailbox)
 
@@ -150,22 +171,70 @@ def test_a_sender_that_sends_nothing_is_given_up_and_holds_no_room(monkeypatch: 
     assert handed_in(door, b"x" * 40, gone, micros=10) == 400
     assert handed_in(door, b"x" * 40, more_than_was_said, micros=20) == 400
 
-    assert mailbox.reserve(50)
+    assert has_room(mailbox, 80)
     assert mailbox.fetch("one", after=0, most_bytes=100) == []
 
 
 def test_where_there_is_no_room_a_device_comes_again() -> None:
-    mailbox = Mailbox(most_held=50)
-    asked(mailbox, PEM)
+    mailbox = Mailbox(most_held=80)
+    names = asked(mailbox, PEM, ANN)
     door = door_of(mailbox)
-    mailbox.reserve(20)
-
-    async def whole() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"x" * 40, "more_body": False}
+    mailbox.put(ANN, names[ANN], b"x" * 50)
 
     assert handed_in(door, b"x" * 40, whole) == 503
-    mailbox.release(20)
+    mailbox.fetch("one", after=1, most_bytes=1)
     assert handed_in(door, b"x" * 40, whole, micros=10) == 200
+
+
+async def stalled(door: DirectDoor) -> "asyncio.Task[int]":
+    """An answer of 40 bytes, of which one has come."""
+    waits = asyncio.Event()
+
+    async def a_byte() -> dict[str, Any]:
+        if waits.is_set():
+            return await never()
+        waits.set()
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    task = asyncio.create_task(hand_in(door, b"x" * 40, a_byte))
+    await waits.wait()
+    return task
+
+
+def test_an_answer_takes_room_as_it_arrives_and_a_device_has_one_on_its_way() -> None:
+    mailbox = Mailbox(most_held=80)
+    asked(mailbox, PEM)
+    door = door_of(mailbox)
+
+    async def play() -> tuple[int, int]:
+        first = await stalled(door)
+        assert [await fits(mailbox, 79), await fits(mailbox, 80)] == [True, False]
+        second = await hand_in(door, b"x" * 40, whole, micros=10)
+        return await first, second
+
+    assert asyncio.run(play()) == (408, 200)
+    assert [answer.content for answer in mailbox.fetch("one", after=0, most_bytes=100)] == [b"x" * 40]
+    assert [has_room(mailbox, 40), has_room(mailbox, 41)] == [True, False]
+
+
+def test_the_end_of_a_question_gives_up_what_is_on_its_way() -> None:
+    mailbox = Mailbox(most_held=80)
+    asked(mailbox, PEM)
+
+    async def play() -> int:
+        first = await stalled(door_of(mailbox))
+        asked(mailbox, PEM, asking="two")
+        return await first
+
+    assert asyncio.run(play()) == 408
+    assert has_room(mailbox, 80)
+
+
+def test_an_answer_may_take_half_the_room() -> None:
+    mailbox = Mailbox(most_held=78)
+    asked(mailbox, PEM)
+
+    assert handed_in(door_of(mailbox), b"x" * 40, whole) == 413
 
 
 def test_one_device_sends_so_many_bytes_a_minute() -> None:

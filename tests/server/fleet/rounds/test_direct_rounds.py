@@ -1,9 +1,12 @@
 """Rounds of devices that Flower carries and devices that come to the door: the same sums, whoever is killed."""
 
+import select
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -13,9 +16,14 @@ import pytest
 from fedboard.client.node.node import DirectNode
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally
+from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import Question
+from fedboard.common.wire import direct as wire
+from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.line.messages import LineError
+from tests.client.asking import ASKER
 from tests.server.fleet.door.open_door import OpenDoor, open_door
-from tests.server.fleet.local_fleet import Fleet, Outcome, digests, phone
+from tests.server.fleet.local_fleet import Fleet, Outcome, Phone, digests, phone
 
 pytestmark = pytest.mark.slow
 NAMES = ("a", "b", "c", "d")
@@ -39,11 +47,13 @@ def by_flower(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 @contextmanager
-def devices(door: OpenDoor, names: Sequence[str]) -> Iterator[dict[str, Tally]]:
+def devices(
+    door: OpenDoor, names: Sequence[str], phone_of: Callable[[int], Phone] = phone
+) -> Iterator[dict[str, Tally]]:
     """These come to the door, while the block runs."""
     stop, tallies, threads = Event(), {}, []
     for name in names:
-        one = phone(NAMES.index(name))
+        one = phone_of(NAMES.index(name))
         settings = NodeSettings(
             server=f"127.0.0.1:{door.port}",
             root_certificate=door.folder / "authority.pem",
@@ -130,6 +140,74 @@ def test_a_door_that_is_killed_in_a_round_costs_no_answer(
     )
     assert [line["lost"] for line in found.rounds] == [False] * len(found.rounds)
     assert digests(found.folder) == digests(by_flower.folder)
+
+
+@dataclass
+class Stalling:
+    """A member that announces to each question more than a door holds, in large answers and ever smaller ones,
+    sends a byte of each and keeps them open; it refuses, which ends the round, once the others have answered.
+    """
+
+    door: OpenDoor
+    name: str
+    stalled: defaultdict[int, Event] = field(default_factory=lambda: defaultdict(Event))
+    """By round: set while the door has them."""
+
+    def run(self, stop: Event, others: Mapping[str, Tally]) -> None:
+        device, done = self.door.device(self.name), -1
+        while not stop.wait(0.02):
+            received = device.receive()
+            if received is None or received.frame is None:
+                continue
+            number = Question.from_bytes(ASKER.content(received.frame)).round
+            if number > done:
+                with ExitStack() as stack:
+                    self._stall(received.work, stack)
+                    self.stalled[number].set()
+                    while not stop.is_set() and any(tally.answered <= number for tally in others.values()):
+                        time.sleep(0.02)
+                    device.send(received.work, refusal(Refusal.NOT_ALLOWED))
+                done = number
+
+    def _stall(self, work: str, stack: ExitStack) -> None:
+        held = list[socket.socket]()
+        for length in (*[28_000_000] * 10, *(1 << power for power in range(24, 8, -1))):
+            held.append(sock := stack.enter_context(self.door.tls()))
+            sock.sendall(self.door.request(self.name, wire.ANSWER_PATH, work=work, length=length) + b"x")
+        assert select.select(held, [], [], 60)[0], "whatever the door does not keep is answered at once"
+
+
+@dataclass(frozen=True)
+class Behind(Phone):
+    """Answers after the door was attacked."""
+
+    attack: Stalling
+
+    def admit(self, question: Question, *rest: Any) -> float:
+        assert self.attack.stalled[question.round].wait(60)
+        return 1.0
+
+
+def test_a_member_that_stalls_with_all_it_announces_loses_nobody_a_round(
+    door: OpenDoor, tmp_path: Path
+) -> None:
+    attack, stop = Stalling(door, "d"), Event()
+    users = {door.pem[name]: 14_000 if name == "d" else 100 for name in NAMES}
+    settings = {"nodes": users, "line": str(door.state.line), "quorum": 3, "attempts": 1}
+    fleet = Fleet(
+        tmp_path / "fleet", n_nodes=0, settings={**settings, "expected_nodes": 4, "deadline_seconds": 60.0}
+    )
+
+    with devices(door, NAMES[:3], lambda number: Behind(phone(number).ratings, attack)) as others:
+        stalling = Thread(target=attack.run, args=(stop, others), daemon=True)
+        stalling.start()
+        try:
+            found = fleet.run()
+        finally:
+            stop.set()
+            stalling.join(60)
+
+    assert [(line["answers"], line["lost"]) for line in found.rounds] == [(3, False)] * len(found.rounds)
 
 
 def test_a_session_of_steps_goes_over_the_door_too(door: OpenDoor, tmp_path: Path) -> None:
