@@ -181,7 +181,8 @@ class RoundPace(Section, frozen=True, kw_only=True):
     """When a round begins and ends: the section ``rounds``."""
 
     expected_nodes: int
-    """A round begins when as many nodes are there, and is complete after as many; >= 1."""
+    """A round begins when as many nodes are there. It is complete after as many answers, once whoever else is there
+    has answered too or ``grace_seconds`` are over; >= 1."""
     quorum: int
     """Fewest answers that make a round; nobody is asked before as many nodes were heard from. In [1,
     expected_nodes]."""
@@ -199,7 +200,8 @@ class RoundPace(Section, frozen=True, kw_only=True):
     poll_seconds: float = 0.2
     """How often the server looks for answers; in [0.01, 60]."""
     grace_seconds: float = 30.0
-    """How long a round that has its quorum waits for expected nodes that are not there; > 0."""
+    """How long a round that has its quorum waits for expected nodes that are not there, and one that has all that
+    are expected for others that are; > 0."""
     resend_seconds: float = 30.0
     """A node that has not answered for so long is asked again, and answers with the same bytes; > 0."""
     form: str = "factored"

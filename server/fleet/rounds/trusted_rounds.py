@@ -155,14 +155,15 @@ class FleetRuntime:
         return len(admission.users) < self.job.rounds.quorum <= most
 
     def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
-        """As many as are expected have answered; or nobody who is there will still answer, and either as many are
-        settled, or the quorum has answered and nobody else came for a while.
+        """As many as are expected have answered or refused, or the quorum has answered and nobody else came for a
+        while; and of those who are there nobody will still answer, or as many as are expected have answered and the
+        others had a while.
         """
-        n_answers, expected = len(admission.users), self.job.rounds.expected_nodes
-        if n_answers >= expected:
-            return True
-        waited = n_answers >= self.job.rounds.quorum and seconds >= self.job.rounds.grace_seconds
-        return (len(settled) >= expected or waited) and settled >= present
+        pace, n_answers = self.job.rounds, len(admission.users)
+        waited = seconds >= pace.grace_seconds
+        if settled >= present:
+            return len(settled) >= pace.expected_nodes or (waited and n_answers >= pace.quorum)
+        return waited and n_answers >= pace.expected_nodes
 
     def _report(self, done: int) -> None:
         if self.on_progress is not None:

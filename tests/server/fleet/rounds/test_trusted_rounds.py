@@ -233,6 +233,21 @@ def test_more_nodes_than_are_expected_do_not_keep_a_round_open(tmp_path: Path) -
     assert [line["answers"] for line in outcome.rounds] == [3] * N_ROUNDS
 
 
+def test_who_is_there_and_answers_after_the_expected_number_is_taken(tmp_path: Path) -> None:
+    """The fourth of three that are expected is a few looks slower than they."""
+    looks = Counter[int]()
+
+    def slow(number: int) -> bool:
+        looks[number] += 1
+        return number == 3 and looks[number] % 5 != 0
+
+    settings = {"expected_nodes": 3, "quorum": 3, "grace_seconds": 60.0, "resend_seconds": 60.0}
+    outcome = Fleet(tmp_path / "run", weather=Weather(holds=slow), settings=settings).run()
+
+    assert outcome.refused == {}
+    assert [line["answers"] for line in outcome.rounds] == [4] * N_ROUNDS
+
+
 def test_a_refusal_takes_nobody_else_s_place(tmp_path: Path) -> None:
     """Of four nodes two are expected and two refuse at once: the round waits for the two that answer late."""
     looks = Counter[str]()
