@@ -5,6 +5,7 @@ import socket
 import socketserver
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ _BEAT_SECONDS = 5.0
 """Between signs of life; a page that misses three of them asks again."""
 _SLOW_SECONDS = 10.0
 """For a request to come in whole, and for an event to be taken."""
-_MOST_CONNECTIONS = 32
+_MOST_CONNECTIONS, _MAKES_ROOM_SECONDS = 32, 1.0
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -35,7 +36,7 @@ class LiveServer:
     """A page and its events on one address, until the block ends.
 
     Guarantee: only GET of the page and of its events is answered, to requests that name this machine as their
-    host and come for no other page; at most 32 connections at a time.
+    host and come for no other page; at most 32 connections at a time, of which one that is slow to ask makes room.
     """
 
     def __init__(self, place: Place, kind: Kind, source: Source, *, key: str | None = None) -> None:
@@ -104,20 +105,32 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def __init__(self, family: socket.AddressFamily, address: tuple[str, int], live: LiveServer) -> None:
         self.address_family, self.live = family, live
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self.unread = dict[Any, None]()
+        """Connections whose request has not come in whole, the oldest first."""
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or hang up where too many are under way."""
-        if self._free.acquire(blocking=False):
+        """Answer in a thread, or hang up where too many are under way and none of them makes room."""
+        if self._free.acquire(blocking=False) or self._made_room():
+            self.unread[request] = None
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def _made_room(self) -> bool:
+        """Whether the connection whose request is longest on its way was ended."""
+        for slowest in list(self.unread)[:1]:
+            with suppress(OSError):
+                slowest.shutdown(socket.SHUT_RDWR)
+            return self._free.acquire(timeout=_MAKES_ROOM_SECONDS)
+        return False
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Make room again afterwards."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.unread.pop(request, None)
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -130,6 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page, or its events for as long as somebody reads them."""
+        self.server.unread.pop(self.connection, None)
         live, events = self.server.live, self.path.endswith(_EVENTS)
         hosts = self.headers.get_all("Host") or []
         if not is_own_host(hosts, listening=live.listening):

@@ -197,6 +197,15 @@ def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> 
                 time.sleep(0.05)
 
 
+def test_connections_that_are_slow_to_ask_keep_nobody_from_the_page() -> None:
+    with LiveServer(HERE, "run", Told()) as server, ExitStack() as stack:
+        for _ in range(40):
+            line = socket.create_connection(("127.0.0.1", port_of(server.address)), timeout=30)
+            stack.enter_context(line).sendall(b"GET / HTTP/1.1\r\n")
+
+        assert [asked(server.address)[0] for _ in range(3)] == [200] * 3
+
+
 def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
