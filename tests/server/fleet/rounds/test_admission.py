@@ -9,21 +9,23 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
+from fedboard.client.answering.rounds import respond
 from fedboard.common.contribution import Contribution
-from fedboard.common.protocols.trusted.protocol import FactoredMessage
+from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
 from fedboard.common.rounds.answer import Answer, refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
-from fedboard.server.fleet.rounds.admission import Admission
+from fedboard.server.fleet.rounds.admission import Admission, fresh_question
 from fedboard.simulations.audit.attacks.hostile import hostile_messages
-from tests.client.asking import asking, reply_to, sealed
-from tests.common.tasks.conftest import N_ITEMS
+from tests.client.asking import asking, reply_to, sealed, signed
+from tests.common.tasks.conftest import N_ITEMS, population
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
     N_NODES,
     TASK,
     Fleet,
+    Phone,
     Tamper,
     digests,
     events,
@@ -393,6 +395,23 @@ def test_sums_of_nobody_may_not_be_anything(changes_nothing_else: Check) -> None
     nobody = rewritten(lambda answer: replace(answer, n_users=0))
 
     changes_nothing_else(nobody, {"out-of-bounds": N_ROUNDS}, form="dense")
+
+
+def test_an_answer_of_nobody_counts_once_like_any_other() -> None:
+    question, key = fresh_question(FIRST_BOARD, run="run-1", protocol=Trusted(), private_noise=True)
+    admission = Admission(question=question, requests=tuple(TASK.requests(FIRST_BOARD)), key=key)
+    nobody = Phone(population().rows(0, 0))
+
+    def answer() -> bytes:
+        return respond(signed(question.content), source=nobody, gate=nobody)
+
+    assert admission.take("a", answer(), max_users=5).n_users == 0
+    with pytest.raises(RefusedError) as second:
+        admission.take("a", answer(), max_users=5)
+
+    assert second.value.code is Refusal.DUPLICATE
+    assert admission.take("b", answer(), max_users=5).n_users == 0
+    assert admission.users == {"a": 0, "b": 0}
 
 
 @pytest.mark.parametrize("form", ["factored", "dense"])

@@ -11,6 +11,7 @@ from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.job import EnrolledDevices
 from fedboard.server.fleet.rounds.admitted import Admitted
+from fedboard.server.fleet.rounds.quorum import Roster
 from tests.server.fleet.local_fleet import Fleet, Outcome, Weather, digests, job_with
 from tests.server.fleet.rounds.test_session_rounds import MASKED, UNMASK, Nodes, run
 
@@ -160,6 +161,32 @@ def test_nobody_is_asked_where_the_members_left_are_too_few(tmp_path: Path) -> N
 
     with pytest.raises(TooFewAnswersError, match="1 nodes are there and the quorum is 2; nobody was asked"):
         fleet.run()
+
+
+def test_whoever_may_still_answer_is_counted_once(tmp_path: Path) -> None:
+    """A node that has answered is a member too, and one that was removed has answered all the same."""
+    roster = Roster(Fleet(tmp_path / "fleet").grid(), Fleet(tmp_path / "fleet").job)
+
+    assert roster.can_answer({"key-0"}, {"key-1"}) == 3
+    assert roster.can_answer({"key-0", "removed"}, {"key-1", "key-2"}) == 3
+    assert roster.can_answer({"key-0", "key-1"}, {"key-0"}) == 4
+
+
+def test_a_device_that_comes_by_flower_and_to_the_door_is_one_of_a_quorum(tmp_path: Path) -> None:
+    class Door:
+        def present(self) -> list[str]:
+            return ["key-0", "key-1"]
+
+    fleet = Fleet(tmp_path / "fleet", settings={"deadline_seconds": 0.2, "longest_deadline_seconds": 0.3})
+    fleet.settings["quorum"] = 3
+    grid = fleet.grid()
+    grid.weather.present = lambda: range(2)
+    roster = Roster(grid, fleet.job)
+    object.__setattr__(roster, "_line", Door())
+
+    assert sorted(node.name for node in roster.present().values()) == ["key-0", "key-1"]
+    with pytest.raises(TooFewAnswersError, match="2 nodes are there and the quorum is 3"):
+        roster.when_enough()
 
 
 def test_more_users_than_the_sums_are_sized_for_are_never_in_a_round(tmp_path: Path) -> None:
