@@ -6,10 +6,11 @@ killed they end within two seconds, and the next one goes on from what is on dis
 """
 
 import json
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,6 +28,7 @@ from fedboard.server.fleet.processes.admission import Admission
 from fedboard.server.fleet.processes.board_process import board_command
 from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.control import Control
+from fedboard.server.fleet.processes.fleet_status import status_of
 from fedboard.server.fleet.processes.message_store import compact, forget, knows_as_gone
 from fedboard.server.fleet.processes.ports import require_descriptors, require_free_ports
 from fedboard.server.fleet.processes.proxy_process import proxy_command
@@ -42,6 +44,9 @@ from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares, require_f
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 _MOST_FAILURES = 5
+_SILENT_SECONDS = 60.0
+_LEAST_FREE = 1 << 24
+"""Bytes of the disk with the state folder: with fewer left the server stops, and with twice as many it goes on."""
 _PORT_SECONDS = 5.0
 """How long what is left of a server that was killed may still hold its ports."""
 
@@ -61,7 +66,8 @@ class Supervisor:
             config: file of the settings, for the children.
             say: takes sentences for the operator.
         """
-        self._settings, self._config, self._say = settings, config, say
+        self._settings, self._config, self._speak = settings, config, say
+        say, self._told_at, self._is_full = self._say, time.monotonic(), False
         self._state = StateFolder.of(settings)
         self._control = Control(port=settings.network.superlink_port, authority=settings.network.authority)
         self._training = TrainingRun(self._control, self._state, say=say)
@@ -133,6 +139,8 @@ class Supervisor:
     def _take_care(self, *, look: bool) -> None:
         """Whatever is due now. A disk that is full, or cannot be written, ends no server: it is tried again."""
         try:
+            if not self._has_room():
+                return
             self._tend()
             if self._to_reload:
                 self._to_reload = False
@@ -146,6 +154,39 @@ class Supervisor:
                     f"what the server keeps cannot be read or written just now: {error}; it is tried again"
                 )
             self._trouble = str(error)
+
+    def _say(self, sentence: str) -> None:
+        self._told_at = time.monotonic()
+        with suppress(OSError):  # its log may be on the disk that is full
+            self._speak(sentence)
+
+    def _has_room(self) -> bool:
+        """Whether the disk has room; where it has none all parts are stopped, before one of them loses a round."""
+        free = shutil.disk_usage(self._state.path).free
+        was_full, self._is_full = self._is_full, free < _LEAST_FREE * (2 if self._is_full else 1)
+        if self._is_full and time.monotonic() - self._told_at >= (_SILENT_SECONDS if was_full else 0.0):
+            needed = 2 * _LEAST_FREE / 1e6
+            self._say(
+                f"disk full: {self._state.path} has {free / 1e6:.0f} MB left; the server stops, and goes on by "
+                f"itself with {needed:.0f} MB"
+            )
+        if self._is_full and not was_full:
+            self._stop_parts()
+        elif was_full and not self._is_full:
+            self._say("the disk has room again: the server goes on")
+        return not self._is_full
+
+    def _tell_waiting(self) -> None:
+        """Where the training stands, where nothing was told for a minute."""
+        if self._training.complete or time.monotonic() - self._told_at < _SILENT_SECONDS:
+            return
+        status, problem = status_of(self._settings), self._training.problem
+        online = status.devices.online or 0
+        goes_on = f"round {self._told_rounds} is under way" if status.has_quorum else "no round begins"
+        self._say(
+            f"{online} of {status.devices.admitted} devices are online and the quorum is {status.quorum}: {goes_on}"
+            + (f"; the last try ended: {problem}" if problem else "")
+        )
 
     def _tell_closed(self) -> None:
         """A training that is closed is not handed in; its boards are served. Nor is one where questions are all."""
@@ -228,6 +269,7 @@ class Supervisor:
         except (httpx.HTTPError, ValueError):
             pass  # it is starting, busy or ending; the next look finds out
         self._tell_rounds()
+        self._tell_waiting()
         self._write_counts()
 
     def _tell_put_back(self, seconds: float) -> None:
@@ -277,7 +319,10 @@ class Supervisor:
             self._written = counts
 
     def _stop(self) -> None:
+        self._stop_parts()
+        compact(self._state.database)
+
+    def _stop_parts(self) -> None:
         """First the door, then what is behind it."""
         for child in (*self._others, self._superlink):
             child.stop()
-        compact(self._state.database)

@@ -1,9 +1,17 @@
-"""A disk that fills up ends no server: its parts end in a sentence, and the supervisor goes on."""
+"""A disk that fills up ends no server: its parts end in a sentence, and the supervisor goes on, never silent."""
 
 import errno
+import os
+import signal
 import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +21,7 @@ from fedboard.server.fleet.processes import supervisor as supervisor_module
 from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.lifeline import told_in_a_sentence
 from fedboard.server.fleet.processes.supervisor import Supervisor
+from tests.server.fleet.deployed import NODES, Fleet
 from tests.server.fleet.opened import a_fleet
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -40,6 +49,96 @@ def test_a_supervisor_that_cannot_write_says_so_once_and_goes_on(
     Supervisor(settings, tmp_path / "fleet.toml", say=told.append).run(stop, until_trained=False)
 
     assert [str(error) in line and "tried again" in line for line in told] == [True]
+
+
+def test_a_full_disk_stops_all_parts_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, told, did, stop = a_fleet(tmp_path), list[str](), list[str](), Event()
+    left = iter([1 << 30, 1 << 20, 1 << 20, 20 << 20, 40 << 20])
+
+    def free(_: object) -> SimpleNamespace:
+        if (n_bytes := next(left, None)) is None:
+            stop.set()
+        return SimpleNamespace(free=1 << 30 if n_bytes is None else n_bytes)
+
+    monkeypatch.setattr(supervisor_module.shutil, "disk_usage", free)
+    monkeypatch.setattr(Child, "tend", lambda child: bool(did.append(f"{child.name} runs")))
+    monkeypatch.setattr(Child, "stop", lambda child: did.append(f"{child.name} stops"))
+
+    Supervisor(settings, tmp_path / "fleet.toml", say=told.append).run(stop, until_trained=False)
+
+    runs, stops = (
+        [f"{name} {what}" for name in names]
+        for what, names in (
+            ("runs", ("superlink", "proxy", "board")),
+            ("stops", ("proxy", "board", "superlink")),
+        )
+    )
+    assert did == [*runs, *stops, *runs, *runs, *stops]
+    assert [line.partition(":")[0] for line in told] == ["disk full", "the disk has room again"]
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A disk of 64 MiB, where this account may mount one."""
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a disk")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.slow
+def test_a_server_on_a_full_disk_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet", protocol="trusted")
+    with small_disk(fleet.state.path) as disk:
+        fleet.start("server")
+        try:
+            fleet.wait(lambda: "board started" in fleet.log("server"), "start")
+            with suppress(OSError), (disk / "filling").open("wb", buffering=0) as filling:
+                while True:
+                    filling.write(bytes(1 << 12))
+            fleet.wait(lambda: "disk full" in fleet.log("server"), "word of the disk")
+            assert "started again" not in fleet.log("server")
+            (disk / "filling").unlink()
+            fleet.wait(lambda: "superlink started again" in fleet.log("server"), "server that goes on")
+            for name in NODES:
+                fleet.start(name)
+            fleet.wait(lambda: "the training is complete" in fleet.log("server"), "complete training")
+        finally:
+            fleet.end_all(list(fleet._processes), signal.SIGTERM)
+
+    assert fleet.log("server").count("disk full") == 1
+    assert "the disk has room again" in fleet.log("server")
+
+
+def test_a_server_that_waits_for_devices_says_so_once_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, told, stop = a_fleet(tmp_path), list[tuple[float, str]](), Event()
+
+    def say(sentence: str) -> None:
+        told.append((time.monotonic(), sentence))
+        if len(told) == 3:
+            stop.set()
+
+    monkeypatch.setattr(Child, "tend", lambda *_: False)
+    monkeypatch.setattr(supervisor_module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor_module, "_SILENT_SECONDS", 0.3)
+    silent, began = Timer(60.0, stop.set), time.monotonic()
+    silent.start()
+
+    Supervisor(settings, tmp_path / "fleet.toml", say=say).run(stop, until_trained=False)
+
+    silent.cancel()
+
+    waits = "0 of 4 devices are online and the quorum is 3: no round begins"
+    assert [sentence for _, sentence in told] == [waits] * 3
+    assert min(after - before for before, after in pairwise([began, *(at for at, _ in told)])) >= 0.3
 
 
 def invite_many(register: Register) -> None:
