@@ -14,7 +14,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey
-from fedboard.common.protocols.two_server.noise import lattice_noise
+from fedboard.common.protocols.two_server.noise import helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -72,6 +72,36 @@ def test_the_shares_without_noise_add_up_to_the_coarse_sum_to_the_last_bit(board
     assert (helper.vector() != exact).mean() > 0.99
 
 
+@pytest.mark.parametrize("party", [0, 1])
+def test_the_seed_of_one_server_does_not_open_the_share_of_the_other(party: int) -> None:
+    requests = TASK.requests(BOARDS["preparation"])
+    layout = two_servers().rules.layout(ABOUT, requests)
+    rows = rows_of(BOARDS["preparation"], 0, N_USERS)
+    shared = split(rows, layout)
+
+    own, guessed = ShareSums(layout, party=party), ShareSums(layout, party=1 - party)
+    own.add(own.read(shared.keys), shared.seeds[party], None if party else shared.others)
+    guessed.add(guessed.read(shared.keys), shared.seeds[party])
+
+    exact = layout.packing.flatten(coarse_sums(rows, requests, layout.packing.shifts))
+    assert (own.vector() + guessed.vector() != exact).mean() > 0.99
+    assert len({*shared.seeds, *split(rows, layout).seeds}) == 4
+
+
+def test_the_keys_of_one_user_of_a_client_open_with_no_other_users_seed() -> None:
+    """The seeds that both servers expand go by the user's place: keys in another order are of no use to them."""
+    layout = two_servers().rules.layout(ABOUT, counting(200))
+    rows = replace(weighted([5, 900, 3, 800]), indptr=np.array([0, 2, 4]))
+    exact = layout.packing.flatten(coarse_sums(rows, layout.packing.requests, layout.packing.shifts))
+    shared = split(rows, layout)
+
+    for keys, opens in ((shared.keys, True), (shared.keys[::-1], False)):
+        leader, helper = ShareSums(layout, party=0), ShareSums(layout, party=1)
+        leader.add(leader.read(keys), shared.seeds[0], shared.others)
+        helper.add(helper.read(keys), shared.seeds[1])
+        assert (leader.vector() + helper.vector() == exact).all() == opens
+
+
 def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
     requests = TASK.requests(BOARDS["preparation"])
     rows = rows_of(BOARDS["preparation"], 0, N_USERS)
@@ -88,9 +118,9 @@ def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
 # The helper's noise.
 
 
-def noised(helper_noise: Any) -> tuple[np.ndarray, np.ndarray]:
+def noised(source: Any) -> tuple[np.ndarray, np.ndarray]:
     """What the helper adds to a round, in deviations of each release's columns, and on which lattice it lies."""
-    protocol = two_servers().helped_by(LocalHelper(helper_noise))
+    protocol = two_servers().helped_by(LocalHelper(source))
     given = {f"client-{k}": Given(contribution=rows_of(ITEMS, k, k + 1), requests=REQUESTS) for k in range(2)}
     server = protocol.open(ABOUT, REQUESTS, tuple(given), n_items=N_ITEMS)
     clients = {name: protocol.join(ABOUT, SecureNoise()) for name in given}
@@ -138,10 +168,13 @@ def test_noise_on_the_lattice_is_the_rounded_gaussian_of_the_release() -> None:
 
 
 def test_helper_and_leader_draw_different_noise_from_one_seed() -> None:
-    source = SeededNoise(3)
-    names = [request.name for request in REQUESTS]
-    assert not {f"helper {name}" for name in names} & set(names)
-    assert (source.stream("helper x").bits(0, 4) != source.stream("x").bits(0, 4)).all()
+    """Else the leader, who draws its own, takes the helper's off the sums it holds."""
+    source, (release,) = SeededNoise(3), (r.release for r in REQUESTS if r.name.endswith("linear"))
+    helper = helper_noise(two_servers().packing(REQUESTS), source)[release.name].ravel()
+    leader = source.stream(release.name).normal(0, helper.size)
+
+    assert helper.size >= 100
+    assert abs(np.corrcoef(helper, leader)[0, 1]) < 6 / np.sqrt(helper.size)
 
 
 def test_the_packing_has_room_for_the_helpers_noise() -> None:
