@@ -162,16 +162,17 @@ def test_reopening_continues_the_chain_the_spend_and_the_names(tmp_path, budget,
         ledger.verify()
 
 
-def test_runs_share_the_budget_but_not_the_names(tmp_path, budget, make_event):
+def test_what_another_run_booked_counts_and_its_names_do_not(tmp_path, budget, make_event):
     path = tmp_path / "ledger.sqlite"
-    filled(path, budget, make_event)
+    with Ledger.create(path, budget) as ledger:
+        ledger.book(make_event(name="items-0", noise_multiplier=1.0))
 
     with Ledger.open(path, run="second") as ledger:
+        assert ledger.spent().epsilon == epsilon_of(1e-5, mu=1.0)
+        with pytest.raises(BudgetExceededError, match=r"'items-0'.*spent epsilon 4\.377"):
+            ledger.book(make_event(name="items-0", noise_multiplier=1.0))  # alone it would cost 4.377 of 5
         ledger.book(make_event(name="items-0"))
-
-        assert len(ledger.events()) == 5
-        with pytest.raises(BudgetExceededError):
-            ledger.book(make_event(name="big", noise_multiplier=0.8))
+        assert ledger.spent().epsilon == epsilon_of(1e-5, mu=compose([1.0, 20.0]))
 
 
 def test_a_receipt_proves_the_event(ledger, make_event):
@@ -364,6 +365,18 @@ def test_with_a_plan_only_planned_releases_with_enough_noise_are_booked(tmp_path
             with pytest.raises(PrivacyError, match="run plan"):
                 ledger.book(event)
         ledger.book(make_event(name="b", noise_multiplier=25.0))
+
+
+SAMPLED = {"kind": "poisson", "probability": 0.2, "round": "round-1"}
+
+
+@pytest.mark.parametrize("planned", [20.0, {"noise_multiplier": 20.0, "participation": SAMPLED}])
+def test_a_sampled_release_with_less_noise_than_planned_is_refused(tmp_path, budget, make_event, planned):
+    with Ledger.create(tmp_path / "ledger.sqlite", budget, plan={"items-1": planned}) as ledger:
+        with pytest.raises(PrivacyError, match="run plan"):
+            ledger.book(make_event(noise_multiplier=19.0, participation=SAMPLED))
+
+        ledger.book(make_event(participation=SAMPLED))
 
 
 def test_a_mixed_ledger_is_an_upper_bound_of_the_library(ledger, make_event):

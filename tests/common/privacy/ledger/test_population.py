@@ -192,6 +192,17 @@ def test_a_run_whose_releases_the_account_lacks_is_not_continued(
         reopened(tmp_path, "first", rolled_back)
 
 
+def test_a_run_does_not_take_over_more_than_its_own_budget_bears(tmp_path, start, population, make_event):
+    run = start("first", budget=Budget(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE))
+    population.book(run.id, [make_event(name="a", noise_multiplier=2.0)])  # epsilon 2.0: the account has room
+    run.close()
+
+    with pytest.raises(BudgetExceededError, match="the budget is 1"):
+        reopened(tmp_path, "first", population).close()
+    with Ledger.open(tmp_path / "first" / "ledger.sqlite", read_only=True) as reader:
+        assert reader.events() == []
+
+
 def test_a_run_is_bound_to_its_population(tmp_path, start, population, closing, make_event):
     start("first").close()
     Ledger.create(tmp_path / "alone.sqlite", ALL).close()

@@ -128,6 +128,28 @@ def test_at_the_seam_of_the_modulus_a_user_moves_what_is_published_by_no_more_th
     assert late.min() > 2 ** (bits - 1) * release.grid_step  # without it she decides
 
 
+def test_sums_modulo_a_power_of_two_wrap_where_low_bits_are_dropped_too(make_release, ledger):
+    """Against whole numbers of any size: the modulus is of the release's grid, what is kept is coarser."""
+    bits, noise = 40, SeededNoise(8)
+    release = make_release(noise_multiplier=2.0**24, l2_bound=3, grid_step=0.5)
+    sums = np.random.default_rng(1).integers(-(2**39), 2**39, (200, 10))
+    sums[:100] |= 2**38  # half of them near either end, so that the noise carries some over it
+    sums[:100, ::2] = 2 ** (bits - 1) - 1
+    draws = noise.stream(release.name).normal(0, 2000).reshape(200, 10)
+
+    published = release.book(ledger, noise).publish(sums, residue_bits=bits)
+
+    assert release.release_shift == 5
+    wrapped = 0
+    for (row, column), value in np.ndenumerate(sums):
+        noisy = int(value) + round(draws[row, column] * 3 * 2.0**24)
+        kept = noisy >> 5
+        centred = (kept + 2 ** (bits - 6)) % 2 ** (bits - 5) - 2 ** (bits - 6)
+        wrapped += centred != kept
+        assert published[row, column] == centred * 32 * 0.5
+    assert wrapped > 100
+
+
 @pytest.mark.parametrize(
     ("multiplier", "shift"), [(1e-4, 0), (1.0, 0), (2.0**20, 0), (2.0**21, 1), (2.0**31 - 1, 10)]
 )

@@ -71,6 +71,15 @@ def test_a_coin_is_the_same_whoever_else_is_there_and_wherever_it_stands():
     assert_array_equal(everybody, alone)
 
 
+def test_a_coin_is_the_same_wherever_it_stands_among_a_million():
+    order = np.random.default_rng(0).permutation(USERS.size * ITEMS.size)
+    users, items = (part.astype(np.int32) for part in np.divmod(order, ITEMS.size))
+
+    shuffled = SplitCoins(7).of_ratings(USERS, ITEMS, users, items)
+
+    assert_array_equal(shuffled, every_pair(SplitCoins(7))[order])
+
+
 def test_coins_stay_what_they_are():
     # A change of these numbers is another split of every data set: results would no longer be comparable.
     users, items = id_keys(["1", "anna"], Kind.USER), id_keys([7], Kind.ITEM)
