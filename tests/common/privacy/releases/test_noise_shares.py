@@ -181,21 +181,15 @@ def test_a_lattice_that_is_too_coarse_for_a_share_is_refused(make_release):
 
 def test_a_share_is_rounded_to_the_nearest_number_of_the_coarsest_lattice(make_release):
     """Truncated, a share of five lattice units would be 8 % too small; so each number is worked out alone."""
-    release = make_release(rows=300, width=3, layout="symmetric", noise_multiplier=10.0, l2_bound=8)
-    stream, shift, least = SeededNoise(1).stream("a"), 3, 2
-    normal = stream.normal(0, 900)
+    release = make_release(rows=300, width=3, noise_multiplier=10.0, l2_bound=8)
+    stream = SeededNoise(1).stream("a")
 
-    drawn = NoiseShares(least=least).draw(release, stream, shift=shift)
+    drawn = NoiseShares(least=4).draw(release, stream, shift=3)
 
-    for number, value in enumerate(normal):
-        row, column = divmod(number, 3)
-        deviation = 80.0 * (math.sqrt(0.5) if column == 1 else 1.0) / math.sqrt(least) / 2**shift
-        assert drawn[row, column] == round(value * deviation)
-    assert deviation * math.sqrt(0.5) == pytest.approx(
-        5.0
-    )  # of the columns off the diagonal: as coarse as it may be
+    for number, value in enumerate(stream.normal(0, 900)):
+        assert drawn[divmod(number, 3)] == round(value * 5.0)  # 10 * 8 / sqrt(4) / 2^3
     with pytest.raises(InputError, match="at least 5"):
-        NoiseShares(least=least + 1).draw(release, stream, shift=shift)
+        NoiseShares(least=5).draw(release, stream, shift=3)
 
 
 def test_the_smallest_column_of_a_symmetric_release_decides_what_is_too_coarse(make_release):
