@@ -152,6 +152,26 @@ def test_secure_noise_differs_from_run_to_run(tmp_path: Path) -> None:
     assert boards[0].digest != boards[1].digest
 
 
+def test_every_release_of_every_round_has_noise_of_its_own(tmp_path: Path) -> None:
+    """Two rounds with one stream differ by exact sums, and a seeded source gives one stream for one name."""
+    task = a_task()
+    drawn: dict[str, bytes] = {}
+
+    class Listening(InThisProcess):
+        def open(
+            self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+        ) -> ReleasedSums:
+            drawn.update({name: release.stream.bits(0, 4).tobytes() for name, release in booked.items()})
+            return super().open(sums, requests, booked)
+
+    board = a_prepared_board(task)
+    with Ledger.create(tmp_path / "l", a_budget(50.0)) as ledger:
+        while task.requests(board):
+            board = run_round(task, board, runtime=Listening(task), ledger=ledger, noise=SeededNoise(0)).board
+    assert {"round-1/linear", "round-2/linear"} < set(drawn)
+    assert len(set(drawn.values())) == len(drawn)
+
+
 def test_the_same_release_cannot_be_made_twice(tmp_path: Path) -> None:
     task = a_task()
     board = a_prepared_board(task)

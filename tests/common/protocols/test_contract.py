@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.cases import CASES, ITEMS, each_board, each_case, raises
-from tests.common.protocols.meetings import SPLIT, Case, Meeting, assert_same, meeting, rows_of, shifts_of
+from tests.common.protocols.meetings import (
+    SPLIT,
+    Case,
+    Meeting,
+    assert_same,
+    meeting,
+    rows_of,
+    shifts_of,
+    two_servers,
+)
 from tests.common.tasks.conftest import N_ITEMS, N_USERS
 
 ELSEWHERE = b"run 1, round 2, this board"
@@ -109,6 +120,23 @@ def test_a_session_goes_on_from_what_each_client_has_written_at_any_step(case: C
             met.server.take(name, reply)
 
     assert_same(met.told(met.server.sums()), met.expected())
+
+
+@pytest.mark.parametrize("name", ["local", "distributed-dp", "two-server"])
+def test_the_noise_of_two_rounds_has_nothing_in_common(name: str) -> None:
+    """Else the difference of two boards has none."""
+    helped = replace(
+        CASES["two-server"], make=lambda _: two_servers(3).helped_by(LocalHelper(SeededNoise(1)))
+    )
+    case = helped if name == "two-server" else CASES[name]
+    drawn = []
+    for board in (ITEMS, ITEMS.successor()):
+        met = meeting(case, board, noise=SeededNoise)
+        (linear,) = (request.name for request in met.requests if request.name.endswith("/linear"))
+        drawn.append((met.finish()[linear] - met.expected()[linear]).ravel())
+
+    assert min(noise.std() for noise in drawn) > 0.0
+    assert abs(np.corrcoef(*drawn)[0, 1]) < 6 / np.sqrt(drawn[0].size)
 
 
 # Once and only once.
