@@ -1,17 +1,23 @@
 """Ceilings: the best of a grid on validation data; settings of references in the units of the data."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
+from fedboard.common.arrays import FloatArray, IndexArray
+from fedboard.common.cohort import Cohort
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel, BiasConfig, fit_bias
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.evaluation import judge
 from fedboard.simulations.judging.references.ceilings import search
 from fedboard.simulations.judging.references.known import ceiling_names
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.without_privacy import fit_reference
+from tests.simulations.judging.metrics.small_lists import targets_of
 
 SMALL = {"synthetic": {"n_users": 400, "n_items": 60, "mean_ratings_per_user": 15.0}}
 
@@ -48,6 +54,55 @@ def test_the_best_on_validation_data_is_kept(ratings: Problem) -> None:
     assert kept == min(losses.values()) < losses[500.0]
 
 
+@dataclass
+class Always:
+    """A model that says one thing to everybody: this rating, and this item first."""
+
+    answer: float
+
+    def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
+        return np.full(users.size, self.answer)
+
+    def recommend(self, history: Cohort, *, k: int) -> IndexArray:
+        found = np.full((history.n_users, k), -1, dtype=np.int32)
+        found[:, 0] = int(self.answer)
+        return found
+
+
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_the_part_that_is_tested_on_does_not_choose(
+    feedback: Feedback, ratings: Problem, lists: Problem
+) -> None:
+    """What is held out for validation says 1, the test part 5."""
+    if isinstance(ratings.split, RatingSplit) and feedback is Feedback.EXPLICIT:
+        parts = {
+            name: replace(part, values=np.full_like(part.values, answer))
+            for name, part, answer in (
+                ("validation", ratings.split.validation, 1.0),
+                ("test", ratings.split.test, 5.0),
+            )
+        }
+        problem = replace(ratings, split=replace(ratings.split, **parts))
+    else:
+        assert isinstance(lists.split, UserSplit)
+        parts = {}
+        for name, item in (("validation", 1), ("test", 5)):
+            users = np.arange(20, dtype=np.int32)
+            nothing = lists.train.rows(0, 20).where(
+                np.zeros(lists.train.rows(0, 20).n_ratings, dtype=np.bool_)
+            )
+            wanted = targets_of([[item]] * 20, n_items=lists.train.n_items)
+            parts[name] = HeldOut(users=users, history=nothing, target=wanted)
+        problem = replace(lists, split=replace(lists.split, **parts))
+
+    model, choice = search(
+        lambda choice: Always(choice["answer"]), {"answer": (3.0, 5.0, 1.0)}, problem, feedback
+    )
+
+    assert choice == {"answer": 1.0}
+    assert model == Always(1.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("feedback", list(Feedback))
 def test_every_ceiling_is_fitted_and_judged(feedback: Feedback, ratings: Problem, lists: Problem) -> None:
@@ -68,8 +123,6 @@ def test_every_ceiling_is_fitted_and_judged(feedback: Feedback, ratings: Problem
 
 def test_als_in_another_unit_of_ratings_is_the_same_model(ratings: Problem) -> None:
     """Ratings from -10 to 10 instead of 1 to 5: predictions in the new unit, as good as before."""
-    from dataclasses import replace
-
     stretched = replace(
         ratings,
         rating_range=(-10.0, 10.0),

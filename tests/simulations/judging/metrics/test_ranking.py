@@ -84,6 +84,20 @@ def test_sliced_recall_cuts_target_and_one_common_list_down_to_the_bucket() -> N
         assert sliced[bucket] == pytest.approx(slow_recall(recommended, targets, k, inside))
 
 
+def test_in_a_bucket_no_more_items_are_asked_for_than_its_list_has_places() -> None:
+    """Somebody with six items of the head to find, and a list of two places, has found all that could be."""
+    buckets = np.array([0, 0, 1, 1, 1, 1, 1, 1], dtype=np.int32)
+    targets = targets_of([[0, 1, 2, 3, 4, 5, 6, 7], [0, 2, 3]], n_items=8)
+    recommended = lists([2, 3, 0, 1], [1, 3, 4, 5])
+
+    sliced = sliced_recall(recommended, targets, buckets, positions=(4, 2))
+
+    assert sliced.tolist() == [
+        pytest.approx((2 / min(4, 2) + 0 / min(4, 1)) / 2),
+        pytest.approx((2 / min(2, 6) + 1 / min(2, 2)) / 2),
+    ]
+
+
 def test_a_tail_item_counts_only_if_it_beats_the_head_in_the_common_list() -> None:
     # Item 0 is the tail, item 1 the head; the list of one place holds the head item.
     buckets = np.array([0, 1], dtype=np.int32)
