@@ -10,7 +10,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel, BiasConfig, fit_bias
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
+from fedboard.simulations.datasets import Triples
+from fedboard.simulations.datasets.splits import HeldOut
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.evaluation import judge
 from fedboard.simulations.judging.references.ceilings import search
@@ -74,26 +75,17 @@ def test_the_part_that_is_tested_on_does_not_choose(
     feedback: Feedback, ratings: Problem, lists: Problem
 ) -> None:
     """What is held out for validation says 1, the test part 5."""
-    if isinstance(ratings.split, RatingSplit) and feedback is Feedback.EXPLICIT:
-        parts = {
-            name: replace(part, values=np.full_like(part.values, answer))
-            for name, part, answer in (
-                ("validation", ratings.split.validation, 1.0),
-                ("test", ratings.split.test, 5.0),
-            )
-        }
-        problem = replace(ratings, split=replace(ratings.split, **parts))
-    else:
-        assert isinstance(lists.split, UserSplit)
-        parts = {}
-        for name, item in (("validation", 1), ("test", 5)):
-            users = np.arange(20, dtype=np.int32)
-            nothing = lists.train.rows(0, 20).where(
-                np.zeros(lists.train.rows(0, 20).n_ratings, dtype=np.bool_)
-            )
-            wanted = targets_of([[item]] * 20, n_items=lists.train.n_items)
-            parts[name] = HeldOut(users=users, history=nothing, target=wanted)
-        problem = replace(lists, split=replace(lists.split, **parts))
+    problem = ratings if feedback is Feedback.EXPLICIT else lists
+    nobody = problem.train.rows(0, 20).where(np.zeros(problem.train.rows(0, 20).n_ratings, dtype=np.bool_))
+    told: dict[str, Triples | HeldOut] = {}
+    for name, answer in (("validation", 1), ("test", 5)):
+        part = getattr(problem.split, name)
+        if isinstance(part, Triples):
+            told[name] = replace(part, values=np.full_like(part.values, answer))
+        else:
+            target = targets_of([[answer]] * 20, n_items=nobody.n_items)
+            told[name] = HeldOut(users=np.arange(20, dtype=np.int32), history=nobody, target=target)
+    problem = replace(problem, split=replace(problem.split, **told))
 
     model, choice = search(
         lambda choice: Always(choice["answer"]), {"answer": (3.0, 5.0, 1.0)}, problem, feedback

@@ -1,6 +1,7 @@
 """Judging: what a model is shown, what its lists may hold, and catalogues with fewer items than buckets."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_a_boards_list_is_the_best_of_what_a_user_does_not_have(settings: dict[s
         }
         found = [item for item in lists[user].tolist() if item >= 0]
         assert sorted(found) == sorted(scores)
-        assert all(scores[a] >= scores[b] - 1e-9 for a, b in zip(found, found[1:], strict=False))
+        assert all(scores[a] >= scores[b] - 1e-9 for a, b in pairwise(found))
 
 
 def everybody_rated_everything(n_users: int, n_items: int) -> Cohort:
