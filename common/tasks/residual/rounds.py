@@ -105,7 +105,7 @@ def after_biases(
         weighted_counts=weighted,
         item_biases=biases,
         **_remembered_arrays(step.measured, settings),
-        **_explores(board, step, evidence, settings, 1),
+        **_explores(board, step, evidence, settings, 1, released.noise_ratio),
     )
 
 
@@ -159,7 +159,7 @@ def after_alternation(
         **arrays,
         **ridges,
         **_remembered_arrays(step.measured, settings),
-        **_explores(board, step, evidence, settings, t + 1),
+        **_explores(board, step, evidence, settings, t + 1, released.noise_ratio),
         **next_clip_norm(board, released, settings, t),
     )
 
@@ -176,13 +176,18 @@ def _ridges(
 
 
 def _explores(
-    board: Board, step: ItemStep, evidence: ReleasedRound, settings: ResidualConfig, t: int
+    board: Board,
+    step: ItemStep,
+    evidence: ReleasedRound,
+    settings: ResidualConfig,
+    t: int,
+    noise_ratio: float,
 ) -> dict[str, Any]:
     """Whether alternation t is to look for factors where there are none yet: from what is released and planned."""
     if not settings.has_biases or t > settings.rounds:
         return {}
     asked = alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
-    stddev = spread_of(board) * real_stddev(asked[0])
+    stddev = spread_of(board) * real_stddev(asked[0]) * noise_ratio
     ratings = float(board.arrays["item_counts"].sum()) / float(board.arrays["population"][0])
     worth = worth_measuring(
         step.bias_variance,

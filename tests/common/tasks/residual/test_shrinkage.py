@@ -60,6 +60,19 @@ def test_the_fitted_prior_is_near_the_true_one() -> None:
     assert np.mean(np.abs(prior.means - world.design @ COEFFICIENTS)) < 0.03
 
 
+def test_a_posterior_mean_is_prior_plus_gain_times_surprise() -> None:
+    """``prior_i + S (S + N_i)^-1 (estimate_i - prior_i)``, an item at a time, with an explicit inverse."""
+    world = a_world(n_items=50)
+    prior = Prior(means=world.design @ COEFFICIENTS, covariance=SPREAD)
+
+    found = posterior_means(world.estimates, prior)
+
+    for item, noise in enumerate(world.noise):
+        gain = SPREAD @ np.linalg.inv(SPREAD + noise)
+        surprise = world.estimates.values[item] - prior.means[item]
+        np.testing.assert_allclose(found[item], prior.means[item] + gain @ surprise, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("level", [0.1, 1.0, 10.0])
 def test_the_posterior_is_better_than_the_estimates_and_as_good_as_the_oracle(level: float) -> None:
     world = a_world(level)

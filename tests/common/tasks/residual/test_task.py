@@ -16,6 +16,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.task import ItemBlockSolver
 from fedboard.common.tasks.residual.config import (
     Curvature,
     ResidualConfig,
@@ -27,6 +28,7 @@ from fedboard.common.tasks.residual.config import (
 )
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import (
     N_ITEMS,
@@ -367,15 +369,48 @@ def test_the_spectral_start_takes_the_leading_directions_of_what_items_share() -
 
 
 class _Given:
-    """Sums in real units; their noise is what the requests say."""
+    """Sums in real units; their noise is what the requests say, or so many times as large."""
 
-    noise_ratio = 1.0
-
-    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: dict[str, np.ndarray], noise_ratio: float = 1.0) -> None:
+        self.arrays, self.noise_ratio = arrays, noise_ratio
 
     def array(self, name: str) -> np.ndarray:
         return self.arrays[name]
+
+    def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> np.ndarray:
+        return solver(0, {name: self.arrays[name] for name in names})
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 40.0, 160.0])  # with 40, what a round is worth hangs on its noise
+@pytest.mark.parametrize(
+    "variant", ["as it comes", "matrices every round", "presence", "presence, matrices every round"]
+)
+def test_noise_that_is_twice_as_large_is_taken_for_what_it_is_in_every_round(
+    variant: str, epsilon: float
+) -> None:
+    """Twice the noise of a plan is the noise of a plan with twice the multipliers, and is believed as little."""
+    task = a_residual_task(epsilon, **VARIANTS[variant])
+    shared = task.settings.shared
+    multipliers = {name: 2.0 * z for name, z in shared.noise_multipliers.items()}
+    louder = Residual(replace(task.settings, shared=replace(shared, noise_multipliers=multipliers)))
+    cohort = population(n_users=100)
+    cohort = presence(cohort) if shared.feedback is Feedback.IMPLICIT else with_taste(cohort)
+    for board in residual_boards(task):
+        requests = task.requests(board)
+        sums = whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
+        arrays = {r.name: sums[r.name] * r.release.grid_step for r in requests}
+
+        expected, found, once = (
+            one.update(board, _Given(arrays, ratio)).arrays
+            for one, ratio in ((louder, 1.0), (task, 2.0), (task, 1.0))
+        )
+
+        assert set(found) == set(expected)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name], values, err_msg=f"{name} after board {board.version}")
+        if stage_of(board.version, task.settings).alternation:
+            assert (found["item_biases"] != once["item_biases"]).any() or "presence" in variant
+            assert (found["item_factors"] != once["item_factors"]).any()
 
 
 def test_the_loss_of_a_run_with_little_noise_falls(tmp_path: Path) -> None:
