@@ -176,18 +176,13 @@ def _ridges(
 
 
 def _explores(
-    board: Board,
-    step: ItemStep,
-    evidence: ReleasedRound,
-    settings: ResidualConfig,
-    t: int,
-    noise_ratio: float,
+    board: Board, step: ItemStep, evidence: ReleasedRound, settings: ResidualConfig, t: int, ratio: float
 ) -> dict[str, Any]:
     """Whether alternation t is to look for factors where there are none yet: from what is released and planned."""
     if not settings.has_biases or t > settings.rounds:
         return {}
     asked = alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
-    stddev = spread_of(board) * real_stddev(asked[0]) * noise_ratio
+    stddev = spread_of(board) * real_stddev(asked[0]) * ratio
     ratings = float(board.arrays["item_counts"].sum()) / float(board.arrays["population"][0])
     worth = worth_measuring(
         step.bias_variance,
