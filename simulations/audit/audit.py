@@ -12,11 +12,11 @@ from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games
 from fedboard.simulations.audit.attacks.canaries import enough_canaries
 from fedboard.simulations.audit.attacks.course import course_test, same_course
-from fedboard.simulations.audit.attacks.file_game import FileGame, file_games
+from fedboard.simulations.audit.attacks.file_game import LARGEST_BLOCK, FileGame, file_games
 from fedboard.simulations.audit.attacks.forks import fork_test, stream_test
 from fedboard.simulations.audit.attacks.fuzz import FuzzResult, sensitivity_fuzz
 from fedboard.simulations.audit.attacks.game import Devices, GameResult, canary_game
-from fedboard.simulations.audit.attacks.noise_check import NoiseResult, noise_test
+from fedboard.simulations.audit.attacks.noise_check import NoiseResult, lattice_test, noise_test
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases, small_releases
 from fedboard.simulations.audit.entrance import Entrance
 from fedboard.simulations.audit.findings import AuditFinding
@@ -50,6 +50,8 @@ class Plan:
     """Numbers of each small release to look at, over as many runs as it takes."""
     file_games: int = 100
     """Games of one user more or less in a file."""
+    block: int = LARGEST_BLOCK
+    """Ratings of the largest file at least."""
     confidence: float = CONFIDENCE
     family_error: float = FAMILY_ERROR
 
@@ -114,14 +116,7 @@ def audit(
     tell("noise", 0, 1)
     noise = noise_part(subject, cohort, plan, pool=pool)
     tell("file", 0, 1)
-    files = file_games(
-        subject,
-        entrance,
-        n_games=plan.file_games,
-        seed=plan.seed,
-        pool=pool,
-        family_error=plan.family_error,
-    )
+    files = file_part(subject, entrance, plan, pool=pool)
     tell("sensitivity", 0, 1)
     fuzz = fuzz_stages(subject, cohort, plan, rating_range=entrance.rating_range, pool=pool)
     games, one_of_many = [], replace(plan, family_error=plan.family_error / plan.repeat)
@@ -155,6 +150,12 @@ def audit(
     )
 
 
+def file_part(subject: Subject, entrance: Entrance, plan: Plan, *, pool: WorkerPool) -> FileGame:
+    """The games of one user more or less in a file by this plan."""
+    sizes = {"n_games": plan.file_games, "seed": plan.seed, "block": plan.block}
+    return file_games(subject, entrance, **sizes, pool=pool, family_error=plan.family_error)
+
+
 def noise_part(subject: Subject, cohort: Cohort, plan: Plan, *, pool: WorkerPool) -> NoiseResult:
     """The noise test by this plan, small releases over many runs."""
 
@@ -175,9 +176,15 @@ def noise_part(subject: Subject, cohort: Cohort, plan: Plan, *, pool: WorkerPool
 
 
 def stream_findings(subject: Subject, plan: Plan) -> tuple[AuditFinding, ...]:
-    """Whether the streams of the run's source repeat anything; where it is seeded, forks are of the secure one."""
+    """Whether the streams of the run's source repeat anything, and shares of the noise have their size.
+
+    Where the source is seeded, forks are of the secure one.
+    """
     source = coins_of(subject.noise(plan.seed))
-    return stream_test(source), fork_test(source if source.private else SecureNoise())
+    found = stream_test(source), fork_test(source if source.private else SecureNoise())
+    if subject.sessions is None or (shares := subject.sessions.left.shares) is None:
+        return found
+    return *found, lattice_test(shares, subject.task.plan()[0][0].release, source, plan.family_error)
 
 
 def play_game(

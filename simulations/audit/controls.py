@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedboard.simulations.audit.attacks.course import same_course
-from fedboard.simulations.audit.attacks.file_game import file_games
 from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import (
     OnStep,
     Plan,
+    file_part,
     fuzz_stages,
     noise_part,
     play_game,
@@ -105,7 +105,8 @@ def run_controls(
 
     if on_step is not None:
         on_step("controls", 0, total)
-    quick = replace(plan, file_games=_FILE_GAMES, small_numbers=min(plan.small_numbers, _SMALL_NUMBERS))
+    few = min(plan.small_numbers, _SMALL_NUMBERS)
+    quick = replace(plan, file_games=_FILE_GAMES, small_numbers=few, block=0)
     examine = _Examiner(entrance=entrance, plan=quick, pool=pool)
     for mutant in known:
         finished("mutants", examine.mutant(subject, mutant))
@@ -133,14 +134,7 @@ class _Examiner:
         plan, entrance = replace(self.plan, seed=seed), self.entrance
         cohort = entrance.honest_rows(subject.read).cohort
         noise = noise_part(subject, cohort, plan, pool=self.pool)
-        files = file_games(
-            subject,
-            entrance,
-            n_games=plan.file_games,
-            seed=seed,
-            pool=self.pool,
-            family_error=plan.family_error,
-        )
+        files = file_part(subject, entrance, plan, pool=self.pool)
         fuzz = fuzz_stages(subject, cohort, plan, rating_range=entrance.rating_range, pool=self.pool)
         game = play_game(subject, entrance, plan, seed=seed, pool=self.pool)
         findings = [

@@ -59,6 +59,12 @@ class Crowd:
             values=np.concatenate([self.values, other.values]),
         )
 
+    def times(self, number: int) -> "Crowd":
+        """So many times as many users with the same ratings; their ids come after these."""
+        span = _APART + int(self.users.max()) // _APART * _APART
+        users = np.concatenate([self.users + copy * span for copy in range(number)])
+        return Crowd(users=users, items=np.tile(self.items, number), values=np.tile(self.values, number))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Entered:

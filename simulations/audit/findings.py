@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fedboard.common.errors import FedboardError
+
 
 class Part(StrEnum):
     """The parts of an audit that can find a violation."""
@@ -29,3 +31,11 @@ class AuditFinding:
     check: str
     passed: bool
     detail: str
+
+
+def broken_check(error: FedboardError) -> AuditFinding:
+    """A check of the run itself that failed in the course of an audit."""
+    check = "the run keeps the bounds that it checks itself"
+    return AuditFinding(
+        part=Part.SENSITIVITY, check=check, passed=False, detail=f"{error}; the audit ended there"
+    )

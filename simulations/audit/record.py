@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
 from fedboard.simulations.audit.attacks.game import GameResult
@@ -66,6 +67,12 @@ def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict
         "repeat": _repeat(result.games),
         "findings": _findings(result.findings),
     }
+
+
+def stopped_record(finding: AuditFinding, budget: Budget, about: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a run that broke a check of its own: that it is not as it should be."""
+    claimed = {"epsilon_claimed": budget.epsilon, "delta": budget.delta}
+    return {**about, **claimed, "violated": True, "starts_at": "file", "findings": _findings([finding])}
 
 
 def controls_record(result: ControlsResult, about: dict[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Sessions:
         everybody, about = joined(rows), about_of(board)
         protocol = with_second_server(self.protocol(everybody.n_users), self.helper_noise(drawn))
         names = [f"client-{number}" for number in range(self._n_clients)]
-        staying = self._left.fewest
+        staying = self.left.fewest
         bounds = np.minimum(np.arange(self._n_clients + 1), staying) * everybody.n_users // staying
         given = {
             name: Given(contribution=row_range(everybody, int(start), int(stop)), requests=requests)
@@ -97,7 +97,7 @@ class Sessions:
         server = WatchedSession(session=session, held=held or Held())
         late = set(names[staying:])
         sums = drive(server, clients, given, lambda step, name: server.asks_contributions and name in late)
-        if held is not None and self._left.second_noise is not None:
+        if held is not None and self.left.second_noise is not None:
             held.noised = whole_sums(sums, requests)  # the first server's, before its own noise
         return sums
 
@@ -145,5 +145,6 @@ class Sessions:
         return self._card.audited_clients
 
     @cached_property
-    def _left(self) -> SumsLeft:
+    def left(self) -> SumsLeft:
+        """What its sums are without what cancels in them."""
         return sums_left(self.choice, self.protocol(1))

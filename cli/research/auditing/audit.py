@@ -11,7 +11,7 @@ from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL, names_where, says
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def audit(
             f"runs that are broken on purpose are audited under protocol '{names_where(shows_rows)}' only"
         )
     about = _about(config, noise or "seeded", broken)
-    with stepping() as on_step:
+    with stepping(1 if controls else plan.repeat) as on_step:
         if controls:
             record, text, failed = _controls(config, plan, about, on_step)
         else:
@@ -148,26 +148,33 @@ def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[s
 def _audit(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
 ) -> tuple[dict[str, Any], str, bool]:
-    from fedboard.cli.research.auditing.text import audit_text
+    from fedboard.cli.research.auditing.text import audit_text, checks_text
     from fedboard.simulations.audit.audit import audit as run_audit
     from fedboard.simulations.audit.broken.mutants import mutant_named
     from fedboard.simulations.audit.figures import write_audit_figure
-    from fedboard.simulations.audit.record import audit_record
+    from fedboard.simulations.audit.findings import broken_check
+    from fedboard.simulations.audit.record import audit_record, stopped_record
     from fedboard.simulations.runs.algorithm_choice import label_of
     from fedboard.simulations.runs.folders import RUNS, fresh
 
+    place = out or fresh(RUNS / f"audit-{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}")
     with _entered(config) as entrance, _workers(config) as pool:
         subject = _subject(config, entrance, about["noise_source"])
         if about["broken"] is not None:
             subject = mutant_named(about["broken"]).break_it(subject)
-        result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
-        users = entrance.honest.ids.size
-    record = audit_record(result, plan, {**about, "users": int(users), "items": subject.catalogue.n_items})
-    place = out or fresh(RUNS / f"audit-{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}")
-    pictures = write_audit_figure(result, place)
+        about |= {"users": int(entrance.honest.ids.size), "items": subject.catalogue.n_items}
+        try:
+            result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
+            record, text = audit_record(result, plan, about), audit_text(result, plan)
+            text += f"\n\nPlot: {write_audit_figure(result, place)[-1]}; numbers: {place / 'audit.json'}"
+        except (InputError, PrivacyError) as error:
+            if subject.sessions is not None and not isinstance(error, PrivacyError):
+                raise  # what the protocol cannot carry
+            finding = broken_check(error)
+            record, text = stopped_record(finding, subject.budget, about), checks_text([finding])
+    place.mkdir(parents=True, exist_ok=True)
     (place / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    text = f"{audit_text(result, plan)}\n\nPlot: {pictures[-1]}; numbers: {place / 'audit.json'}"
-    return record, text, result.violated
+    return record, text, record["violated"]
 
 
 def _controls(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def audit_text(result: "AuditResult", plan: "Plan") -> str:
     """Releases, board-only games, checks and the verdict."""
     return "\n\n".join(
-        (_releases(result), _games(result.board), _checks(result.findings), _verdict(result, plan))
+        (_releases(result), _games(result.board), checks_text(result.findings), _verdict(result, plan))
     )
 
 
@@ -63,7 +63,8 @@ def _games(games: Sequence["BoardGame"]) -> str:
     return aligned(headers, rows, right=(1, 2, 3, 4))
 
 
-def _checks(findings: Sequence["AuditFinding"]) -> str:
+def checks_text(findings: Sequence["AuditFinding"]) -> str:
+    """A line for each check, those that failed marked."""
     rows = [("ok" if f.passed else "FAILED", str(f.part), f.check, f.detail) for f in findings]
     return aligned(("", "", "", ""), rows)
 

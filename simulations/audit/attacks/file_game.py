@@ -26,6 +26,8 @@ _HONEST_USERS = 400
 _SIZES = (1, 5, 30, 200)
 """Ratings of the user who is guessed, in turn."""
 _AT_ONCE = 25
+LARGEST_BLOCK = 1 << 18
+"""Ratings that a run goes through at a time, at most; of users no more than one for 32 of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +52,16 @@ def file_games(
     seed: int,
     pool: WorkerPool,
     family_error: float = 1e-3,
+    block: int = LARGEST_BLOCK,
 ) -> FileGame:
     """Guess who is there from what leaves in the first round, from the file on.
 
     In each game a coin decides whether one user stands in a file beside some honest ones; the run reads the file,
     splits it, asks the rows and publishes. The adversary reads the file with and without her, as she may: the coins
     of the split are public. She compares what left with what either would give. Apart from the game, in exact
-    numbers: what the user changes in each sum is within the booked bound, and nobody else's rows change at all.
+    numbers: what the user changes in each sum is within the booked bound, and nobody else's rows change at all. The
+    first users also join a file that is larger than every block in which a run goes through it: the honest users
+    again and again, under other ids.
 
     Args:
         subject: the parts.
@@ -65,6 +70,7 @@ def file_games(
         seed: of coins, users and noise.
         pool: where jobs run.
         family_error: probability that a correct run is flagged.
+        block: ratings that the large file has at least; 0 for no such file.
     """
     rng = np.random.default_rng([seed, 0xF11E])
     honest = entrance.honest.of(entrance.honest.ids[:_HONEST_USERS])
@@ -73,7 +79,12 @@ def file_games(
         subject=subject, requests=subject.task.requests(subject.task.first_board(subject.catalogue))
     )
     expected, mu = table.sums(without.cohort), 0.0
+    once = entrance.honest_rows(subject.read).cohort
+    large = entrance.honest.times(1 + block // max(min(once.n_ratings, 32 * once.n_users), 1))
+    behind = entrance.rows(large, subject.read) if block else without
     for number, user in enumerate(islice(_users(entrance, rng, subject), n_games)):
+        if block and number < len(_SIZES):
+            table.compare(behind, entrance.rows(large.joined(user), subject.read), user.ids)
         with_her = entrance.rows(honest.joined(user), subject.read)
         table.compare(without, with_her, user.ids)
         present = bool(rng.random() < 0.5)

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.events import Event
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.noise_shares import LEAST_DEVIATION, NoiseShares
 from fedboard.simulations.audit.attacks.course import CourseStep, step_of
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases
 from fedboard.simulations.audit.findings import AuditFinding, Part
@@ -120,6 +123,21 @@ def noise_test(
         course=tuple(first.course),
         small=many.lines,
     )
+
+
+def lattice_test(
+    shares: NoiseShares, release: GaussianRelease, source: NoiseSource, family_error: float
+) -> AuditFinding:
+    """Whether a client's shares have their size on the coarsest lattice that is allowed, where rounding shows most.
+
+    A share of five lattice units that is truncated is 8 % too small; on a fine lattice nobody would see it.
+    """
+    multiplier = 1.000001 * LEAST_DEVIATION * math.sqrt(shares.least) / release.l2_sensitivity
+    coarse = replace(release, rows=1 << 16, width=1, layout="vector", noise_multiplier=multiplier)
+    drawn = shares.draw(coarse, source.stream("lattice"), shift=0) / math.sqrt(LEAST_DEVIATION**2 + 1 / 12)
+    detail = f"{np.sqrt(np.mean(np.square(drawn))):.4f} of it on a lattice of a fifth of a share"
+    check, passed = "shares of the noise have their size where it is hardest", spread_p(drawn) >= family_error
+    return AuditFinding(part=Part.NOISE, check=check, passed=bool(passed), detail=detail)
 
 
 class _Seen:

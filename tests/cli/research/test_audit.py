@@ -2,12 +2,18 @@
 
 import json
 import os
+import re
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fedboard.common.contribution import Contribution
+from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.simulations.audit.audit import Plan
 from tests.cli.conftest import Command
 
@@ -23,13 +29,13 @@ FEW_ITEMS = (
     "data.synthetic.n_users=80",
 )
 
-QUICK = partial(Plan, small_numbers=60, file_games=40, random_users=8)
+QUICK = partial(Plan, small_numbers=60, file_games=40, random_users=8, block=2_000)
 """A plan of the same parts with less of each than the command's own. How much a part notices with how much is said
 where the parts are tested.
 """
 
 
-QUICKEST = partial(Plan, small_numbers=10, file_games=4, random_users=2)
+QUICKEST = partial(Plan, small_numbers=10, file_games=4, random_users=2, block=0)
 """Where the numbers of large releases and the canaries are what is looked at."""
 
 
@@ -52,6 +58,7 @@ def test_a_correct_run_is_audited_and_everything_is_written_down(fedboard: Comma
 
     assert result.exit_code == 0, result.output
     assert "Claimed: epsilon 5" in result.stdout
+    assert re.search(r"^canary games, about 0:\d\d:\d\d left$", result.stderr, flags=re.MULTILINE)
     record = json.loads(numbers.read_text())
     assert record == json.loads((out / "audit.json").read_text())
     assert record["epsilon_claimed"] == 5.0
@@ -78,6 +85,43 @@ def test_a_violation_is_said_and_is_the_exit_code(
     assert record["violated"]
     assert record["epsilon_lower_bound"] > record["epsilon_claimed"]
     assert {f["part"] for f in record["findings"] if not f["passed"]} >= {"noise", "canaries"}
+
+
+def louder(rows: Contribution) -> Contribution:
+    """Vectors that nobody clipped."""
+    return rows if rows.vectors is None else replace(rows, vectors=rows.vectors * np.int16(3))
+
+
+def narrower(rows: Contribution) -> Contribution:
+    """Vectors that lack a coordinate."""
+    return rows if rows.vectors is None else replace(rows, vectors=rows.vectors[:, 1:])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [(louder, "breaks its declared bound"), (narrower, "does not have the arrays, shapes and types")],
+)
+def test_a_check_of_the_runs_own_that_fails_is_a_failed_check_and_no_usage_error(
+    fedboard: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Contribution], Contribution],
+    sentence: str,
+) -> None:
+    contribute = AdaDpals.contribute
+    monkeypatch.setattr(AdaDpals, "contribute", lambda *given: spoil(contribute(*given)))
+    monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICKEST)
+
+    result = fedboard("audit", "--algorithm", "adadpals", *SMALL, *FEW_ITEMS, "--out", tmp_path)
+
+    record = json.loads((tmp_path / "audit.json").read_text())
+    (failed,) = [found for found in record["findings"] if not found["passed"]]
+    assert result.exit_code == 1, result.output
+    assert record["violated"]
+    assert record["epsilon_claimed"] == 5.0
+    assert failed["part"] == "sensitivity"
+    assert sentence in failed["detail"]
+    assert re.search(rf"^FAILED +sensitivity .*{sentence}", result.stdout, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(
