@@ -97,6 +97,7 @@ def test_the_sum_has_the_noise_of_all_users_however_they_are_hosted(hosted: tupl
     sums = sums_of(*hosted)
 
     assert sums.noise_shares == len(hosted)
+    assert sums.noise_ratio == 3.0  # of which whoever reads the sums has to know
     assert_noise(sums, 3 * RELEASE.noise_stddev)
 
 

@@ -130,14 +130,15 @@ def name_unknown_item(c: Contribution) -> Contribution:
 HOSTILE = [swell_vector, swell_weights, swell_response, repeat_item, name_unknown_item]
 
 
+@pytest.mark.parametrize("form", Trusted.FORMS)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_a_client_refuses_to_send_a_row_that_breaks_a_bound(
-    attack: Callable[[Contribution], Contribution],
+    attack: Callable[[Contribution], Contribution], form: str
 ) -> None:
     board = BOARDS[1]
 
     with pytest.raises(PrivacyError, match="nothing was sent"):
-        Trusted().encode(attack(rows(board)), requests_of(board))
+        Trusted(form=form).encode(attack(rows(board)), requests_of(board))
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
