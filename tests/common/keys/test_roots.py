@@ -62,6 +62,13 @@ def test_the_library_of_tuf_reads_the_same_root_and_counts_the_same_signatures()
     assert ours.roles[BOARDS] == ours.roles[QUESTIONS] == Role((raw(C),), 1)
 
 
+def test_a_key_that_signs_twice_counts_once() -> None:
+    role, (of_a, of_b) = Role((raw(A), raw(B)), 2), (key.sign(b"it") for key in (A, B))
+
+    assert role.has_signed((of_b, of_a, of_a), b"it")
+    assert not role.has_signed((of_a, of_a), b"it")
+
+
 def test_what_the_library_of_tuf_writes_and_signs_is_read() -> None:
     theirs: Metadata[TufRoot] = Metadata.from_bytes(document())
     theirs.signed.unrecognized_fields["x-somebody"] = {"note": 'é " \\'}

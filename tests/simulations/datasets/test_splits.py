@@ -197,6 +197,23 @@ def test_user_split_depends_on_the_seed_alone(ratings):
     assert first.test.users.tolist() != other.test.users.tolist()
 
 
+def test_one_user_less_moves_nobody_else(ratings):
+    kept = ratings.users != 0
+    fewer = Ratings(
+        users=ratings.users[kept] - 1,
+        items=ratings.items[kept],
+        values=ratings.values[kept],
+        user_ids=ratings.user_ids[1:],
+        **{name: getattr(ratings, name) for name in ("item_ids", "titles", "rating_range", "name")},
+    )
+
+    splits = [(each, split_users(each, seed=2, validation=0.15, test=0.2)) for each in (ratings, fewer)]
+
+    for part in ("validation", "test"):
+        whole, less = ({str(each.user_ids[u]) for u in getattr(split, part).users} for each, split in splits)
+        assert whole - {str(ratings.user_ids[0])} == less
+
+
 def test_history_and_target_stay_non_empty_at_extreme_shares(ratings):
     for history in (0.01, 0.99):
         split = split_users(ratings, seed=0, validation=0.05, test=0.05, history=history, minimum_positives=2)

@@ -1,6 +1,7 @@
 """AdaDPALS against a slow, obvious version of its formulas, and its promise about single users."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpals.item_solve import gauged, unobserved_scale
+from fedboard.common.tasks.adadpals.item_solve import gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
@@ -269,6 +270,17 @@ def test_the_plan_lists_every_release_of_the_run() -> None:
 def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_written(settings, AdaDpalsConfig)
+
+
+@pytest.mark.parametrize("clip_norm", [0.5, 2.0])
+def test_the_pull_on_items_is_in_units_of_the_squared_clipping_norm(clip_norm: float) -> None:
+    settings = replace(a_task().settings, clip_norm=clip_norm, item_ridge=3.0, item_ridge_exponent=0.25)
+    counts = np.array([1.0, 10.0, 500.0])
+
+    ridge = item_ridge_of(counts, settings)
+
+    assert np.average(ridge, weights=counts + 1) == pytest.approx(3.0 * clip_norm**2)
+    np.testing.assert_allclose(ridge[1:] / ridge[0], [5.5**0.25, 250.5**0.25])
 
 
 def test_the_paper_s_scale_and_unobserved_term_are_a_choice() -> None:

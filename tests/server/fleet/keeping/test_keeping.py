@@ -354,3 +354,16 @@ def test_a_log_of_boards_in_the_state_folder_is_in_it_too(lost: FleetSettings, t
         (old / "restored").unlink()
         with BoardLog.open(old):
             pass
+
+
+def test_whom_a_round_has_asked_for_rows_is_in_a_backup(trained: FleetSettings, tmp_path: Path) -> None:
+    shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
+    config = tmp_path / "fleet" / "fleet.toml"
+    run = StateFolder.of(read_settings(config)).run
+    (run / "contributions-asked.json").write_text('["trial", 1, "digest"]')
+
+    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "asked.fedboard")
+
+    assert made.exit_code == 0, made.stderr
+    with nullcontext(tarfile.open(tmp_path / "asked.fedboard")) as tar, tar:
+        assert f"state/runs/{run.name}/contributions-asked.json" in tar.getnames()

@@ -1,0 +1,51 @@
+"""Rules of the page, module by module: what counts as private noise, and how long a manifest is current."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedboard.common.keys.validity import CLOCK_SECONDS, is_current, utc_seconds
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+
+SCRIPT = Path(__file__).parents[3] / "client" / "page" / "script"
+NODE = shutil.which("node")
+TIMES = {"signed": "2026-01-31T12:00:00Z", "expires": "2026-02-28T12:00:00Z"}
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NODE is None, reason="JavaScript without a browser needs Node.js"),
+]
+
+
+def told(module: str, expression: str, given: object) -> Any:
+    """What an expression makes of ``given``; ``own`` is the module."""
+    text = f"const own = await import('file://{SCRIPT / module}'); const given = {json.dumps(given)};"
+    command = [str(NODE), "--input-type=module", "-e", f"{text} console.log(JSON.stringify({expression}))"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_one_seeded_release_among_secure_ones_makes_a_simulation() -> None:
+    secure, seeded = SecureNoise().describe(), SeededNoise(1).describe()
+    lists = [[secure], [secure, secure], [secure, seeded], [seeded, secure], [seeded], []]
+
+    found = told("seal/releases.js", "given.map(own.isPrivateNoise)", lists)
+
+    assert found == [True, True, False, False, False, False]
+
+
+def test_a_manifest_is_current_as_long_as_for_every_other_reader() -> None:
+    ends = [utc_seconds(text) for text in TIMES.values()]
+    moments = [
+        end + sign * (CLOCK_SECONDS + apart) for end in ends for sign in (-1, 1) for apart in (-1, 0, 1)
+    ]
+
+    found = told(
+        "seal/manifests.js", "given[1].map((at) => own.isCurrent(given[0], 1000 * at))", [TIMES, moments]
+    )
+
+    assert found == [is_current(**TIMES, clock=lambda at=at: at) for at in moments]
+    assert len(set(found)) == 2
