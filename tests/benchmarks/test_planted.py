@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FROZEN = "8371610cb206106e9d767dccf296461facee018b88b823c156fd97db7fcff76b"
+FROZEN = "0d4eb94d534d7c4e66e454a5520a6ffc9d55994476a14c1ced7d11564b740e06"
 """Of all ids and sentences. Whoever moves code anchors entries anew, which does not change it; none may go."""
 
 

@@ -1,4 +1,4 @@
-"""Rules of the page, module by module: what counts as private noise, and how long a manifest is current."""
+"""Rules of the page, module by module: private noise, how long a manifest is current, releases made twice."""
 
 import json
 import shutil
@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from fedboard.common.certificate import Certificate
 from fedboard.common.keys.validity import CLOCK_SECONDS, is_current, utc_seconds
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.events import canonical_json, digest
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from tests.client.page.certificates import certificate, release
+from tests.common.privacy.commitments import planned
 
 SCRIPT = Path(__file__).parents[3] / "client" / "page" / "script"
 NODE = shutil.which("node")
@@ -49,3 +54,19 @@ def test_a_manifest_is_current_as_long_as_for_every_other_reader() -> None:
 
     assert found == [is_current(**TIMES, clock=lambda at=at: at) for at in moments]
     assert len(set(found)) == 2
+
+
+def test_a_planned_release_is_made_once() -> None:
+    releases = [release(number, Adjacency.ADD_REMOVE) for number in (1, 2)]
+    once = certificate(releases, planned(releases))
+    twice = {**once, "releases": [*once["releases"], once["releases"][0]]}
+    twice["digest"] = digest(
+        {key: value for key, value in twice.items() if key not in ("digest", "deployment")}
+    )
+    texts = [canonical_json(one) for one in (once, twice)]
+
+    each = "await Promise.all(given.map((text) => own.checkedCertificate(JSON.parse(text), text)))"
+    found = told("seal/certificate.js", f"({each}).map(({{ failed }}) => failed)", texts)
+
+    assert found == [[], ["a planned release was made twice"]]
+    assert [Certificate.from_dict(one).holds for one in (once, twice)] == [True, False]
