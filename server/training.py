@@ -15,7 +15,7 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
 from fedboard.common.rounds_made import RoundsMade
-from fedboard.common.task import ClientTask
+from fedboard.common.task import ClientTask, Request
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, book_lost, lost_round, run_round
 from fedboard.server.runtime import Runtime, Traffic
@@ -73,7 +73,7 @@ class Training:
 
         Raises:
             InputError: the boards that are there were made with other settings or items.
-            PrivacyError: the ledger is not the one that paid for them.
+            PrivacyError: the ledger is not the one that paid for them, or the boards are those of a copy.
         """
         if not self.store.versions():
             return self._publish(first_board, RoundsMade(planned=len(self.task.plan()), made=0, lost=0))
@@ -84,6 +84,7 @@ class Training:
                 f"{self.store.folder.parent}: its boards were made with other settings or items; start a new run"
             )
         require_same_history(board, self.ledger)
+        self._require_newest(board)
         return board
 
     def rounds(self, board: Board) -> Iterator[FinishedRound]:
@@ -123,16 +124,34 @@ class Training:
             deployment=self.deployment,
         )
 
+    def _require_newest(self, board: Board) -> None:
+        """Refuse a copy, where the account of its users tells: a crash leaves one round unpublished, and no more.
+
+        Raises:
+            PrivacyError: a round is booked that only a later board can ask for.
+        """
+        later = self._booked_of(self.task.plan()[board.version + 1 :])
+        if self.noise.private and any(later.values()):
+            raise PrivacyError(
+                f"{self.store.folder.parent}: this folder is a copy or older than the account of its users, which "
+                f"holds releases that follow its last board, {board.version}. Going on could draw new noise for "
+                "the same users: go on with the newest folder of this run, or start a new run with another --out"
+            )
+
+    def _booked_of(self, rounds: Sequence[Sequence[Request]]) -> dict[str, bool]:
+        """Name of each release of some rounds -> whether the ledger holds it."""
+        held = {str(event["name"]) for event in self.ledger.events()}
+        names = [self.part + request.name for requests in rounds for request in requests]
+        return {name: name in held for name in names}
+
     def _require_booked(self, board: Board) -> None:
         """Nothing is published that the ledger does not pay for, however it came about that it was not booked.
 
         Raises:
             PrivacyError: the ledger lacks releases that the plan has for the rounds behind this board.
         """
-        held = {str(event["name"]) for event in self.ledger.events()}
-        behind = self.task.plan()[: board.version]
-        paid_as = [self.part + request.name for requests in behind for request in requests]
-        unpaid = [name for name in paid_as if name not in held]
+        behind = self._booked_of(self.task.plan()[: board.version])
+        unpaid = [name for name, booked in behind.items() if not booked]
         if unpaid:
             raise PrivacyError(
                 f"board {board.version} is not published: its releases {', '.join(unpaid)} are not in the ledger. "
@@ -140,9 +159,7 @@ class Training:
             )
 
     def _round(self, board: Board) -> RoundResult:
-        booked = {str(event["name"]) for event in self.ledger.events()}
-        asked = [self.part + request.name for request in self.task.requests(board)]
-        if self.noise.private and any(name in booked for name in asked):
+        if self.noise.private and any(self._booked_of([self.task.requests(board)]).values()):
             return self._skipped(board)
         try:
             return run_round(

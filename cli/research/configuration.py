@@ -36,6 +36,12 @@ format_option = click.option(
 """Which reader reads the ratings."""
 
 
+POPULATION = click.option(
+    "--population", metavar="FILE", help="Account of these users over all runs; see fedboard ledger."
+)
+"""Which account adds up."""
+
+
 def table_options(command: Command) -> Command:
     """Options that say how ratings are to be read."""
     for option in reversed(

@@ -12,7 +12,7 @@ import click
 from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.live_page import LIVE, TRACK
 from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.research.configuration import POPULATION, configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import folded
@@ -35,6 +35,11 @@ Examples:
   fedboard simulate --out runs/residual-eps5 --resume
 """
 
+_COPIES = (
+    "Resume one copy of this folder at most: each draws new noise for the same users, and the boards of two copies "
+    "together cost more than each claims. Runs with --population FILE notice a second copy and stop."
+)
+
 
 def _algorithms() -> str:
     from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS
@@ -56,9 +61,7 @@ def _algorithms() -> str:
     help="Who takes part in a round: full, poisson:PROBABILITY; with --adjacency replace fixed-size:USERS or "
     "shuffled-cohorts:NUMBER.",
 )
-@click.option(
-    "--population", metavar="FILE", help="Account of these users over all runs; see fedboard ledger."
-)
+@POPULATION
 @click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
 @click.option("--workers", type=int, help="Worker processes; never changes the result.")
 @click.option(
@@ -102,7 +105,12 @@ def _algorithms() -> str:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
 @click.option("--name", help="Short for --out runs/NAME.")
-@click.option("--resume", is_flag=True, help="Go on with the run that is there.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with the run that is there. With secure noise resume one copy of its folder at most: "
+    "each draws new noise for the same users; --population refuses the second.",
+)
 @click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
 @click.option("--no-report", is_flag=True, help="Draw no report.html.")
 @JSON
@@ -137,6 +145,8 @@ def simulate(
     )
     if place is None:
         place = run_place(None, None, default=name_of(config), resume=resume)
+    if resume and config.privacy.noise == "secure" and config.privacy.population is None:
+        click.echo(_COPIES, err=True)
     with watched(config, place, live, trackers):
         told = run(config, place, resume=resume, report=not no_report)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fedboard.common.checks import did_you_mean, require_whole
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.splits.coins import Fold
@@ -78,8 +78,15 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
 
     Raises:
         InputError: an unknown algorithm, an epsilon that is not > 0, or an empty grid.
+        PrivacyError: secure noise, and no account of the users.
     """
     grid, config = record.grid, record.config
+    if config.privacy.noise == "secure" and config.privacy.population is None:
+        raise PrivacyError(
+            "the boards of a sweep are about the same users, and with secure noise each would claim its own "
+            "epsilon alone: name the account that adds them up with --population FILE (privacy.population; made by "
+            "fedboard ledger create-population), or take --noise seeded"
+        )
     known = (
         *algorithm_names(config.feedback),
         *reference_names(config.feedback),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -120,6 +121,37 @@ def test_a_run_killed_between_the_population_s_ledger_and_its_own_catches_up(
     assert fedboard("ledger", "verify", account, "--simulation").exit_code == 0
     with Population.open(account, read_only=True) as population:
         assert population.cost(reserved=True) == pytest.approx(5.0, rel=1e-9)
+
+
+def test_a_copied_run_is_refused_where_the_account_of_its_people_tells(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    account, out, copy = tmp_path / "population.ledger", tmp_path / "run", tmp_path / "copy"
+    assert not fedboard("ledger", "create-population", account, "--epsilon", "6", "--delta", "1e-5").exit_code
+    flags = ("--noise", "secure", "--no-baselines", "--population", account, "--out", out)
+
+    ended = killed("SIGKILL", "after:publish", 3, "simulate", *tiny, *flags)
+    shutil.copytree(out, copy)
+    first, second = (fedboard("simulate", "--out", place, "--resume") for place in (out, copy))
+
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert (first.exit_code, "copy" in first.stderr) == (0, False), first.stderr
+    assert second.exit_code == 3
+    assert f"{copy}: this folder is a copy or older than the account of its users" in second.stderr
+    assert len(BoardStore(copy / "boards").versions()) < len(BoardStore(out / "boards").versions())
+
+
+def test_without_an_account_a_resumed_run_says_what_a_copy_means(
+    fedboard: Command, tiny: tuple[str, ...], finished: Path, secret: Path
+) -> None:
+    said = "Resume one copy of this folder at most: each draws new noise for the same users"
+
+    told = {run: fedboard("simulate", "--out", run, "--resume").stderr for run in (finished, secret)}
+
+    assert said in told[secret]
+    assert "--population" in told[secret]
+    assert said not in told[finished]
+    assert "copy" in fedboard("simulate", "--help").stdout
 
 
 @pytest.mark.parametrize("call", [1, 4])

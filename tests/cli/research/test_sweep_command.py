@@ -48,6 +48,27 @@ def test_a_sweep_prints_the_frontier_and_names_what_failed(
     assert "was finished" in again.stderr
 
 
+@pytest.mark.slow
+def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
+    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    account, out = tmp_path / "people.ledger", tmp_path / "sweep"
+    axes = ("--noise", "secure", "--algorithms", "item-mean-private", "--epsilon", "1,5", "--seeds", "0,1")
+    grid = (*(flag for flag in tiny if flag not in ("--rank", "3", "--rounds", "2")), *axes)
+
+    refused = fedboard("sweep", *grid, "--out", out)
+    left = out.exists()
+    fedboard("ledger", "create-population", account, "--epsilon", "8", "--delta", "1e-5")
+    paid = fedboard("sweep", *grid, "--out", out, "--population", account)
+    certificates = [json.loads(path.read_text()) for path in out.glob("cells/*/certificate.json")]
+
+    assert (refused.exit_code, left) == (3, False)
+    assert "--population FILE" in refused.stderr
+    assert paid.exit_code == 0, paid.output
+    assert sorted(one["population"]["runs"] for one in certificates) == [1, 2, 3, 4]
+    assert max(one["population"]["spent"] for one in certificates) > 7  # of 1, 1, 5 and 5
+
+
 @pytest.mark.parametrize(
     ("flags", "floors"),
     [
