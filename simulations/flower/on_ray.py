@@ -25,6 +25,7 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Traffic
 from fedboard.server.training import FinishedRound
+from fedboard.simulations.engine.on_ray.cluster import own_token
 from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.runs.trainer import OnRound
 
@@ -170,6 +171,7 @@ def _environment(home: Path) -> dict[str, str]:
     return {
         "RAY_ADDRESS": "local",
         **flower_environment(home),
+        **(own_token() if os.environ.get("RAY_ADDRESS", "local") == "local" else {}),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # Ray's agents outlive an interrupted run for so long

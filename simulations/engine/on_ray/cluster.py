@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import socket
 import sys
 import tempfile
@@ -101,7 +102,7 @@ class Cluster:
     def _connect(self, stack: ExitStack) -> None:
         usual = {name: os.environ.get(name, value) for name, value in _ENVIRONMENT.items()}
         if self.address is None:
-            usual["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+            usual |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **own_token()}
         with environment_with(usual):
             import ray
 
@@ -121,6 +122,9 @@ class Cluster:
             else:
                 _require_reachable(self.address)
                 asked["address"] = self.address
+            if self.address is None:
+                stack.callback(_read_token_anew)  # without it: whoever comes next connects elsewhere
+                _read_token_anew()
             stack.callback(ray.shutdown)
             try:
                 ray.init(**asked)
@@ -224,6 +228,19 @@ class Cluster:
             if not ready:
                 ready, _ = ray.wait(list(refs), num_returns=1, timeout=1.0, fetch_local=False)
         return ready
+
+
+def own_token() -> dict[str, str]:
+    """What Ray asks of whoever connects to a cluster that is started for one run; its children inherit it."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+def _read_token_anew() -> None:
+    """Have Ray look at the environment again, which it does once by itself."""
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    AuthenticationTokenLoader.instance().reset_cache()
+    Config.initialize("")
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":

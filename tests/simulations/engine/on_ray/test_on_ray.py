@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -390,3 +391,32 @@ def test_the_names_of_rays_sockets_are_short_enough(
 def test_what_does_not_go_together_is_refused(run: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         a_config(**run)
+
+
+def test_whoever_reaches_the_port_of_a_local_ray_without_its_token_is_refused() -> None:
+    """Any process of this machine can connect to it: another account's, too."""
+    import ray
+
+    program = (
+        "import sys, ray\nray.init(address=sys.argv[1], logging_level='CRITICAL')\n"
+        "print(ray.get(ray.remote(lambda: 'ran as the server').remote()))\n"
+    )
+    with Cluster(None, workers=1) as cluster:
+        address = ray.get_runtime_context().gcs_address
+        stranger = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+        known = {**stranger, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        without, wrong = {"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
+        strangers = [
+            subprocess.Popen(
+                [sys.executable, "-c", program, address],
+                env=known | own,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for own in (without, wrong)
+        ]
+        told = [(one.communicate(timeout=300)[0], one.returncode != 0) for one in strangers]
+        assert cluster.get(cluster.call(os.getpid)) != os.getpid()
+
+    assert told == [(b"", True)] * 2
+    assert not {name for name in os.environ if name.startswith("RAY_AUTH")}
