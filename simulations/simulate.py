@@ -94,8 +94,7 @@ def simulate(
         BudgetExceededError: the plan does not fit the budget; nothing was released.
         WorkerDiedError: a worker process was killed; resume when the cause is mended.
     """
-    if report:
-        _require_what_draws()
+    require_installed(report=report)
     chosen_class(config.run.protocol)  # a mistaken name is told before anything is read or compiled
     run = RunDirectory(out)
     started = time.monotonic()
@@ -163,9 +162,9 @@ def write_report(run: Path) -> Path:
     return report.write_report(run)
 
 
-def _require_what_draws() -> None:
-    """What is missing for the report is said before anything is released."""
-    for name in ("jinja2", "matplotlib"):
+def require_installed(*, report: bool) -> None:
+    """What is missing for a run, or for its report, is said before anything is written."""
+    for name in ("threadpoolctl", *(("jinja2", "matplotlib") if report else ())):
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -15,7 +15,6 @@ from fedboard.cli.text import aligned
 if TYPE_CHECKING:
     from fedboard.client.device.own_ratings import OwnView
     from fedboard.client.recommending.recommend import Recommendation
-    from fedboard.common.board import Board
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
 
@@ -32,7 +31,8 @@ def recommend(
 ) -> None:
     """Recommend items to one person, on this machine.
 
-    RATINGS is a small CSV file with the header `item,rating`; items are named by id or by title. For a board
+    RATINGS is a small CSV file with the header `item,rating`; items are named by id or by title, and those that are
+    not on the board are skipped and counted. For a board
     made from implicit feedback the column `item` is enough. A rating store (see `fedboard ratings`) or a
     device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
     device it may be left out. Nothing leaves this machine.
@@ -44,15 +44,15 @@ def recommend(
     explicit = device.rating_range_of(view.board) is not None
     found = device.recommend(view.own, view.board, k=k)
     if as_json:
-        document(_record(found, view.board, explicit=explicit))
+        document(_record(found, view, explicit=explicit))
     else:
         _print(found, view, explicit=explicit)
 
 
-def _record(found: "list[Recommendation]", board: "Board", *, explicit: bool) -> dict[str, Any]:
+def _record(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) -> dict[str, Any]:
     from fedboard.client.recommending.catalogue_search import title_of
 
-    value = "predicted_rating" if explicit else "score"
+    board, value = view.board, "predicted_rating" if explicit else "score"
     entries = [
         {
             "rank": rank,
@@ -66,6 +66,7 @@ def _record(found: "list[Recommendation]", board: "Board", *, explicit: bool) ->
         "board_version": board.version,
         "board_digest": board.digest,
         **mark_record(board),
+        "ratings_left_out": view.left_out,
         "recommendations": entries,
     }
 

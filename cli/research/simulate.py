@@ -237,10 +237,11 @@ def _run_beside(
     from fedboard.client.page.boards import held_board
     from fedboard.client.page.writing import write_page
     from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.simulate import require_installed, write_report
     from fedboard.simulations.simulate import simulate as run_private
-    from fedboard.simulations.simulate import write_report
     from fedboard.simulations.sweeps.beside import run_beside
 
+    require_installed(report=True)
     with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
         result = run_private(config, place, listener=listener, problem=problem, report=False, pool=pool)
         others = run_beside(beside, config, place, problem=problem, pool=pool, on_progress=listener.progress)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedboard.client.boards.cache import SEEN, require_digest
 from fedboard.common.board import Board
+from fedboard.common.board_service.layout import LATEST
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.validity import Clock
@@ -24,8 +25,15 @@ def board_file(place: Path) -> Path:
     """The board file at a place: the file itself, or the newest board of a run directory.
 
     Raises:
-        InputError: nothing is there, or a directory without boards.
+        InputError: nothing is there, or a directory without boards, or a mirror.
     """
+    first, _, rest = str(place).partition(":/")
+    if rest or (place / LATEST).is_file():
+        source = f"{first}://{rest}" if rest else place
+        raise InputError(
+            f"{source}: boards of a mirror are verified as they are fetched: fedboard board fetch {source} --key "
+            "KEY --to FOLDER, then take FOLDER as the board"
+        )
     if not place.exists():
         raise InputError(f"{place}: no board can be read there (no such file or directory)")
     if not place.is_dir():

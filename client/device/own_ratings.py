@@ -55,13 +55,22 @@ def open_own(
         return _from_store(store, _board_of(config) if place is None else _opened(place, witnesses))
     if place is None:
         raise InputError("give a board too: a board file, or the directory of a run")
+    if ratings.is_dir() or ratings.suffix == ".board":
+        raise InputError(
+            f"{ratings} holds no ratings; ratings come first, then the board: fedboard recommend {place} {ratings}"
+        )
     board = _opened(place, witnesses)
     if is_store(ratings):
         return _from_store(ratings, board)
+    skipped: list[str] = []
     own = read_own_ratings(
-        ratings, board.catalogue, rating_range=rating_range_of(board), columns=columns or {}
+        ratings,
+        board.catalogue,
+        rating_range=rating_range_of(board),
+        columns=columns or {},
+        skipped=skipped,
     )
-    return OwnView(board=board, own=own, left_out=0)
+    return OwnView(board=board, own=own, left_out=len(skipped))
 
 
 def _opened(place: Path | Board, witnesses: "WitnessPolicy | None") -> Board:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
-from fedboard.client.ratings.own_file import parse_rating, rating_rows
+from fedboard.client.ratings.own_file import parse_rating, rating_rows, shielded
 from fedboard.client.ratings.store import OwnRating
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.client.recommending.recommend import rating_range_of
@@ -50,16 +50,19 @@ def read_ratings(
 
 
 def write_ratings(stream: IO[str], ratings: Iterable[OwnRating], *, board: Board | None = None) -> None:
-    """Write a CSV file that ``read_ratings`` reads; with a board, titles are added."""
+    """Write a CSV file that ``read_ratings`` reads; with a board, titles are added.
+
+    Guarantee: no item or title is a formula for a spreadsheet; ``read_ratings`` gives items back as they were.
+    """
     numbers = {} if board is None else {item: n for n, item in enumerate(board.catalogue.item_ids)}
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(_HEADER if board is not None else _HEADER[:3])
     for own in ratings:
         when = "" if own.rated_at is None else own.rated_at
-        cells = [own.item, repr(own.rating).removesuffix(".0"), when]
+        cells = [shielded(own.item), repr(own.rating).removesuffix(".0"), when]
         if board is not None:
             number = numbers.get(own.item)
-            cells.append("" if number is None else title_of(board.catalogue, number) or "")
+            cells.append("" if number is None else shielded(title_of(board.catalogue, number) or ""))
         writer.writerow(cells)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from fedboard.common.checks import try_columns
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 
+_SHIELDED = re.compile("'+[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+"""A cell that spreadsheets would run as a formula, with the quote before it that ``importing`` writes."""
 _AS_CALLED: Mapping[str, str] = {}
 """Columns are called by their roles."""
 
@@ -23,6 +26,7 @@ def read_own_ratings(
     *,
     rating_range: tuple[float, float] | None,
     columns: Mapping[str, str] = _AS_CALLED,
+    skipped: list[str] | None = None,
 ) -> Cohort:
     """Read a CSV file with the header ``item,rating`` (or only ``item``, for implicit feedback).
 
@@ -32,6 +36,7 @@ def read_own_ratings(
         rating_range: public range of ratings, inclusive; None for implicit feedback, where being listed is
             the rating.
         columns: what the file calls ``item`` and ``rating``, where it calls them otherwise.
+        skipped: gets a sentence for each item that the catalogue lacks; None: such an item is an error.
 
     Returns:
         A cohort of one. Private: it stays on the device.
@@ -46,14 +51,21 @@ def read_own_ratings(
         ((place, row["item"], row.get("rating", "")) for place, row in rows),
         catalogue,
         rating_range=rating_range,
+        skipped=skipped,
     )
+    if own.n_ratings == 0 and skipped:
+        raise InputError(f"none of its {len(skipped)} ratings can be used with this board: {skipped[0]}")
     if own.n_ratings == 0:
         raise InputError(f"{path}: no ratings in it; one line per item is needed, below the header")
     return own
 
 
 def own_ratings(
-    rows: Iterable[tuple[str, str, object]], catalogue: Catalogue, *, rating_range: tuple[float, float] | None
+    rows: Iterable[tuple[str, str, object]],
+    catalogue: Catalogue,
+    *,
+    rating_range: tuple[float, float] | None,
+    skipped: list[str] | None = None,
 ) -> Cohort:
     """A person's ratings by what she calls the items.
 
@@ -62,6 +74,7 @@ def own_ratings(
             text. Private.
         catalogue: of the board.
         rating_range: as for ``read_own_ratings``; where it is None no rating is looked at.
+        skipped: as for ``read_own_ratings``.
 
     Returns:
         A cohort of one, perhaps without ratings. Private: it stays on the device.
@@ -75,7 +88,10 @@ def own_ratings(
         try:
             item = index.find(name)
         except InputError as error:
-            raise InputError(f"{place}: {error}") from None
+            if skipped is None:
+                raise InputError(f"{place}: {error}") from None
+            skipped.append(f"{place}: {error}")
+            continue
         if item in rated:
             raise InputError(f"{place}: item {name!r} is listed twice; keep one line per item")
         rated[item] = 1.0 if rating_range is None else parse_rating(rating, rating_range, place)
@@ -116,7 +132,7 @@ def rating_rows(
                         f"{place}: {len(cells)} columns where the header has {len(header)}; "
                         "put texts that hold a comma in quotes, and write 4.5 with a point"
                     )
-                given = {n: cells[at].strip() for n, at in places.items() if at < len(cells)}
+                given = {n: _unshielded(cells[at].strip()) for n, at in places.items() if at < len(cells)}
                 yield place, dict.fromkeys(optional, "") | given
     except OSError as error:
         raise InputError(f"{path}: no ratings can be read there ({error.strerror})") from error
@@ -124,6 +140,15 @@ def rating_rows(
         raise InputError(f"{path}: not UTF-8 text; save the file as UTF-8 CSV") from error
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def shielded(cell: str) -> str:
+    """A cell that no spreadsheet runs as a formula: one that would be one gets a quote in front."""
+    return f"'{cell}" if _SHIELDED.match(f"'{cell}") else cell
+
+
+def _unshielded(cell: str) -> str:
+    return cell[1:] if _SHIELDED.match(cell) else cell
 
 
 def _columns(

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedboard.common.board import Catalogue
 from fedboard.common.certificate import Certificate, certify
-from fedboard.common.errors import InputError, OutOfRangeError
+from fedboard.common.errors import BudgetExceededError, InputError, OutOfRangeError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -73,7 +73,14 @@ class Payer:
             population = None
             if self.population is not None:
                 population = stack.enter_context(Population.open(self.population))
-            yield stack.enter_context(self._ledger(population)), population
+            made = not self._place.exists()
+            ledger = stack.enter_context(self._ledger(population))
+            try:
+                yield ledger, population
+            except BudgetExceededError:
+                if made and not ledger.events():  # nothing was booked, so nothing is forgotten with it
+                    self._place.unlink()
+                raise
 
     @property
     def _place(self) -> Path:

@@ -104,6 +104,33 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
     assert not (tmp_path / "runs").exists()
 
 
+def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "absent = 'dp_accounting flwr httpx jinja2 llvmlite matplotlib numba pyarrow rich threadpoolctl yaml'\n"
+        "sys.modules.update(dict.fromkeys(absent.split()))\n"
+        "from fedboard.cli.main import commands\n"
+        "commands(sys.argv[1:])"
+    )
+    small = ("--kernels", "numpy", "--set", "data.synthetic.n_users=300")
+    ended = {
+        arguments: subprocess.run(
+            [sys.executable, "-c", script, *arguments, "--out", "made"],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+            cwd=tmp_path,
+        )
+        for arguments in (("demo", "--small"), ("simulate", *small), ("simulate", *small, "--no-report"))
+    }
+
+    for arguments, one in ended.items():
+        assert one.returncode == 2, (arguments, one.stderr)
+        assert "fedboard: this needs" in one.stderr, arguments
+        assert not (tmp_path / "made").exists(), arguments
+
+
 def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
     """They would double its memory and its start."""
     script = (

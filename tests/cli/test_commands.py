@@ -181,6 +181,48 @@ def test_recommendations_leave_out_what_was_rated(
     assert "your ratings were sent nowhere" in text
 
 
+def test_an_item_that_is_not_on_the_board_is_skipped_and_counted(
+    fedboard: Command, finished: Path, my_ratings: Path, tmp_path: Path
+) -> None:
+    more = tmp_path / "more.csv"
+    more.write_text(my_ratings.read_text() + "nosuch,3\n")
+
+    known, found = (fedboard("recommend", file, finished, "--json") for file in (my_ratings, more))
+    told = fedboard("recommend", more, finished).stdout
+
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout)["recommendations"] == json.loads(known.stdout)["recommendations"]
+    assert [json.loads(one.stdout)["ratings_left_out"] for one in (known, found)] == [0, 1]
+    assert "(1 more are not on it)" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("{run}", "{mine}"), "ratings come first, then the board: fedboard recommend {mine} {run}"),
+        (("{mine}", "https://boards.example/m"), "fedboard board fetch https://boards.example/m"),
+        (("{mine}", "{mirror}"), "fedboard board fetch {mirror}"),
+        (("{mine}", "nowhere"), "nowhere: no board can be read there"),
+    ],
+)
+def test_what_is_no_board_for_recommend_says_what_to_type(
+    fedboard: Command,
+    finished: Path,
+    my_ratings: Path,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    sentence: str,
+) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "latest.json").write_text("{}")
+    names = {"run": finished, "mine": my_ratings, "mirror": tmp_path / "mirror"}
+
+    result = fedboard("recommend", *(one.format_map(names) for one in arguments))
+
+    assert result.exit_code == 2
+    assert sentence.format_map(names) in result.stderr
+
+
 def test_neighbours_are_listed_by_title(fedboard: Command, finished: Path) -> None:
     result = fedboard("neighbours", "7", finished, "-k", "3", "--json")
 

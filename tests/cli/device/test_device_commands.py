@@ -58,6 +58,18 @@ def test_ratings_are_added_changed_listed_and_removed(fedboard: Command, device:
     assert fedboard("ratings", "remove", "7").exit_code == 2
 
 
+def test_an_item_that_nobody_could_check_is_said_to_be_unchecked(
+    fedboard: Command, device: Path, finished: Path
+) -> None:
+    unchecked = fedboard("ratings", "add", "nosuch", "4")
+    with_board(device, finished)
+    known, unknown = fedboard("ratings", "add", "7", "4"), fedboard("ratings", "add", "none such", "4")
+
+    assert "nosuch is kept as it was typed: there is no board to look it up on" in unchecked.stderr
+    assert (known.exit_code, known.stderr) == (0, "")
+    assert (unknown.exit_code, "not in the board's catalogue" in unknown.stderr) == (2, True)
+
+
 def test_a_file_is_imported_whole_or_not_at_all(fedboard: Command, device: Path) -> None:
     file = device.with_name("mine.csv")
     file.write_text("item,rating\n1,5\n2,1\n")

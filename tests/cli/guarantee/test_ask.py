@@ -204,3 +204,14 @@ def test_ratings_are_not_read_for_a_question_that_cannot_be_asked(
     assert result.exit_code != 0
     assert sentence in " ".join(result.stderr.split())
     assert not ledger.exists()
+
+
+def test_a_question_beyond_the_budget_leaves_no_ledger(question: Command, ledger: Path) -> None:
+    over = question("mean", "--epsilon", "3", "--budget", "2", "--ledger", ledger)
+    left = ledger.exists()
+    within = question("mean", "--epsilon", "2", "--budget", "2", "--ledger", ledger)
+    again = question("mean", "--epsilon", "1", "--ledger", ledger)
+
+    assert (over.exit_code, left, within.exit_code, again.exit_code) == (3, False, 0, 3)
+    assert "with it 3 at delta 1e-05, but the budget is 2" in over.stderr
+    assert ledger.exists()

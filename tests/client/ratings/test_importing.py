@@ -1,7 +1,9 @@
 """From CSV to the store and back."""
 
+import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,25 @@ def test_titles_are_written_where_they_are_known(board: Board) -> None:
     write_ratings(stream, [OwnRating(item="13", rating=4.0), OwnRating(item="99", rating=0.1)], board=board)
 
     assert stream.getvalue() == "item,rating,timestamp,title\n13,4,,Amélie (2001)\n99,0.1,,\n"
+
+
+ITEMS = ("=1+1", "+1", "-1", "@SUM(A1)", "'=1+1", "''-1", "'Round Midnight", "7", "a=b", "\uff1d1", "-")
+
+
+def test_no_cell_is_a_formula_for_a_spreadsheet_and_items_come_back_as_they_were(
+    make_board: Callable[..., Board], tmp_path: Path
+) -> None:
+    """Who typed an item, or who published its title, must not run anything where the file is opened."""
+    board, path = make_board(), tmp_path / "out.csv"
+    titles = ("=cmd|' /C calc'!A0", *(board.catalogue.titles or ())[1:])
+    named = replace(board, catalogue=replace(board.catalogue, titles=titles))
+    own = [OwnRating(item=item, rating=4.0) for item in (*ITEMS, board.catalogue.item_ids[0])]
+
+    stream = io.StringIO()
+    write_ratings(stream, own, board=named)
+    path.write_text(stream.getvalue(), encoding="utf-8")
+
+    cells = [cell for row in csv.reader(io.StringIO(stream.getvalue())) for cell in row]
+    assert [cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\uff1d")] == []
+    assert [one.item for one in read_ratings(path)] == [one.item for one in own]
+    assert "'=cmd|' /C calc'!A0" in cells

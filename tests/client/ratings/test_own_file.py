@@ -85,3 +85,19 @@ def test_a_file_that_is_not_text_is_refused(board: Board, tmp_path: Path) -> Non
 def test_a_line_with_more_columns_than_the_header_is_refused(board: Board, write_csv: Write) -> None:
     with pytest.raises(InputError, match="line 2: 3 columns where the header has 2"):
         read_own_ratings(write_csv("item,rating\n14,4,5\n"), board.catalogue, rating_range=STARS)
+
+
+def test_items_that_are_not_on_the_board_are_skipped_where_that_is_asked_for(
+    board: Board, write_csv: Write
+) -> None:
+    skipped: list[str] = []
+    file = write_csv("item,rating\n10,3\n99,3\nRan (1985),2\n14,4\n")
+
+    own = read_own_ratings(file, board.catalogue, rating_range=STARS, skipped=skipped)
+
+    assert own.items.tolist() == [0, 4]
+    assert [one.rpartition("mine.csv, ")[2][:6] for one in skipped] == ["line 3", "line 4"]
+    with pytest.raises(
+        InputError, match=r"none of its 1 ratings can be used with this board: .*line 2: '99'"
+    ):
+        read_own_ratings(write_csv("item,rating\n99,3\n"), board.catalogue, rating_range=STARS, skipped=[])
