@@ -98,9 +98,12 @@ def key_sentence(error: Exception, kind: type) -> str:
     if found is None:
         return str(error)
     what, path = found["what"], found["path"] or ""
-    unknown, value = _UNKNOWN.fullmatch(what), _VALUE.fullmatch(what)
+    unknown, value, wrong = (rule.fullmatch(what) for rule in (_UNKNOWN, _VALUE, _WRONG))
     if unknown is not None:
         return unknown_key(unknown["key"], _keys_of(_type_at(kind, path)), section=path)
+    if wrong is not None:
+        wanted, got = (" or ".join(_KINDS.get(k, k) for k in one.split(" | ")) for one in wrong.groups())
+        return f"{path or 'it'} must be {wanted}, got {got}"
     if value is not None:
         known = _values_of(_type_at(kind, path))
         return f"{error}; known are {', '.join(known)}{did_you_mean(value['value'], known)}"
@@ -110,6 +113,9 @@ def key_sentence(error: Exception, kind: type) -> str:
 _AT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 _VALUE = re.compile(r"Invalid enum value '(?P<value>.*)'")
+_WRONG = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_KINDS = {"float": "a number", "int": "a whole number", "str": "a text", "bool": "true or false"}
+"""What msgspec calls the kinds of values, in words."""
 
 
 def _type_at(kind: type, path: str) -> Any:

@@ -39,6 +39,12 @@ class OutOfRangeError(InputError, PrivacyError):
     exit_code: ClassVar[int] = InputError.exit_code
 
 
+class UnsafeSettingError(SettingError, PrivacyError):
+    """A setting of a run goes with secure noise in no way that keeps its guarantee."""
+
+    exit_code: ClassVar[int] = PrivacyError.exit_code
+
+
 class BudgetExceededError(PrivacyError):
     """A release was refused because the budget does not cover it; nothing was released."""
 

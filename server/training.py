@@ -134,8 +134,8 @@ class Training:
         if self.noise.private and any(later.values()):
             raise PrivacyError(
                 f"{self.store.folder.parent}: this folder is a copy or older than the account of its users, which "
-                f"holds releases that follow its last board, {board.version}. Going on could draw new noise for "
-                "the same users: go on with the newest folder of this run, or start a new run with another --out"
+                f"holds releases that follow its last board, {board.version}; go on with the newest folder of this "
+                "run, or start a new run with another --out"
             )
 
     def _booked_of(self, rounds: Sequence[Sequence[Request]]) -> dict[str, bool]:

@@ -113,8 +113,7 @@ def add(item: str, rating: float, device: Path, store: Path | None, place: Path 
         if kept != own.item:  # she rated it by its title before there was a board
             opened.remove(kept)
     if board is None:
-        unchecked = "is kept as it was typed: there is no board to look it up on (--board names one)"
-        click.echo(f"{own.item} {unchecked}", err=True)
+        click.echo(f"{own.item} is kept as it was typed: there is no board to look it up on", err=True)
     click.echo(f"{'added' if new else 'changed'}: {_named(own.item, board)}  {own.rating:g}")
 
 

@@ -1,5 +1,6 @@
 """From a TOML file, flags and ``--set`` to one checked configuration."""
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -157,12 +158,15 @@ def parse_range(text: str) -> tuple[float, float]:
     """``LOW,HIGH`` as two numbers.
 
     Raises:
-        InputError: not two numbers.
+        InputError: not two numbers, the lower one first.
     """
-    values = listed(text, float, "--rating-range")
-    if len(values) != 2:
-        raise InputError(f"--rating-range must be two numbers such as 1,5, got {text!r}")
-    return values[0], values[1]
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not low < high:
+        raise InputError(f"--rating-range must be LOW,HIGH with LOW below HIGH, such as 1,5, got {text!r}")
+    return low, high
 
 
 def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -35,10 +35,7 @@ Examples:
   fedboard simulate --out runs/residual-eps5 --resume
 """
 
-_COPIES = (
-    "Resume one copy of this folder at most: each draws new noise for the same users, and the boards of two copies "
-    "together cost more than each claims. Runs with --population FILE notice a second copy and stop."
-)
+_COPIES = "Resume one copy of this folder at most: each draws new noise for the same users; see --population"
 
 
 def _algorithms() -> str:
@@ -105,12 +102,7 @@ def _algorithms() -> str:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
 @click.option("--name", help="Short for --out runs/NAME.")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on with the run that is there. With secure noise resume one copy of its folder at most: "
-    "each draws new noise for the same users; --population refuses the second.",
-)
+@click.option("--resume", is_flag=True, help="Go on with the run there; of its copies, with one at most.")
 @click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
 @click.option("--no-report", is_flag=True, help="Draw no report.html.")
 @JSON

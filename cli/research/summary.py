@@ -142,9 +142,10 @@ def guarantee_text(result: "RunResult") -> str:
     ]
     if not certificate.private:
         lines.append(
-            "The noise can be reproduced from the seed: a simulation. Real users need --noise secure."
+            "The noise can be reproduced from the seed: a simulation. Real users need --noise secure, and "
+            "a list of items that stands apart from the ratings: --set data.catalogue=listed (--titles FILE)."
         )
-    return "\n".join(lines)
+    return "\n".join((*lines, *certificate.claim.warnings))
 
 
 def metrics_text(

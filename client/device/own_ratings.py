@@ -56,9 +56,7 @@ def open_own(
     if place is None:
         raise InputError("give a board too: a board file, or the directory of a run")
     if ratings.is_dir() or ratings.suffix == ".board":
-        raise InputError(
-            f"{ratings} holds no ratings; ratings come first, then the board: fedboard recommend {place} {ratings}"
-        )
+        raise InputError(f"ratings come first, then the board: fedboard recommend {place} {ratings}")
     board = _opened(place, witnesses)
     if is_store(ratings):
         return _from_store(ratings, board)

@@ -72,7 +72,7 @@ def certify(
         noise=noise,
         private=private,
         trust=tuple(trust),
-        assumptions=tuple(assumptions),
+        assumptions=(*assumptions, *claim.warnings),
         dataset=dataset,
         software=f"fedboard {version('fedboard')}",
         board_digest=board_digest,

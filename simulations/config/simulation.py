@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from fedboard.common.checks import sentence_of
-from fedboard.common.errors import InputError, SettingError
+from fedboard.common.errors import InputError, SettingError, UnsafeSettingError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.registry import usual
@@ -259,17 +259,18 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
             and self.data.catalogue == "rated"
             and not self.data.made_up
         ):
-            raise SettingError(
-                "secure noise needs a catalogue that does not depend on the ratings: set data.catalogue to "
-                "'listed' (every item of the titles file), or to 'declared' if an npz file brings a public list"
+            raise UnsafeSettingError(
+                "secure noise needs a list of items that stands apart from the ratings: take every item of the "
+                "titles file with --set data.catalogue=listed (and --titles FILE where the data bring none), or "
+                "the list of an npz file, where it is public, with --set data.catalogue=declared"
             )
         if self.run.dropout > 0 and self.privacy.noise == "secure":
-            raise SettingError(
+            raise UnsafeSettingError(
                 "dropout loses clients on purpose, by a draw among as many as there are, so that one user's "
                 "presence decides about others: it is for simulations and needs privacy.noise 'seeded'"
             )
         if self.run.masks == "cancelled" and self.privacy.noise == "secure":
-            raise SettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
+            raise UnsafeSettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 
     def _take_examples(self) -> None:
         """See that nothing is asked of examples that only ratings have; a cohort then sends its sums.
@@ -339,11 +340,13 @@ def parse_config(raw: dict[str, Any], *, source: str = "the configuration") -> S
 
     Raises:
         InputError: an unknown key, a wrong type or a value out of range; the message gives its path.
+        UnsafeSettingError: secure noise with what would make it worth less.
     """
     try:
         return msgspec.convert(_with_texts(raw), SimulationConfig)
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"{source}: {sentence_of(error, SimulationConfig)}") from error
+        refused = UnsafeSettingError if isinstance(error.__cause__, UnsafeSettingError) else InputError
+        raise refused(f"{source}: {sentence_of(error, SimulationConfig)}") from error
 
 
 def _with_texts(raw: Any) -> Any:
@@ -364,7 +367,8 @@ def read_config(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: no configuration can be read there ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from error
+        data = "" if path.suffix == ".toml" else f"; ratings are given by --data {path}"
+        raise InputError(f"{path}: not valid TOML: {error}{data}") from error
 
 
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """One door to all formats."""
 
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +27,8 @@ from fedboard.simulations.datasets.readers import DataSource, find_source
 from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
 from fedboard.simulations.datasets.synthetic.people import is_people, open_people, ratings_of_people
 from fedboard.simulations.datasets.synthetic.ratings import SyntheticConfig, synthetic_ratings
+
+_log = logging.getLogger(__name__)
 
 NO_TIMES = "made-up ratings have no times, so they cannot be split by them: name data that say when"
 
@@ -91,6 +95,10 @@ def load_ratings(
         times=times,
     )
     found, reader, listed = looked.found, looked.found.reader, looked.listed
+    if reader.name == "npz" and rating_range is None:
+        _log.warning(
+            "%s: ratings are taken to be from 1 to 5; --rating-range says otherwise", found.file.label
+        )
     if reader.needs_pyarrow and find_spec("pyarrow") is None:
         raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
     read = reader.read(
@@ -136,6 +144,11 @@ def look_at(
             )
     reader = found.reader
     listed = _titles_beside(found) if listed is None else listed
+    if reader.generic and reader.columns is not None and columns is None:
+        with suppress(InputError):  # where neither names are there, the usual ones are told
+            otherwise = replace(mapping, user="user_id", item="item_id")
+            reader.columns(found.file, otherwise)
+            mapping = otherwise
     if reader.columns is not None:
         reader.columns(found.file, mapping)
     if times:

@@ -57,6 +57,10 @@ def require_runnable(config: SimulationConfig) -> None:
     elif is_own(config.algorithm):
         chosen_algorithm(config.algorithm)
     elif config.algorithm not in algorithm_names() and not learns_from_examples(config.algorithm):
+        if config.algorithm.endswith(".py"):
+            raise InputError(
+                f"algorithm: name the record in the file too, such as {config.algorithm}:ALGORITHM"
+            )
         known = (*algorithm_names(), *every_reference(), *EXAMPLE_ALGORITHMS)
         raise InputError(
             f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "

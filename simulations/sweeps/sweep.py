@@ -83,9 +83,8 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     grid, config = record.grid, record.config
     if config.privacy.noise == "secure" and config.privacy.population is None:
         raise PrivacyError(
-            "the boards of a sweep are about the same users, and with secure noise each would claim its own "
-            "epsilon alone: name the account that adds them up with --population FILE (privacy.population; made by "
-            "fedboard ledger create-population), or take --noise seeded"
+            "with secure noise the boards of a sweep, about the same users, would claim their epsilons one by one: "
+            "name the account that adds them up with --population FILE (made by fedboard ledger create-population)"
         )
     known = (
         *algorithm_names(config.feedback),

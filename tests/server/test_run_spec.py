@@ -184,4 +184,4 @@ def test_the_reader_s_own_words_are_kept_where_no_section_spoke() -> None:
     with pytest.raises(msgspec.ValidationError) as refused:
         msgspec.convert({"epsilon": "much"}, Promise)
 
-    assert sentence_of(refused.value, Promise) == "Expected `float`, got `str` - at `$.epsilon`"
+    assert sentence_of(refused.value, Promise) == "epsilon must be a number, got a text"

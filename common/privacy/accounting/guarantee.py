@@ -12,6 +12,7 @@ from fedboard.common.privacy.events import Event, event_rho, is_disjoint
 
 CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 """Where a certificate states epsilon beside the claim's own delta."""
+_LARGE_DELTA, _LARGE_EPSILON = 1e-2, 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,17 @@ class Guarantee:
     """
     unit: str = "user"
     """Whose presence is protected: one user with all her ratings."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be said of a promise that is next to none; by public numbers alone."""
+        said = {
+            f"Delta {self.delta:g} is large: with that probability nothing is promised. Usual is less than one "
+            "over the number of users.": self.delta >= _LARGE_DELTA,
+            f"Epsilon {self.epsilon:g} promises next to nothing: an attacker can become all but certain who is "
+            "there. Usual is at most 10.": self.epsilon > _LARGE_EPSILON,
+        }
+        return [sentence for sentence, holds in said.items() if holds]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fedboard.common.checks import unknown_key
+from fedboard.common.checks import key_sentence, unknown_key
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.written import from_written, keys_of
 
@@ -35,9 +35,12 @@ def checked_options(
     decided = fixed or {}
     known = sorted(key for key in keys_of(kind) if key not in decided)
     unknown = sorted(set(raw) - set(known))
+    if "rounds" in unknown:
+        steps = ", and take --set settings.steps=N" if "steps" in known else ""
+        raise InputError(f"{section}: this algorithm takes no 'rounds': leave --rounds out{steps}")
     if unknown:
         raise InputError(unknown_key(unknown[0], known, section=section))
     try:
         return from_written({**(defaults or {}), **raw, **decided}, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"{section}: {error}") from error
+        raise InputError(f"{section}: {key_sentence(error, kind)}") from error

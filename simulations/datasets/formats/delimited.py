@@ -7,7 +7,7 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.columns import RawColumns, require_columns
 from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import TextLayout, header, read_text, text_blocks
+from fedboard.simulations.datasets.formats.text import TextLayout, first_line, header, read_text, text_blocks
 
 ENDINGS = {".csv": ("csv", ",", "comma"), ".tsv": ("tsv", "\t", "tab")}
 """Ending to the name of the format, what stands between two cells, and how that is called."""
@@ -17,13 +17,19 @@ def _recognises(looks: Looks, ending: str) -> bool:
     return looks.file.suffix == ending
 
 
+def _delimiter(file: StoredFile, usual: str) -> str:
+    """What stands between two cells; a semicolon where spreadsheets of many countries wrote the file."""
+    line = first_line(file)
+    return ";" if usual not in line and ";" in line else usual
+
+
 def _require_columns(file: StoredFile, wanted: ColumnMapping, delimiter: str) -> list[str]:
     """Names of all columns.
 
     Raises:
         InputError: one of those that are wanted is missing.
     """
-    names = header(file, delimiter)
+    names = header(file, _delimiter(file, delimiter))
     require_columns(f"{file.label}, line 1", names, wanted)
     return names
 
@@ -54,7 +60,7 @@ def _layout(file: StoredFile, asked: Asked, delimiter: str) -> TextLayout:
     """
     names = _require_columns(file, asked.mapping, delimiter)
     return TextLayout(
-        delimiter=delimiter,
+        delimiter=_delimiter(file, delimiter),
         columns=tuple(names),
         mapping=asked.mapping,
         header=True,

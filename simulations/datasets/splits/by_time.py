@@ -24,10 +24,10 @@ def rows_of(ratings: Ratings) -> TimedRows:
             f"{ratings.name} brings a test part of its own, so it is not split by time: leave out split.test_from "
             "and split.leave_last."
         )
-    if ratings.times is None:
+    if ratings.times is None or not ratings.times.any():
         raise InputError(
-            f"{ratings.name} does not say when anything was rated, so it cannot be split by time: load it with "
-            "times, or leave out split.test_from and split.leave_last."
+            f"{ratings.name} does not say when anything was rated, or that all was at 0, so it cannot be split by "
+            "time: load it with times, or leave out split.test_from and split.leave_last."
         )
     return TimedRows(
         users=ratings.users,

@@ -1,11 +1,15 @@
 """Mistakes at the keyboard: one sentence each, with the name that was meant."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 
 from fedboard.cli.style.colours import colour_wanted
+from fedboard.simulations.datasets import load_ratings
 
 Command = Callable[..., Result]
 
@@ -74,6 +78,122 @@ def test_a_mistake_is_one_sentence_with_the_name_that_was_meant(
     assert result.stderr.count("\n") == 1
     for part in sentence.split(" ... "):
         assert part in result.stderr
+
+
+TABLE = [f"{user},{item},{1 + (user * item) % 5}" for user in range(40) for item in range(9)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with tables of ratings."""
+    monkeypatch.chdir(tmp_path)
+    headers = {"r": "user,item,rating", "ids": "user_id,item_id,rating"}
+    for name, header in headers.items():
+        Path(f"{name}.csv").write_text("\n".join((header, *TABLE)))
+    Path("semi.csv").write_text("\n".join((headers["r"], *TABLE)).replace(",", ";"))
+    Path("zero.csv").write_text("\n".join((f"{headers['r']},when", *(f"{line},0" for line in TABLE))))
+    Path("x.py").write_text("ALGORITHM = 1\n")
+    return tmp_path
+
+
+R = ("simulate", "--data", "r.csv", "--kernels", "numpy", "--no-report", "--no-baselines", "--out", "made")
+STARS = ("--rating-range", "1,5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ((*R, "--rating-range", "1,1"), 2, "--rating-range must be LOW,HIGH with LOW below HIGH"),
+        (("simulate", "r.csv"), 2, "ratings are given by --data r.csv"),
+        (
+            (*R, *STARS, "--algorithm", "./x.py"),
+            2,
+            "name the record in the file too, such as ./x.py:ALGORITHM",
+        ),
+        ((*R, *STARS, "--set", "privacy.epsilon=abc"), 2, "privacy.epsilon must be a number, got a text"),
+        ((*R, "--set", "split.leave_last=true"), 2, "must be a whole number or null, got true or false"),
+        ((*R, *STARS, "--set", "settings.rank=x"), 2, "settings: rank must be a whole number, got a text"),
+        (
+            (*R, *STARS, "--algorithm", "langevin", "--rounds", "3"),
+            2,
+            "leave --rounds out, and take --set settings.steps=N",
+        ),
+        (
+            (*R, *STARS, "--algorithm", "bias-private", "--rounds", "3"),
+            2,
+            "takes no 'rounds': leave --rounds out",
+        ),
+        ((*R, *STARS, "--noise", "secure"), 3, "--set data.catalogue=listed"),
+        (
+            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--dropout", "0.1"),
+            3,
+            "needs privacy.noise 'seeded'",
+        ),
+        (
+            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--masks", "cancelled"),
+            3,
+            "needs privacy.noise 'seeded'",
+        ),
+        (
+            (*R, "--data", "zero.csv", *STARS, "--columns", "time=when", "--set", "split.leave_last=1"),
+            2,
+            "does not say when anything was rated",
+        ),
+    ],
+)
+def test_a_mistake_says_what_to_type(
+    fedboard: Command, folder: Path, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    result = fedboard(*arguments)
+
+    assert sentence in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (code, 1), result.output
+    assert "did you mean" not in result.stderr
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["ids.csv", "semi.csv"])
+def test_tables_of_other_habits_are_the_same_ratings(fedboard: Command, folder: Path, name: str) -> None:
+    usual, other = (load_ratings(Path(one), rating_range=(1, 5)) for one in ("r.csv", name))
+
+    assert usual.users.size == len(TABLE)
+    for column in ("users", "items", "values", "user_ids", "item_ids"):
+        assert np.array_equal(getattr(usual, column), getattr(other, column))
+    blocks = fedboard("data", "shard", name, "--out", "shards", *STARS)
+    assert (blocks.exit_code, "360" in blocks.output) == (0, True), blocks.output
+
+
+def test_a_range_that_is_taken_for_granted_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    users, items, ratings = np.array([[int(cell) for cell in line.split(",")] for line in TABLE]).T
+    np.savez("r.npz", user=users, item=items, rating=ratings, item_id=np.arange(9))
+
+    load_ratings("r.npz", rating_range=(1, 5))
+    assert caplog.messages == []
+    load_ratings("r.npz")
+    assert caplog.messages == ["r.npz: ratings are taken to be from 1 to 5; --rating-range says otherwise"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--delta", "0.5", "Delta 0.5 is large: "),
+        ("--epsilon", "1e300", "Epsilon 1e+300 promises next to nothing: "),
+    ],
+)
+def test_a_promise_that_is_next_to_none_is_said_to_be_so(
+    fedboard: Command, folder: Path, flag: str, value: str, said: str
+) -> None:
+    ended = fedboard(*R, *STARS, "--algorithm", "item-mean-private", flag, value)
+    usual = fedboard(*R[:-1], "usual", *STARS, "--algorithm", "item-mean-private")
+
+    assert (ended.exit_code, usual.exit_code) == (0, 0), ended.output
+    for place, expected in (("made", True), ("usual", False)):
+        certificate = json.loads((folder / place / "certificate.json").read_text())
+        assert any(said in one for one in certificate["assumptions"]) is expected
+    assert said in ended.stdout
+    assert said not in usual.stdout
+    assert "--set data.catalogue=listed" in usual.stdout
 
 
 def test_a_name_like_no_other_is_answered_with_all(fedboard: Command) -> None:

@@ -156,7 +156,7 @@ def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
         ('[ratings]\nstore = "a"\nfirst_row = -1\n[policy]\nepsilon = 1\n', "first_row must be >= 0"),
         (
             '[ratings]\nstore = "a"\n[policy]\nepsilon = "much"\n',
-            "Expected `float`, got `str` - at `$.policy",
+            "policy.epsilon must be a number, got a text",
         ),
         ('[ratings]\nstore = "a"\n[policy]\nepsilon = inf\n', "epsilon of a budget must be"),
         ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\ndelta = 2\n', "delta must be in (0, 1)"),

@@ -43,7 +43,7 @@ def test_the_section_is_read_and_the_audit_becomes_its_digest(tmp_path: Path) ->
         ("[task]\n", r"has no section \[deployment\]"),
         ("[deployment\n", "not valid TOML"),
         ('[deployment]\ncurator = "A"\n', r"unknown key 'curator'; known are .*; did you mean 'curators'"),
-        ("[deployment]\nname = 3\n", "Expected `str`"),
+        ("[deployment]\nname = 3\n", "deployment.name must be a text, got a whole number"),
         ('[deployment]\ncurators = ["A", " "]\n', "curators has an empty name"),
         (f'[deployment]\nname = "{"x" * 201}"\n', "name has at most 200 characters, got 201"),
         ('[deployment]\nname = "a\\u001b[31mred"\n', "name has control characters"),
