@@ -237,7 +237,7 @@ def own_token() -> dict[str, str]:
 
 def _read_token_anew() -> None:
     """Have Ray look at the environment again, which it does once by itself."""
-    from ray._raylet import AuthenticationTokenLoader, Config
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
     AuthenticationTokenLoader.instance().reset_cache()
     Config.initialize("")
