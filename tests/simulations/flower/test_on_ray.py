@@ -129,3 +129,16 @@ def test_a_run_that_fails_in_flower_s_processes_says_where_to_look_and_leaves_no
 
     assert_nothing_runs(str(temporary))
     assert list(temporary.iterdir()) == []
+
+
+def test_ray_that_is_started_for_the_run_asks_for_a_token_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    own = [on_ray._environment(tmp_path) for _ in range(2)]
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+
+    assert {one["RAY_AUTH_MODE"] for one in own} == {"token"}
+    assert len({one["RAY_AUTH_TOKEN"] for one in own}) == 2
+    assert "RAY_AUTH_TOKEN" not in on_ray._environment(tmp_path)
