@@ -107,7 +107,7 @@ def _told(error: BaseException) -> int:
         case BrokenPipeError():
             return _reader_left()
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRAS:
-            return _say("this needs fedboard[all]: pip install 'fedboard[all]'", ExitCode.INPUT)
+            return _say("this needs more: run pip install '.[all]' in fedboard's checkout", ExitCode.INPUT)
         case OSError() if error.strerror:
             place = "" if error.filename is None else f"{error.filename}: "
             return _say(f"{place}{error.strerror}", FedboardError.exit_code)

@@ -124,7 +124,8 @@ def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally"
         from fedboard.client.fleet.node import WarmNode
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{error.name} is not installed, which carries answers by Flower: pip install 'fedboard[device]', or "
+            f"{error.name} is not installed, which carries answers by Flower: pip install '.[device]' "
+            "in fedboard's checkout, or "
             'set carrier = "direct" in [server]'
         ) from error
     return WarmNode(settings, make_client_app(open_configured, refused=tally.refuse), tally=tally, idle=idle)

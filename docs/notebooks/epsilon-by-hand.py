@@ -5,7 +5,7 @@
 # with `scipy`, in closed form, then with Google's `dp-accounting`, which knows nothing of closed forms. You should see
 # three times the same number.
 #
-# It needs `pip install 'fedboard[sim]'`.
+# It needs `pip install '.[sim]'` in fedboard's checkout.
 
 # %%
 import json

@@ -4,7 +4,7 @@
 # In two minutes: train a recommender privately on made-up people, look at what was promised, recommend to one person,
 # and check the promise. You should see a test error near 0.93 stars, a list of films, and a check that passes.
 #
-# It needs `pip install 'fedboard[sim]'`.
+# It needs `pip install '.[sim]'` in fedboard's checkout.
 
 # %%
 import fedboard

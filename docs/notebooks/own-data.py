@@ -5,7 +5,7 @@
 # that is public knowledge, and it is never read off the data. You should see the same board from a frame of either
 # library, and two mistakes refused in words.
 #
-# It needs `pip install 'fedboard[sim]'` and, for frames, pandas or polars; without either, the cells take a table of
+# It needs `pip install '.[sim]'` in fedboard's checkout and, for frames, pandas or polars; without either, the cells take a table of
 # pyarrow, which comes along.
 
 # %%

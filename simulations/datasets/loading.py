@@ -100,7 +100,9 @@ def load_ratings(
             "%s: ratings are taken to be from 1 to 5; --rating-range says otherwise", found.file.label
         )
     if reader.needs_pyarrow and find_spec("pyarrow") is None:
-        raise InputError(f'{found.file.label}: reading it needs pyarrow; run pip install "fedboard[sim]".')
+        raise InputError(
+            f"{found.file.label}: reading it needs pyarrow; run pip install '.[sim]' in fedboard's checkout."
+        )
     read = reader.read(
         found.file,
         Asked(

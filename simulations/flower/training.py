@@ -19,8 +19,8 @@ def _require_flower(runtime: str) -> None:
     for module in ("flwr",) if runtime == "in-process" else ("flwr", "ray"):
         if importlib.util.find_spec(module) is None:
             raise InputError(
-                f"runtime {runtime!r} needs {module}, which is not installed: pip install 'fedboard[sim]', or take "
-                "--runtime engine"
+                f"runtime {runtime!r} needs {module}, which is not installed: run pip install '.[sim]' "
+                "in fedboard's checkout, or take --runtime engine"
             )
 
 

@@ -98,7 +98,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
         "certificate|5|",
         "certificate|0|",
         "certificate|0|",
-        "simulate|2|fedboard: this needs fedboard[all]: pip install 'fedboard[all]'",
+        "simulate|2|fedboard: this needs more: run pip install '.[all]' in fedboard's checkout",
         "answered|1|True",
     ]
     assert not (tmp_path / "runs").exists()

@@ -216,7 +216,7 @@ def test_a_missing_extra_is_named(
     result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
 
     assert result.exit_code == 2
-    assert sentence(result) == "fedboard: this needs fedboard[all]: pip install 'fedboard[all]'\n"
+    assert sentence(result) == "fedboard: this needs more: run pip install '.[all]' in fedboard's checkout\n"
     assert not (tmp_path / "out").exists()  # nothing was released before it was missed
 
 

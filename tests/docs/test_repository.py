@@ -15,6 +15,8 @@ PAGES = sorted(
     if "node_modules" not in path.parts and "site" not in path.relative_to(ROOT).parts
 )
 
+TEXTS = {".md", ".py", ".tmpl", ".yaml", ".html", ".toml", ".sh"}
+
 
 def supported() -> list[str]:
     """Python versions that the package says it runs on."""
@@ -35,6 +37,22 @@ def test_the_citation_is_of_this_version() -> None:
     assert (told["version"], told["license"]) == (PROJECT["version"], PROJECT["license"])
     assert told["title"].startswith(f"{PROJECT['name']}: ")
     assert {reference["url"] for reference in told["references"]} >= {"https://arxiv.org/abs/2302.07975"}
+
+
+@pytest.mark.parametrize(
+    "folder", ["api", "cli", "client", "common", "docs", "examples", "server", "simulations"]
+)
+def test_what_is_said_to_be_installed_works_from_a_checkout(folder: str) -> None:
+    """Until there is a release no index has fedboard."""
+    texts = {
+        path: path.read_text(encoding="utf-8", errors="ignore")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in TEXTS
+    }
+    wrong = [path for path, text in texts.items() if re.search(r"pip install [\"']?fedboard(?!=)", text)]
+
+    assert len(texts) > 1
+    assert wrong == []
 
 
 def anchors(page: Path) -> set[str]:

@@ -135,5 +135,7 @@ def _library() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise FedboardError("this accountant needs dp-accounting: pip install 'fedboard[server]'") from None
+        raise FedboardError(
+            "this accountant needs dp-accounting: run pip install '.[server]' in fedboard's checkout"
+        ) from None
     return dp_accounting

@@ -230,5 +230,7 @@ def _cvxpy() -> Any:
     try:
         import cvxpy
     except ImportError:
-        raise FedboardError("the best estimator needs CVXPY: pip install 'fedboard[optimization]'") from None
+        raise FedboardError(
+            "the best estimator needs CVXPY: run pip install '.[optimization]' in fedboard's checkout"
+        ) from None
     return cvxpy

@@ -62,8 +62,8 @@ class Cluster:
         """
         if find_spec("ray") is None:
             raise InputError(
-                "runtime 'ray' needs ray, which is not installed: pip install 'fedboard[sim]', or take "
-                "--runtime engine"
+                "runtime 'ray' needs ray, which is not installed: run pip install '.[sim]' "
+                "in fedboard's checkout, or take --runtime engine"
             )
         named = address or os.environ.get("RAY_ADDRESS") or None
         self.address = None if named == "local" else named

@@ -100,7 +100,7 @@ def shard_ratings(
     if is_sharded(source):
         raise InputError(f"{source} is sharded already; name the data that it was made of.")
     if find_spec("pyarrow") is None:
-        raise InputError('writing shards needs pyarrow; run pip install "fedboard[sim]".')
+        raise InputError("writing shards needs pyarrow; run pip install '.[sim]' in fedboard's checkout.")
     looked = None if is_made_up(str(source)) else _look(source, options)
     with _appearing(out) as (shards, work):
         if is_people(str(source)):

@@ -216,7 +216,7 @@ def test_a_missing_extra_is_named_and_leaves_nothing(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
-    with pytest.raises(InputError, match=rf"needs {module}, .* pip install 'fedboard\[sim\]'"):
+    with pytest.raises(InputError, match=rf"needs {module}, .* pip install '\.\[sim\]'"):
         simulate(a_config(runtime=runtime), tmp_path / "run")
     assert nothing_left(tmp_path / "run")
 

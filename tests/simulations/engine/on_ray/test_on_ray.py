@@ -287,7 +287,7 @@ def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cluster_module, "find_spec", none)
 
-    with pytest.raises(InputError, match=r"pip install 'fedboard\[sim\]', or take --runtime engine"):
+    with pytest.raises(InputError, match=r"pip install '\.\[sim\]' in .*, or take --runtime engine"):
         Cluster(None, workers=1)
 
 
