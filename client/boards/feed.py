@@ -12,7 +12,7 @@ import numpy as np
 
 from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.retrying import PASSING, Patience
-from fedboard.client.boards.sources import BoardSource, TellingSource
+from fedboard.client.boards.sources import BoardSource, TellingSource, allowed_seconds
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board
@@ -275,6 +275,7 @@ class BoardFeed:
     def _receive(self, manifest: Manifest, file: BoardFile, arriving: Path) -> int:
         """Read what is missing of a file, over as many attempts as it takes; the number of bytes that came."""
         failures, before = 0, _size(arriving)
+        end = time.monotonic() + allowed_seconds(file.size - before, self._patience.piece_seconds)
         while (held := _size(arriving)) < file.size:
             try:
                 self._read_on(manifest, file, arriving, held)
@@ -285,7 +286,7 @@ class BoardFeed:
             if arrived == file.size:
                 break
             failures = 1 if arrived > held else failures + 1
-            if failures >= self._patience.attempts:
+            if failures >= self._patience.attempts or time.monotonic() > end:
                 raise FeedRefusedError(FeedCode.UNREACHABLE)
             self._patience.wait(failures)
         return file.size - before

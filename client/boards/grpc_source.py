@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
+from fedboard.client.boards.sources import allowed_seconds
 from fedboard.common.board_service.board_service_pb2 import (
     GetRequest,
     LatestRequest,
@@ -21,7 +22,6 @@ from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
 from fedboard.common.board_service.manifest import BoardFile, Manifest
 from fedboard.common.board_service.methods import (
-    CHUNK_BYTES,
     GET,
     LATEST,
     MAX_MESSAGE_BYTES,
@@ -81,7 +81,7 @@ class GrpcSource:
         request = GetRequest(digest=manifest.board_digest, encoding=file.encoding.value, offset=offset)
         if file.bases:
             request.base = file.bases[-1]
-        allowed = self._seconds * (1 + (file.size - offset) / CHUNK_BYTES)
+        allowed = allowed_seconds(file.size - offset, self._seconds)
         with _grpc_failures():
             for part in self._get(request, allowed):
                 if part.WhichOneof("part") == "chunk":

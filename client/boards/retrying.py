@@ -25,6 +25,8 @@ class Patience:
     longest_seconds: float = 60.0
     poll_seconds: float = 60.0
     """Between two looks at a source that cannot tell of new boards by itself."""
+    piece_seconds: float = 30.0
+    """For each ``CHUNK_BYTES`` of a file, over all attempts, however often a byte comes."""
     sleep: Callable[[float], None] = time.sleep
 
     def wait(self, failures: int) -> None:

@@ -5,13 +5,16 @@ A source is never trusted: what it says is verified by whoever asks it.
 
 import contextlib
 import http.client
+import io
+import socket
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.common.board_service.board_signature import MAX_MANIFEST_BYTES, SignedManifest
@@ -67,7 +70,7 @@ def open_source(place: str, *, authority: Path | None = None, seconds: float = 3
         place: ``grpcs://host:port`` or ``host:port``, ``grpc://host:port`` (no TLS), ``https://...``, ``http://...``
             or a folder.
         authority: PEM file of the certificate authority to trust for TLS; None: the usual ones.
-        seconds: for a manifest or for the next piece of a file, before it counts as unreachable.
+        seconds: for a manifest, and for each ``CHUNK_BYTES`` of a file, before it counts as unreachable.
 
     Raises:
         InputError: no such folder, an unknown form, or no certificate in the authority's file.
@@ -94,6 +97,11 @@ def open_source(place: str, *, authority: Path | None = None, seconds: float = 3
     raise InputError(f"{place}: give grpcs://host:port, grpc://host:port, https://..., or a mirror's folder")
 
 
+def allowed_seconds(n_bytes: int, seconds: float) -> float:
+    """For so many bytes of a file in all, with so many seconds for each ``CHUNK_BYTES``."""
+    return seconds * (1 + n_bytes / CHUNK_BYTES)
+
+
 def _require_web_address(place: str) -> None:
     try:
         parts = urllib.parse.urlsplit(place)
@@ -112,9 +120,7 @@ class HttpSource:
     def __init__(self, place: str, *, authority: Path | None = None, seconds: float = 30.0) -> None:
         self._place, self._seconds = place.rstrip("/"), seconds
         context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
-        self._opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=context), _NoRedirectDown()
-        )
+        self._opener = urllib.request.build_opener(_InTime(context=context), _NoRedirectDown())
 
     def manifest(self, version: int | None = None) -> SignedManifest:
         """``latest.json``, or the manifest of a version."""
@@ -124,7 +130,8 @@ class HttpSource:
 
     def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
         """By a request for a range; where the server sends the whole file, what is known is skipped."""
-        with _http_failures(), self._open(file_name(file.sha256), offset=offset) as answer:
+        allowed = allowed_seconds(file.size - offset, self._seconds)
+        with _http_failures(), self._open(file_name(file.sha256), allowed, offset=offset) as answer:
             skip = offset if answer.status != http.client.PARTIAL_CONTENT else 0
             while skip > 0:
                 skipped = len(answer.read(min(skip, CHUNK_BYTES)))
@@ -147,10 +154,56 @@ class HttpSource:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _open(self, name: str, *, offset: int = 0) -> Any:
+    def _open(self, name: str, allowed: float | None = None, *, offset: int = 0) -> Any:
         headers = {"Range": f"bytes={offset}-"} if offset else {}
         request = urllib.request.Request(f"{self._place}/{name}", headers=headers)
-        return self._opener.open(request, timeout=self._seconds)
+        return self._opener.open(request, timeout=allowed or self._seconds)
+
+
+class _Timely(io.RawIOBase):
+    """What comes over a socket until its timeout is over; its own would begin again with each byte."""
+
+    def __init__(self, stream: io.RawIOBase, sock: socket.socket) -> None:
+        self._stream, self._sock = stream, sock
+        self._end = time.monotonic() + (sock.gettimeout() or 0.0)
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Wait as long as is left."""
+        self._sock.settimeout(max(self._end - time.monotonic(), 1e-3))
+        return cast("int | None", self._stream.readinto(buffer))
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._stream.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *more: Any, **named: Any) -> None:
+        super().__init__(sock, *more, **named)
+        self.fp = io.BufferedReader(_Timely(self.fp.detach(), sock))
+
+
+class _PlainConnection(http.client.HTTPConnection):
+    response_class = _Answer
+
+
+class _TlsConnection(http.client.HTTPSConnection):
+    response_class = _Answer
+
+
+class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> Any:
+        """Within a time for all of the answer."""
+        return self.do_open(_PlainConnection, req)
+
+    def https_open(self, req: urllib.request.Request) -> Any:
+        """Within a time for all of the answer."""
+        return self.do_open(_TlsConnection, req, context=self._context)
 
 
 class FolderSource:

@@ -1,6 +1,7 @@
 """Fetching boards from servers that fail or lie, over real sockets: nothing wrong gets in, nothing is lost."""
 
 import http.server
+import io
 import json
 import shutil
 import socket
@@ -147,6 +148,28 @@ def web_server(folder: Path, handler: type[QuietHandler], tls: ssl.SSLContext | 
         thread.join()
 
 
+class DrippingHandler(QuietHandler):
+    """Sends what begins with its word byte by byte, for twenty seconds or until nobody listens any more."""
+
+    drips: bytes
+    left: threading.Event
+    outlived = True
+
+    def do_GET(self):
+        with io.BytesIO() as content:
+            plain, self.wfile = self.wfile, content
+            super().do_GET()
+            self.wfile, whole = plain, content.getvalue()
+        start = whole.index(self.drips)
+        with suppress(OSError):
+            self.wfile.write(whole[:start])
+            for byte in (whole[start:] * 400)[:400]:
+                self.wfile.write(bytes([byte]))
+                if self.left.wait(0.05):
+                    return
+            type(self).outlived = False
+
+
 class CuttingProxy:
     """A TCP proxy in front of a service: the first connections die after so many bytes from the server."""
 
@@ -285,6 +308,29 @@ def test_a_web_server_that_breaks_off_is_asked_for_the_rest(tmp_path, mirror, ke
 
     assert fetched.path.read_bytes() == chain(1, n_items=3000, rank=16)[0].to_bytes()
     assert handler.asked == [None, "bytes=50000-", "bytes=50001-", "bytes=120001-"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drips", [b"Server:", b'"content"'], ids=["its headers", "what it says"])
+def test_a_server_that_drips_is_left_once_its_time_is_over(mirror, drips):
+    handler = type("Dripping", (DrippingHandler,), {"drips": drips, "left": threading.Event()})
+    with web_server(mirror.folder, handler) as address:
+        assert code_of(HttpSource(address, seconds=0.5).manifest) is FeedCode.UNREACHABLE
+        handler.left.set()
+    assert handler.outlived, "the reader waited for the last byte"
+
+
+def test_a_board_that_comes_byte_by_byte_is_given_up_after_the_time_for_all_of_it(mirror, key, cache):
+    class Dripping(FolderSource):
+        def read(self, manifest, file, offset):
+            yield next(iter(super().read(manifest, file, offset)))[:1]
+            raise FeedRefusedError(FeedCode.UNREACHABLE)
+
+    patience = replace(AT_ONCE, piece_seconds=0.0)
+    feed = feed_of(Dripping(mirror.folder), key, cache, patience=patience)
+
+    assert code_of(feed.fetch) is FeedCode.UNREACHABLE
+    assert [part.stat().st_size for part in cache.folder.glob("*.part")] == [1]
 
 
 def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
