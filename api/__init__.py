@@ -78,9 +78,7 @@ if not TYPE_CHECKING:  # a checker knows every name, so that it finds a misspelt
             if str(error.name).startswith("fedboard"):
                 raise
             wanted = f"fedboard.{name} needs {error.name}, which the base install leaves out"
-            raise ImportError(
-                f"{wanted}: run pip install '.[sim]' in fedboard's checkout", name=error.name
-            ) from error
+            raise ImportError(f"{wanted}: pip install '.[sim]' in the checkout", name=error.name) from error
         globals()[name] = found
         return found
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.errors import InputError
-from fedboard.common.files import write_atomically
+from fedboard.common.files import open_file, write_atomically
 from fedboard.common.privacy.shown import table_html
 from fedboard.common.wire.item_features import CatalogueFeatures, features_from, stored_features
 
@@ -196,7 +196,8 @@ class Board:
             InputError: the file is missing, cut short or not a board.
         """
         try:
-            mapped = np.memmap(path, dtype=np.uint8, mode="r")
+            with open_file(path, largest=None) as stream:
+                mapped = np.memmap(stream, dtype=np.uint8, mode="r")
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: no board can be read there ({error})") from error
         try:

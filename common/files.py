@@ -1,7 +1,38 @@
-"""Writing files so that what is there is always whole."""
+"""Reading files that users name, and writing files so that what is there is always whole."""
 
 import os
 from pathlib import Path
+from typing import BinaryIO, Final
+
+from fedboard.common.errors import InputError
+
+LARGEST: Final = 1 << 26
+"""Most bytes of a file that is read into memory: 64 MiB."""
+
+
+def open_file(path: Path, *, largest: int | None = LARGEST) -> BinaryIO:
+    """Open a file that a user names. A pipe or a device is refused: it may never end.
+
+    Args:
+        path: the file.
+        largest: most bytes that it may have; None where it is not read into memory.
+
+    Raises:
+        InputError: not a regular file, or a larger one.
+        OSError: it cannot be opened.
+    """
+    size = path.stat().st_size
+    if not (path.is_file() or path.is_dir()):  # a folder fails below, as everywhere
+        raise InputError(f"{path}: not a regular file; write what it gives into a file, and name that")
+    if largest is not None and size > largest:
+        raise InputError(f"{path}: it has {size} bytes, and at most {largest} are read; is it another file?")
+    return path.open("rb")
+
+
+def read_file(path: Path, *, largest: int = LARGEST) -> bytes:
+    """Read a file that a user names; refused as by ``open_file``."""
+    with open_file(path, largest=largest) as stream:
+        return stream.read()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError
+from fedboard.common.files import read_file
 
 YAML = (".yaml", ".yml")
 MOST_BYTES = 1_000_000
@@ -39,9 +40,7 @@ def read_record(place: Path) -> dict[str, Any]:
         InputError: it cannot be read, is no table, or says something in a way that two readers could read in two.
     """
     try:
-        if place.stat().st_size > MOST_BYTES:
-            raise InputError(f"{place}: not a record: larger than {MOST_BYTES} bytes")
-        text = place.read_text(encoding="utf-8")
+        text = read_file(place, largest=MOST_BYTES).decode()
         found = _from_json(text) if place.suffix.lower() == ".json" else _from_yaml(text)
     except OSError as error:
         raise InputError(f"{place}: no record can be read there ({error.strerror})") from error

@@ -12,6 +12,7 @@ from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.files import open_file
 from fedboard.common.protection import Protection, protection_of_board
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _opened(place: Path | Board, witnesses: "WitnessPolicy | None") -> Board:
 def is_store(path: Path) -> bool:
     """Whether a file is a database; nothing else is asked of it here."""
     try:
-        with path.open("rb") as stream:
+        with open_file(path, largest=None) as stream:
             return stream.read(len(_SQLITE)) == _SQLITE
     except OSError:
         return False

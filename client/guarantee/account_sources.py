@@ -9,6 +9,7 @@ from typing import Any
 
 from fedboard.client.guarantee.evidence import read_evidence
 from fedboard.common.errors import InputError
+from fedboard.common.files import open_file, read_file
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.plan import apart, planned_event, planned_events
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
@@ -178,7 +179,7 @@ def _event(name: str, entry: Any, adjacency: Adjacency) -> Event:
 
 def _starts_with(place: Path, magic: bytes) -> bool:
     try:
-        with place.open("rb") as stream:
+        with open_file(place, largest=None) as stream:
             return stream.read(len(magic)) == magic
     except OSError as error:
         raise InputError(f"{place}: nothing can be read there ({error.strerror})") from error
@@ -193,10 +194,7 @@ def _is_json_plan(place: Path) -> bool:
 
 
 def _read_plan(place: Path) -> dict[str, Any]:
-    with place.open("rb") as stream:
-        text = stream.read(_LARGEST_PLAN + 1)
-    if len(text) > _LARGEST_PLAN:
-        raise InputError(f"{place}: a plan has at most {_LARGEST_PLAN >> 10} KiB; is it another file?")
+    text = read_file(place, largest=_LARGEST_PLAN)
     try:
         plain = json.loads(text) if place.suffix == ".json" else tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:

@@ -8,6 +8,7 @@ from fedboard.client.boards.open_board import board_file
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
+from fedboard.common.files import open_file, read_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def read_evidence(target: Path) -> Evidence:
     if target.is_dir():
         return _of_run(target)
     try:
-        with target.open("rb") as stream:
+        with open_file(target, largest=None) as stream:
             is_json = stream.read(64).lstrip()[:1] == b"{"
     except OSError as error:
         raise InputError(f"{target}: no certificate can be read there ({error.strerror})") from error
@@ -74,7 +75,7 @@ def population_of(run: Path) -> Path | None:
 
 def _from_file(path: Path) -> Certificate:
     try:
-        return Certificate.from_json(path.read_bytes())
+        return Certificate.from_json(read_file(path))
     except OSError as error:
         raise InputError(f"{path}: no certificate can be read there ({error.strerror})") from error
     except InputError as error:

@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from fedboard.common.board import Catalogue
 from fedboard.common.checks import try_columns
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.files import open_file
 
 _SHIELDED = re.compile("'+[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 """A cell that spreadsheets would run as a formula, with the quote before it that ``importing`` writes."""
@@ -117,7 +119,7 @@ def rating_rows(
         InputError: names file, line and remedy.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             header = next(reader, [])
             places = _columns(header, needed, optional, columns, path)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from fedboard.common.errors import InputError
+from fedboard.common.files import open_file
 
 _PACKED: Final = ".gz"
 
@@ -82,7 +83,7 @@ class StoredFile:
     def _as_stored(self) -> Iterator[IO[bytes]]:
         try:
             if self.member is None:
-                with self.path.open("rb") as stream:
+                with open_file(self.path, largest=None) as stream:
                     yield stream
             else:
                 with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as member:

@@ -10,6 +10,7 @@ import msgspec
 
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError, UnsafeSettingError
+from fedboard.common.files import read_file
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.registry import usual
@@ -363,7 +364,7 @@ def read_config(path: Path) -> dict[str, Any]:
         InputError: no such file, or not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_file(path).decode())
     except OSError as error:
         raise InputError(f"{path}: no configuration can be read there ({error.strerror})") from error
     except (ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from typing import Final
 
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
+from fedboard.common.files import open_file
 from fedboard.server.catalogue.stored_file import Place, StoredFile, archive, folder
 from fedboard.simulations.datasets.formats.reader import Looks, Reader
 from fedboard.simulations.datasets.formats.text import first_line
@@ -85,6 +86,7 @@ def find_source(
     named = tuple(reader for reader in READERS if reader.name == format_name)
     if path.is_dir():
         return _within(folder(path), named, titles)
+    open_file(path, largest=None).close()
     if path.suffix.lower() == ".zip" or (path.suffix.lower() != ".npz" and zipfile.is_zipfile(path)):
         return _within(archive(path), named, titles)
     file, place = StoredFile(path=path), folder(path.resolve().parent)

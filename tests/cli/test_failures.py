@@ -3,6 +3,8 @@
 import errno
 import os
 import signal
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -202,11 +204,42 @@ def test_a_device_gets_sentences_too(fedboard: Command, finished: Path, tmp_path
     assert "has learnt nothing about the items yet" in sentence(fedboard("recommend", mine, early))
 
 
+NO_FILE = (
+    ("recommend", "IT", "RUN"),
+    ("recommend", "RATINGS", "IT"),
+    ("certificate", "verify", "IT"),
+    ("certificate", "show", "IT"),
+    ("account", "epsilon", "IT"),
+    ("simulate", "IT"),
+    ("simulate", "--data", "IT"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [*((words, "/dev/zero") for words in NO_FILE), *((words, "fifo") for words in NO_FILE[:3])],
+)
+def test_what_is_no_file_and_never_ends_is_refused(
+    words: tuple[str, ...], kind: str, finished: Path, tmp_path: Path
+) -> None:
+    """In a process of its own, with little memory, which a reader of it all would fill within seconds."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "mine.csv").write_text("item,rating\n1,5\n")
+    places = {"IT": tmp_path / kind, "RUN": finished, "RATINGS": tmp_path / "mine.csv"}
+    limited = 'ulimit -v 4000000; exec "$0" "$@"'
+    named = [str(places.get(word, word)) for word in words]
+    command = ["bash", "-c", limited, str(Path(sys.executable).with_name("fedboard")), *named]
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"fedboard: {places['IT']}: not a regular file" in ended.stderr
+
+
 def test_a_missing_extra_is_named(
     fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import sys
-
     monkeypatch.setattr(sys, "meta_path", [_Without("matplotlib"), *sys.meta_path])
     for name in [
         name for name in sys.modules if name.startswith(("matplotlib", "fedboard.simulations.report"))

@@ -135,7 +135,5 @@ def _library() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise FedboardError(
-            "this accountant needs dp-accounting: run pip install '.[server]' in fedboard's checkout"
-        ) from None
+        raise FedboardError("this needs dp-accounting: pip install '.[server]' in the checkout") from None
     return dp_accounting

@@ -202,7 +202,5 @@ def _counter_mode_cipher(key: bytes, block: int) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     except ImportError:
-        raise FedboardError(
-            "noise needs the package cryptography: run pip install '.[server]' in fedboard's checkout"
-        ) from None
+        raise FedboardError("noise needs cryptography: pip install '.[server]' in the checkout") from None
     return Cipher(algorithms.AES256(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()

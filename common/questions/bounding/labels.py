@@ -230,7 +230,5 @@ def _cvxpy() -> Any:
     try:
         import cvxpy
     except ImportError:
-        raise FedboardError(
-            "the best estimator needs CVXPY: run pip install '.[optimization]' in fedboard's checkout"
-        ) from None
+        raise FedboardError("this needs CVXPY: pip install '.[optimization]' in the checkout") from None
     return cvxpy

@@ -254,7 +254,7 @@ def test_what_has_no_answer_is_told_in_a_sentence(
         ("[a]\nnoise_multiplier = 3\nmechanism = 'staircase'", "mechanism must be one of"),
         ("[a]\nnoise_multiplier = 3\nparticipation = {kind = 'poisson'}", "participation probability"),
         ("a = ", "not a plan"),
-        ("a = 1 #" + "[" * (1 << 18), "at most 256 KiB"),
+        ("a = 1 #" + "[" * (1 << 18), "at most 262144 are read"),
     ],
 )
 def test_a_plan_that_cannot_be_read_is_refused(
