@@ -10,7 +10,6 @@ import json
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -300,8 +299,8 @@ def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
     header = json.loads(mapped[8 : 8 + header_bytes].tobytes().decode())
     metadata = header.pop("__metadata__")
     description = _checked(json.loads(metadata["fedboard"]))
-    _require_apart(header)
     body = mapped[8 + header_bytes :]
+    _require_apart(header, body.size)
     stored = {name: _array(entry, body) for name, entry in header.items()}
     titles = stored.get("catalogue/titles")
     item_ids = _strings(stored["catalogue/item_ids"])
@@ -340,11 +339,11 @@ def _checked(description: Mapping[str, Any]) -> Mapping[str, Any]:
     return description
 
 
-def _require_apart(header: Mapping[str, Any]) -> None:
-    """Each byte belongs to one array, so that a board weighs no more than its file."""
+def _require_apart(header: Mapping[str, Any], n_bytes: int) -> None:
+    """Each byte belongs to one array, so that a board weighs as much as its file."""
     places = sorted(tuple(entry["data_offsets"]) for entry in header.values())
-    if any(later[0] < earlier[1] for earlier, later in pairwise(places)):
-        raise ValueError("its arrays overlap")
+    if [0, *(stop for _, stop in places)] != [*(start for start, _ in places), n_bytes]:
+        raise ValueError("its arrays overlap, are cut short, or leave bytes out")
 
 
 def _array(entry: Mapping[str, Any], body: AnyArray) -> AnyArray:

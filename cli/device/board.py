@@ -13,7 +13,7 @@ from fedboard.cli.device.board_reading import fetch, verify
 from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
 from fedboard.cli.style.groups import Commands
 from fedboard.client.starting import lives_on
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
     from fedboard.server.board_service.log.log import BoardLog
@@ -182,11 +182,17 @@ def serve(
 
 
 def _boards_of(place: Path) -> Path:
-    """The folder with the boards of a run directory."""
-    for folder in (place / "boards", place):
-        if any(folder.glob("board-*.board")):
-            return folder
-    raise InputError(f"{place}: no boards in this directory; give the directory of a run")
+    """The folder with the boards of a run directory, whose ledger booked what they state."""
+    from fedboard.client.guarantee.evidence import read_evidence
+    from fedboard.client.guarantee.verification import verify_evidence
+
+    if not place.is_dir():
+        raise InputError(f"{place}: no boards in this directory; give the directory of a run")
+    evidence = read_evidence(place)
+    for finding in verify_evidence(evidence):
+        if finding.check in ("ledger", "booked releases") and not finding.passed:
+            raise PrivacyError(f"{place}: {finding.detail}; its boards are not signed")
+    return evidence.boards[0].parent
 
 
 def _run_name(place: Path, given: str | None) -> str:

@@ -124,8 +124,7 @@ def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally"
         from fedboard.client.fleet.node import WarmNode
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{error.name} is not installed, which carries answers by Flower: pip install '.[device]' "
-            "in fedboard's checkout, or "
+            f"{error.name} is not installed, which carries answers: pip install '.[device]' in the checkout, or "
             'set carrier = "direct" in [server]'
         ) from error
     return WarmNode(settings, make_client_app(open_configured, refused=tally.refuse), tally=tally, idle=idle)

@@ -34,19 +34,24 @@ certificate.add_command(registry)
 @certificate.command(epilog="Example: fedboard certificate show runs/demo")
 @_TARGET
 @JSON
-def show(target: Path, as_json: bool) -> None:
+def show(target: Path, as_json: bool) -> ExitCode:
     """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
 
     The first line says whether it is private at all, the next what is promised, mu before epsilon. Numbers are
-    rounded up to five digits; --json has all of them.
+    rounded up to five digits; --json has all of them. The exit code is 1 where they do not hold, and what was
+    recomputed stands beside them. `fedboard certificate verify` looks at board and ledger too.
     """
     from fedboard.client.guarantee.evidence import read_evidence
+    from fedboard.common.certificate.record import DOES_NOT_HOLD
 
     evidence = read_evidence(target)
+    held = evidence.certificate
+    failed = [found for found in held.verify() if not found.passed] if held.verdict == DOES_NOT_HOLD else []
     if as_json:
-        document(evidence.certificate.to_dict())
+        document(held.to_dict())
     else:
-        _print(evidence)
+        _print(evidence, failed)
+    return ExitCode.FAILED if failed else ExitCode.DONE
 
 
 @certificate.command(epilog="Example: fedboard certificate verify runs/demo")
@@ -75,8 +80,7 @@ def verify(target: Path, simulation: bool, as_json: bool) -> int:
     if as_json:
         document(_record(findings, protection))
     else:
-        for finding in failed:
-            click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
+        _print_failed(failed)
         click.echo(_verdict(evidence, len(findings), len(failed), protection))
     return _exit_code(protection, failed=bool(failed), simulation=simulation)
 
@@ -114,11 +118,18 @@ def _verdict(evidence: "Evidence", n_checks: int, n_failed: int, protection: "Pr
     return f"{told}\n{protection.verdict}."
 
 
-def _print(evidence: "Evidence") -> None:
+def _print_failed(failed: "Sequence[Finding]") -> None:
+    for finding in failed:
+        click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
+
+
+def _print(evidence: "Evidence", failed: "Sequence[Finding]") -> None:
     from fedboard.common.privacy.shown import shown_sentence
 
     held = evidence.certificate
-    click.echo(f"{held.verdict}\n\n{held.promise[:1].upper()}{held.promise[1:]}.")
+    click.echo(held.verdict)
+    _print_failed(failed)
+    click.echo(f"\n{'It claims: ' if failed else ''}{held.promise[:1].upper()}{held.promise[1:]}.")
     for sentence in held.statements:
         click.echo(shown_sentence(sentence))
     rows = [

@@ -14,7 +14,6 @@ from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.store import RatingStore
 from fedboard.common.checks import key_sentence
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.files import read_file
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.wire.addresses import parse_address
 
@@ -316,7 +315,7 @@ def load_device(path: Path) -> DeviceConfig:
         InputError: not there, not TOML, or a key or value that is not one; says which.
     """
     try:
-        plain = tomllib.loads(read_file(path).decode())
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"{path}: no device is configured there ({error.strerror}); make one with `fedboard ratings init`"

@@ -8,7 +8,6 @@ import csv
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.files import open_file
 from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.on_examples.from_cohort import cohort_of
 
@@ -43,7 +41,7 @@ def read_examples(path: Path) -> ExamplesTable:
         InputError: it cannot be read as it is; names the line, never a value.
     """
     try:
-        with TextIOWrapper(open_file(path, largest=None), newline="", encoding="utf-8-sig") as stream:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
             return _table(path, csv.reader(stream))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"

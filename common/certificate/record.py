@@ -48,7 +48,7 @@ _OLDEST = 2
 _SINCE = {"planned": _PLANNED, "commitment": COMMITTED, "rounds": COMMITTED, "deployment": FORMAT}
 """Fields that not every format has, and the first that has them."""
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
-_DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
+DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
 
 
@@ -178,7 +178,7 @@ class Certificate:
         """Whether it is private at all, in a plain sentence; says so where it cannot be recomputed here."""
         verdict = protection_of(self.releases).verdict
         try:
-            return verdict if self.holds else _DOES_NOT_HOLD
+            return verdict if self.holds else DOES_NOT_HOLD
         except FedboardError as error:
             return f"{verdict}; its numbers were not recomputed: {error}"
 

@@ -86,6 +86,8 @@ def read_board(content):
             raise ValueError("arrays overlap, or are cut short")
         stored[name] = np.frombuffer(body[start:stop], DTYPES[entry["dtype"]]).reshape(entry["shape"])
         end = stop
+    if sum(array.nbytes for array in stored.values()) < len(body):
+        raise ValueError("bytes belong to no array")
     digest = hashlib.sha256(canonical(described))
     for name in sorted(stored):
         digest.update(canonical([name, header[name]["dtype"], header[name]["shape"]]))
@@ -137,8 +139,8 @@ def has_sound_noise(release):
         lead += f", at least {release['shares']['least']} of them honest, each "
     if label.startswith(lead) != ("shares" in release):
         return False
-    seeded = "seed" in release or label.removeprefix(lead) == "seeded: simulation only, not private"
-    return not (private and seeded)
+    secret = "secure: AES-256 in counter mode, keys from the operating system"
+    return not private or ("seed" not in release and label.removeprefix(lead) == secret)
 
 
 def taken(signed, fetched, key, *, seen=None, simulation=False, **choice):

@@ -101,7 +101,7 @@ def load_ratings(
         )
     if reader.needs_pyarrow and find_spec("pyarrow") is None:
         raise InputError(
-            f"{found.file.label}: reading it needs pyarrow; run pip install '.[sim]' in fedboard's checkout."
+            f"{found.file.label}: reading it needs pyarrow; pip install '.[sim]' in the checkout."
         )
     read = reader.read(
         found.file,

@@ -102,6 +102,15 @@ def test_arrays_that_share_bytes_are_refused(tmp_path: Path) -> None:
             Board.load(path)
 
 
+def test_bytes_that_belong_to_no_array_are_refused(tmp_path: Path) -> None:
+    """What nobody reads nobody checks: neither digest nor certificate covers it."""
+    path, content = tmp_path / "b.board", a_board().to_bytes()
+    for more in (content + b"\0", content + b"more of it", misplaced(content, learnt=[25, 27])):
+        path.write_bytes(more)
+        with pytest.raises(InputError, match="leave bytes out"):
+            Board.load(path)
+
+
 @pytest.mark.parametrize("content", [b"not a board at all, but long enough to look", b"\xff" * 64])
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "other").write_bytes(content)

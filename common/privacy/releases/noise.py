@@ -162,8 +162,8 @@ class SeededNoise:
 def noise_problems(event: Mapping[str, Any]) -> list[str]:
     """Say what is wrong with what an event states about its noise; empty where nothing is.
 
-    A source that names a seed, or that calls itself seeded, must not be private; one whose noise comes in shares
-    says how many.
+    Only the one source that is known to be secret may be private, and it names no seed; one whose noise comes in
+    shares says how many.
     """
     label, private = event.get("noise"), event.get("private")
     if not isinstance(label, str) or not isinstance(private, bool):
@@ -176,8 +176,8 @@ def noise_problems(event: Mapping[str, Any]) -> list[str]:
         label = label.removeprefix(of_shares)
     elif label.startswith(_SHARES):
         return ["the noise source states shares, and the event none"]
-    if private and ("seed" in event or label == SeededNoise.label):
-        return ["noise from a seed is stated as private"]
+    if private and ("seed" in event or label != SecureNoise.label):
+        return ["noise from a seed, or from a source that nobody knows, is stated as private"]
     return []
 
 

@@ -14,9 +14,14 @@ from click.testing import CliRunner
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.main import commands
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.certificate.record import content_of, statements_of
+from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server.board_service.service import ServiceSettings, start_board_service
-from tests.common.board_service.boards import chain, keys, write_boards
+from tests.common.board_service.boards import chain, keys, write_boards, write_ledger
 
 
 def fedboard(*arguments):
@@ -25,7 +30,8 @@ def fedboard(*arguments):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    write_boards(tmp_path / "summer" / "boards", chain(3))
+    write_boards(tmp_path / "summer" / "boards", boards := chain(3))
+    write_ledger(tmp_path / "summer", boards[-1])
     keys(tmp_path / "keys")
     return tmp_path / "summer"
 
@@ -55,6 +61,50 @@ def test_a_run_is_exported_once_and_fetched_from_the_folder(tmp_path, run, expor
     assert (told["run"], told["version"], told["deviation"]) == ("summer", 4, None)
     assert Path(told["path"]).read_bytes() == chain(3)[2].to_bytes()
     assert "here already" in fetched(tmp_path, exported).stdout
+
+
+def test_a_run_is_not_exported_without_the_ledger_that_booked_what_its_boards_state(tmp_path, run):
+    export = (
+        "board",
+        "export",
+        run,
+        "--to",
+        tmp_path / "mirror",
+        "--key",
+        tmp_path / "keys/board-signing.key",
+    )
+    write_ledger(run, chain(2)[-1])
+    other = fedboard(*export)
+    (run / "ledger.sqlite").unlink()
+    none = fedboard(*export)
+
+    assert (other.exit_code, none.exit_code) == (ExitCode.REFUSED, ExitCode.REFUSED)
+    assert "the ledger booked 3 releases, the certificate lists 4; its boards are not signed" in other.stderr
+    assert "the run's ledger is not there" in none.stderr
+    assert not (tmp_path / "mirror").exists()
+
+
+def test_a_seeded_run_that_is_relabelled_as_private_is_not_exported(tmp_path, seeded):
+    for path in (seeded / "boards").iterdir():
+        board, label = Board.load(path), {"private": True, "noise": "as good as secure"}
+        plain = json.loads(json.dumps(board.certificate)) | label
+        plain["releases"] = [
+            {k: v for k, v in event.items() if k != "seed"} | label for event in plain["releases"]
+        ]
+        plain["statements"] = statements_of(Certificate.from_dict(plain))
+        plain["digest"] = digest(content_of(Certificate.from_dict(plain)))
+        path.unlink()
+        board.with_certificate(plain).save(path)
+        assert protection_of_board(Board.load(path)) is Protection.SIMULATION
+    write_ledger(seeded, chain(3, noise=[SeededNoise(0)])[-1])
+    place = ("--to", tmp_path / "mirror", "--key", tmp_path / "keys/board-signing.key")
+
+    verified = fedboard("certificate", "verify", path, "--json")
+    exported = fedboard("board", "export", seeded, *place)
+
+    assert verified.exit_code == ExitCode.FAILED
+    assert json.loads(verified.stdout)["private"] is False
+    assert exported.exit_code == ExitCode.REFUSED
 
 
 def test_what_was_fetched_is_what_recommend_takes(tmp_path, exported):
@@ -280,7 +330,8 @@ def test_serve_signs_serves_and_tells_its_metrics_until_it_is_ended(tmp_path, ru
 @pytest.fixture
 def seeded(tmp_path) -> Path:
     """A run whose noise follows from a seed."""
-    write_boards(tmp_path / "seeded" / "boards", chain(3, noise=[SeededNoise(0)]))
+    write_boards(tmp_path / "seeded" / "boards", boards := chain(3, noise=[SeededNoise(0)]))
+    write_ledger(tmp_path / "seeded", boards[-1])
     if not (tmp_path / "keys").exists():
         keys(tmp_path / "keys")
     return tmp_path / "seeded"

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from tests.common.board_service.boards import another, chain, write_boards
+from tests.common.board_service.boards import another, chain, write_boards, write_ledger
 
 
 def command(*arguments: object) -> Result:
@@ -77,6 +77,7 @@ def _boards(drill: Drill, name: str) -> tuple[object, ...]:
 def _published(drill: Drill, boards: list, name: str) -> None:
     run, mirror = drill.folder / "summer", drill.folder / "mirror"
     write_boards(run / "boards", boards)
+    write_ledger(run, boards[-1])
     options = ("--key", drill.key(name), "--roots", drill.folder / "roots", "--format", "tuf")
     done("board", "export", run, "--to", mirror, *options)
     shutil.copytree(mirror, drill.mirror(name))
@@ -87,6 +88,7 @@ def _stolen(drill: Drill, boards: list) -> None:
     mirror, run = drill.mirror("theft"), drill.folder / "theft" / "summer"
     shutil.copytree(drill.mirror("first"), mirror)
     write_boards(run / "boards", [*boards[:2], another(boards[2])])
+    write_ledger(run, boards[2])
     done("board", "export", run, "--to", mirror, "--key", drill.key("first"), "--format", "tuf")
 
 

@@ -168,6 +168,20 @@ def test_show_opens_with_the_plain_verdict(
     assert forged.startswith("NOT PROVEN: this certificate does not hold")
 
 
+def test_show_of_an_edited_certificate_fails_and_prints_what_was_recomputed(
+    fedboard: Command, run: Path
+) -> None:
+    proven = Certificate.from_json((run / "certificate.json").read_bytes()).claim.epsilon
+    assert fedboard("certificate", "show", run).exit_code == 0
+    edit_certificate(run, lower_claim)
+
+    shown, as_json = fedboard("certificate", "show", run), fedboard("certificate", "show", run, "--json")
+
+    assert (shown.exit_code, as_json.exit_code) == (1, 1)
+    assert f"FAILED  claim: epsilon {proven / 2!r} is claimed, the releases cost {proven!r}\n" in shown.stdout
+    assert shown.stdout.index("FAILED  claim") < shown.stdout.index("\nIt claims: ")
+
+
 def test_show_states_the_promise_and_json_carries_the_digest(fedboard: Command, finished: Path) -> None:
     board = finished / "boards" / "board-0004.board"
     text = fedboard("certificate", "show", finished).stdout

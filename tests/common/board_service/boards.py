@@ -14,6 +14,7 @@ from fedboard.common.board_service.layout import LATEST, manifest_name
 from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protection import Protection
@@ -21,7 +22,7 @@ from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.board_service.mirror import Mirror, publish_into
 from fedboard.server.board_service.signing import SigningKey, create_board_keys
-from tests.common.privacy.commitments import planned
+from tests.common.privacy.commitments import plan_of, planned
 
 RUN = "summer"
 N_ITEMS = 120
@@ -99,6 +100,15 @@ def write_boards(folder: Path, boards: Sequence[Board]) -> Path:
     for board in boards:
         board.save(folder / f"board-{board.version:04d}.board")
     return folder
+
+
+def write_ledger(run: Path, board: Board) -> None:
+    """The ledger of a run up to a board, in its folder; it takes the place of the one before."""
+    releases, place = (board.certificate or {})["releases"], run / "ledger.sqlite"
+    place.unlink(missing_ok=True)
+    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with Ledger.create(place, budget, plan=plan_of(releases)) as ledger:
+        ledger.book_all(releases)
 
 
 def keys(folder: Path) -> tuple[Path, Path]:

@@ -247,7 +247,7 @@ def test_damaged_member_of_a_zip_archive_is_named(write_ratings, zip_folder):
 def test_missing_pyarrow_says_what_to_install(write_ratings, monkeypatch):
     monkeypatch.setattr("fedboard.simulations.datasets.loading.find_spec", lambda name: None)
 
-    with pytest.raises(InputError, match=r"needs pyarrow; run pip install '\.\[sim\]'"):
+    with pytest.raises(InputError, match=r"needs pyarrow; pip install '\.\[sim\]'"):
         load_ratings(write_ratings("movielens-1m"))
 
 

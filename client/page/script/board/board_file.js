@@ -60,6 +60,8 @@ function readSections(header, body) {
   places.slice(1).forEach((later, n) => {
     if (later.start < places[n].start + places[n].content.length) throw new Error("its arrays overlap");
   });
+  const used = found.reduce((total, { content }) => total + content.length, 0);
+  if (used < body.length) throw new Error("bytes of it belong to no array");
   return found.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 

@@ -6,7 +6,7 @@ const ADJACENCIES = ["add-remove", "replace", "replace-values", "replace-labels"
 const UNSAMPLED = ["fixed-size", "shuffled-cohorts", "disjoint"];
 const PRODUCT_TOLERANCE = 1e-12;
 const KEPT_BITS = 20;
-const SEEDED = "seeded: simulation only, not private";
+const SECURE = "secure: AES-256 in counter mode, keys from the operating system";
 
 /** Whether two numbers agree to a relative tolerance. */
 export function isClose(one, other, tolerance) {
@@ -82,8 +82,8 @@ export function noiseProblems(event) {
   } else if (noise.startsWith(ofShares)) {
     return ["its noise source states shares, and the release none"];
   }
-  const seeded = "seed" in event || label === SEEDED;
-  return isPrivate && seeded ? ["noise from a seed is stated as private"] : [];
+  const known = !("seed" in event) && label === SECURE;
+  return isPrivate && !known ? ["noise from a seed, or from a source that nobody knows, is stated as private"] : [];
 }
 
 /** Whether the noise of every release is such that no seed reproduces it. */

@@ -149,6 +149,7 @@ def test_noise_from_a_seed_cannot_be_booked_as_private(make_release, ledger):
     [
         {"noise": SeededNoise.label, "private": True},
         {"noise": SecureNoise.label, "private": True, "seed": 3},
+        {"noise": "as good as secure", "private": True},
         {"noise": SecureNoise.label},
         {"noise": SecureNoise.label, "private": "yes"},
         {"private": True},
