@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from fedboard.client.boards.cache import SEEN, BoardCache
-from fedboard.client.boards.retrying import PASSING, Patience
-from fedboard.client.boards.sources import BoardSource, TellingSource, allowed_seconds
+from fedboard.client.boards.retrying import PASSING, Patience, allowed_seconds
+from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
-from fedboard.client.boards.sources import allowed_seconds
+from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.board_service.board_service_pb2 import (
     GetRequest,
     LatestRequest,

@@ -6,12 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from fedboard.common.board_service.methods import CHUNK_BYTES
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 
 PASSING: Final = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """Refusals after which it is worth while to ask again."""
 
 _Got = TypeVar("_Got")
+
+
+def allowed_seconds(n_bytes: int, seconds: float) -> float:
+    """For so many bytes of a file in all, with so many seconds for each ``CHUNK_BYTES``."""
+    return seconds * (1 + n_bytes / CHUNK_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
+from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.board_service.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.board_service.layout import LATEST, LOG_PROOF, file_name, manifest_name, root_name
 from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
@@ -95,11 +96,6 @@ def open_source(place: str, *, authority: Path | None = None, seconds: float = 3
         parse_address(rest.rstrip("/"), name="the address of a board service")
         return GrpcSource(rest.rstrip("/"), tls=scheme == "grpcs", authority=authority, seconds=seconds)
     raise InputError(f"{place}: give grpcs://host:port, grpc://host:port, https://..., or a mirror's folder")
-
-
-def allowed_seconds(n_bytes: int, seconds: float) -> float:
-    """For so many bytes of a file in all, with so many seconds for each ``CHUNK_BYTES``."""
-    return seconds * (1 + n_bytes / CHUNK_BYTES)
 
 
 def _require_web_address(place: str) -> None:

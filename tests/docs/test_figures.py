@@ -2,10 +2,14 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from fedboard.cli.main import commands
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -161,3 +165,52 @@ def test_who_shows_errors_says_that_they_are_simulated_and_what_was_tuned_on_wha
     assert [
         name for name, text in pages.items() if not re.search(r"tuned|[Tt]uning|chosen on|picked on", text)
     ] == []
+
+
+SIZING = {
+    "10^6 phones": "--users 1e6 --hours 1",
+    "10^6 behind 100 gateways of 10 000": "--users 1e6 --users-per-node 10000 --hours 1",
+    "10^5 phones, drawn out of 10^8": "--users 1e5 --hours 4",
+    "10^8 behind 10 000 gateways of 10 000": "--users 1e8 --users-per-node 10000 --hours 4",
+    "10^8 phones": "--users 1e8 --hours 24",
+}
+
+
+@pytest.mark.parametrize("row", SIZING)
+def test_the_table_of_sizes_is_what_its_command_prints(row: str) -> None:
+    page = (ROOT / "docs" / "guide" / "sizing.md").read_text(encoding="utf-8")
+    (cells,) = re.findall(rf"^\| {re.escape(row)} \| (.* cores) \|$", page, re.MULTILINE)
+    words = f"size --items 20000 --rank 32 {SIZING[row]}"
+    printed = CliRunner().invoke(commands, words.split(), catch_exceptions=False).output
+    told = dict(re.split(r"  +", line.strip(), maxsplit=1) for line in printed.splitlines())
+    form = told["the smaller form"]
+    sent = told["a node sends as rows" if form == "factored" else "a node sends as sums"]
+    over = re.search(r"over (\d+ h) +(\S+ Mbit/s) out, .* in, (.* cores)", printed)
+    assert over is not None
+
+    assert cells.split(" | ") == [
+        told["a node gets"],
+        f"{sent} ({form})",
+        f"{told['the server gets']}, {told['the server sends']}",
+        told["a node computes"],
+        f"{told['the training computes']} ({told['and holds']})",
+        told["carrying it (SuperLink, proxy)"],
+        f"{over[1]}: {over[2]}, {over[3]}",
+    ]
+
+
+def test_the_check_of_wheels_names_what_a_device_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "guide" / "device.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"^pip install --dry-run (.*?)```", page, re.MULTILINE | re.DOTALL)
+
+    needed = {*project["dependencies"], *project["optional-dependencies"]["device"]}
+    assert set(re.findall(r"'(.*?)'", named)) == needed
+
+
+def test_a_decision_names_files_that_are_there() -> None:
+    for page in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        for name in re.findall(
+            r"`((?:api|cli|client|common|server|simulations)/[\w/]+\.\w+)`", page.read_text("utf-8")
+        ):
+            assert (ROOT / name).is_file(), (page.name, name)

@@ -10,11 +10,10 @@ from click.testing import CliRunner, Result
 import fedboard
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.main import commands
-from fedboard.client.boards.open_board import open_board
 from fedboard.common.board_service.layout import LOG_PROOF
 from fedboard.common.errors import InputError
 from tests.client.boards.two_faced import LEAST, Face, World, a_world
-from tests.common.board_service.boards import write_ledger
+from tests.common.board_service.boards import chain, write_boards, write_ledger
 
 
 def run(*arguments: object) -> Result:
@@ -91,8 +90,9 @@ def test_python_verifies_the_witnesses_of_a_fetched_board(world: World, policy: 
 def test_export_logs_and_asks_and_says_who_cosigned(world: World, tmp_path: Path) -> None:
     """Another run, with a log and a key of its own, whose witnesses do not know it."""
     log = tmp_path / "board-log"
-    boards = world.shown_a.folder
-    write_ledger(boards, open_board(boards))
+    boards = tmp_path / "autumn"
+    write_boards(boards / "boards", made := chain(3))
+    write_ledger(boards, made[-1])
     made = run("keys", "log", "--out", log, "--name", "boards.example/autumn")
     assert made.stdout.startswith("log boards.example/autumn+")
     key = ("--key", world.private, "--run", "autumn")
