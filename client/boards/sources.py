@@ -199,7 +199,7 @@ class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
 
     def https_open(self, req: urllib.request.Request) -> Any:
         """Within a time for all of the answer."""
-        return self.do_open(_TlsConnection, req, context=self._context)
+        return self.do_open(_TlsConnection, req, context=self._context)  # type: ignore[attr-defined]
 
 
 class FolderSource:
