@@ -80,7 +80,8 @@ def verify(target: Path, simulation: bool, as_json: bool) -> int:
     if as_json:
         document(_record(findings, protection))
     else:
-        _print_failed(failed)
+        for finding in failed:
+            click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
         click.echo(_verdict(evidence, len(findings), len(failed), protection))
     return _exit_code(protection, failed=bool(failed), simulation=simulation)
 
@@ -118,17 +119,13 @@ def _verdict(evidence: "Evidence", n_checks: int, n_failed: int, protection: "Pr
     return f"{told}\n{protection.verdict}."
 
 
-def _print_failed(failed: "Sequence[Finding]") -> None:
-    for finding in failed:
-        click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
-
-
 def _print(evidence: "Evidence", failed: "Sequence[Finding]") -> None:
     from fedboard.common.privacy.shown import shown_sentence
 
     held = evidence.certificate
     click.echo(held.verdict)
-    _print_failed(failed)
+    for finding in failed:
+        click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
     click.echo(f"\n{'It claims: ' if failed else ''}{held.promise[:1].upper()}{held.promise[1:]}.")
     for sentence in held.statements:
         click.echo(shown_sentence(sentence))

@@ -184,22 +184,11 @@ class _Answer(http.client.HTTPResponse):
         self.fp = io.BufferedReader(_Timely(self.fp.detach(), sock))
 
 
-class _PlainConnection(http.client.HTTPConnection):
-    response_class = _Answer
-
-
-class _TlsConnection(http.client.HTTPSConnection):
-    response_class = _Answer
-
-
 class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> Any:
+    def do_open(self, http_class: Any, req: urllib.request.Request, **more: Any) -> Any:
         """Within a time for all of the answer."""
-        return self.do_open(_PlainConnection, req)
-
-    def https_open(self, req: urllib.request.Request) -> Any:
-        """Within a time for all of the answer."""
-        return self.do_open(_TlsConnection, req, context=self._context)  # type: ignore[attr-defined]
+        timed: Any = type(http_class.__name__, (http_class,), {"response_class": _Answer})
+        return super().do_open(timed, req, **more)
 
 
 class FolderSource:
