@@ -155,6 +155,15 @@ def test_the_same_documents_unchanged_are_taken() -> None:
     assert QUESTIONS not in Root.from_bytes(document(questions=False)).roles
 
 
+def test_only_the_next_root_follows() -> None:
+    """Older, the same or skipping one: though all keys have signed them, and they hold the same keys."""
+    second = Root.from_bytes(document(2))
+    assert second.successor(document(3)).version == 3
+    for version in (1, 2, 4, 5):
+        with pytest.raises(RootError, match=f"version {version} of the root does not follow version 2"):
+            second.successor(document(version))
+
+
 def test_under_a_root_nothing_is_taken_that_never_expires() -> None:
     """Whoever has a manifest of before, genuine as it is, could else show it for ever."""
 
