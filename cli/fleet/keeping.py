@@ -12,7 +12,7 @@ _PATH = click.Path(path_type=Path)
 
 @click.command(epilog="Example: fedboard fleet backup --to /var/backups/fedboard")
 @CONFIG
-@click.option("--to", "place", type=_PATH, required=True, help="A new file, or a folder for it.")
+@click.option("--to", "place", type=_PATH, required=True, help="A folder, or a new file .fedboard.")
 def backup(config: Path, place: Path) -> None:
     """Back up a server: settings, keys, register, boards, and the ledger that paid for them. It may run meanwhile.
 

@@ -24,9 +24,10 @@ from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.publication import BoardStore
 
 CONFIG, STATE, SETTINGS = "config", "state", "fleet.toml"
+_SUFFIX = ".fedboard"
 _LEDGER = "ledger.sqlite"
 _DATABASE, _PASSING, _BESIDE = ".sqlite", (".lock", ".part"), ("-wal", "-shm", "-journal")
-_OF_RUN = ("rounds.jsonl", "certificate.json", "protocol", "contributions-asked.json")
+_OF_RUN = ("closed", "rounds.jsonl", "certificate.json", "protocol", "contributions-asked.json")
 
 
 def back_up(
@@ -37,7 +38,8 @@ def back_up(
     Args:
         settings: of the fleet.
         config: their file.
-        place: a new file, or a folder, in which the file is called after the run and the time.
+        place: a new file that ends in ``.fedboard``, or a folder, in which the file is called after the run and
+            the time; made if need be.
         clock: seconds since 1970 UTC.
 
     Returns:
@@ -52,8 +54,15 @@ def back_up(
             f"{state.path}: no fleet was prepared there, so there is nothing to back up; fedboard "
             "server --check does it"
         )
-    if place.is_dir():
-        place = place / f"{settings.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(made))}.fedboard"
+    if place.suffix != _SUFFIX or place.is_dir():
+        try:
+            place.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{place}: this is no folder for backups and none can be made ({error.strerror}); give a folder, "
+                f"or a new file that ends in {_SUFFIX}"
+            ) from error
+        place = place / f"{settings.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(made))}{_SUFFIX}"
     with tempfile.TemporaryDirectory(dir=state.path, prefix="backup-") as folder:
         copied = Path(folder)
         outside = _copy_named(settings, config, copied)

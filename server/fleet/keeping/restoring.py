@@ -80,6 +80,7 @@ def restore(
         )
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder}: a backup is restored into a new folder; give one that is empty")
+    folder = folder.absolute()  # as paths in settings are
     parts = folder.with_name(f"{folder.name}.restoring")
     shutil.rmtree(parts, ignore_errors=True)
     try:

@@ -8,8 +8,10 @@ import shutil
 import signal
 import sqlite3
 import ssl
+import tarfile
 from collections.abc import Iterator
 from contextlib import closing
+from fnmatch import fnmatch
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +40,19 @@ from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 from tests.server.fleet.opened import with_enrolment
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
+
+
+NOT_IN_A_BACKUP = (
+    "superlink.db*",
+    "flower/*",
+    "logs/*",
+    "runs/*/counts/*",
+    "line",
+    "door.json*",
+    "*.lock",
+    "*.sqlite-*",
+)
+"""What a server makes again, or is told by others."""
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +116,25 @@ def test_the_training_is_completed_though_each_part_is_killed(fleet: Fleet) -> N
     assert {len(line["steps"]) for line in lines if line["releases"]} == {5}  # confirmed before it was opened
     assert "whatever the server says or does" in " ".join(certificate.trust)
     assert "superlink started again (start 3" in fleet.log("server")
+
+
+def test_each_file_of_the_state_folder_is_in_a_backup_or_on_a_list(fleet: Fleet, tmp_path: Path) -> None:
+    """A file that a server makes and nobody thought of is found here, by its name."""
+    fleet.wait(lambda: "complete" in fleet.log("server"), "complete training")
+    words = ("fleet", "backup", "--config", fleet.folder / "fleet.toml", "--to", tmp_path / "one.fedboard")
+    made = CliRunner().invoke(commands, [str(word) for word in words])
+    assert made.exit_code == 0, made.stderr
+    with tarfile.open(tmp_path / "one.fedboard") as tar:
+        held = {name.removeprefix("state/") for name in tar.getnames()}
+
+    missing = {
+        name
+        for path in fleet.state.path.rglob("*")
+        if path.is_file() and (name := path.relative_to(fleet.state.path).as_posix()) not in held
+    }
+    unlisted = [name for name in missing if not any(fnmatch(name, one) for one in NOT_IN_A_BACKUP)]
+    unneeded = [one for one in NOT_IN_A_BACKUP if not any(fnmatch(name, one) for name in missing)]
+    assert (unlisted, unneeded) == ([], [])
 
 
 def test_with_the_authoritys_certificate_alone_nobody_comes_in_by_the_devices_port(

@@ -31,7 +31,7 @@ from fedboard.common.rounds.flower_record import frame_of, record_of
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.closing import reason_of
+from fedboard.server.fleet.plan.closing import close_training, reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
@@ -308,17 +308,48 @@ def test_a_backup_is_a_new_file_and_is_restored_into_a_new_folder(
     assert empty.exit_code == 2
 
 
+def test_the_lines_of_the_guide_work_as_they_are_written(
+    trained: FleetSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the folder of ``fleet.toml``, with relative places; a folder for backups need not be there."""
+    shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
+    monkeypatch.chdir(tmp_path / "fleet")
+    into_a_folder = fedboard("fleet", "backup", "--to", "backups")
+    as_a_file = fedboard("fleet", "backup", "--to", "b.fedboard")
+    assert (into_a_folder.exit_code, as_a_file.exit_code) == (0, 0), into_a_folder.stderr + as_a_file.stderr
+    (file,) = Path("backups").iterdir()
+    assert file.name.startswith("trial-2")
+    assert stat.S_IMODE(Path("backups").stat().st_mode) == 0o700
+
+    for backup, to in ((file, "new"), (Path("b.fedboard"), "../newer")):
+        again = restored(backup, Path(to), "--stopped")
+        assert again.exit_code == 0, again.stderr
+        assert booked(read_settings(Path(to) / "fleet.toml")) == booked(trained)
+
+
+def test_a_training_that_was_closed_stays_closed_in_its_backup(lost: FleetSettings, tmp_path: Path) -> None:
+    close_training(StateFolder.of(lost), "nobody could show that nothing was released since")
+    made = fedboard("fleet", "backup", "--config", config_of(lost), "--to", tmp_path / "one.fedboard")
+    assert made.exit_code == 0, made.stderr
+
+    again = restored(tmp_path / "one.fedboard", tmp_path / "new", "--stopped")
+
+    assert again.exit_code == 0, again.stderr
+    state = StateFolder.of(read_settings(tmp_path / "new" / "fleet.toml"))
+    assert reason_of(state.run) == "nobody could show that nothing was released since"
+
+
 def test_files_elsewhere_are_named(trained: FleetSettings, tmp_path: Path) -> None:
     shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
     shutil.move(tmp_path / "fleet" / "server.key", tmp_path / "server.key")
     config = tmp_path / "fleet" / "fleet.toml"
     config.write_text(config.read_text().replace('"server.key"', f'"{tmp_path / "server.key"}"'))
 
-    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "backup")
+    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "a.fedboard")
 
     assert made.exit_code == 0, made.stderr
     assert f"not in it, since it is elsewhere than fleet.toml: {tmp_path / 'server.key'}" in made.stdout
-    with nullcontext(tarfile.open(tmp_path / "backup")) as tar, tar:
+    with nullcontext(tarfile.open(tmp_path / "a.fedboard")) as tar, tar:
         assert not [name for name in tar.getnames() if name.endswith("server.key")]
         assert [name for name in tar.getnames() if name.endswith("a/node.pub")], "keys of [[nodes]] are in it"
 
