@@ -8,11 +8,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
+from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.board_service.log.telling import log_families, trouble
 from fedboard.server.board_service.log.telling import told as told_of_log
 from fedboard.server.board_service.upkeep.expiring import (
@@ -136,7 +137,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
     return FleetStatus(
         name=settings.name,
         running=running,
-        fares=Fares.of(RoundLog(state.run / "rounds.jsonl").lines()),
+        fares=_fares(state),
         epsilon=settings.privacy.epsilon,
         quorum=settings.rounds.quorum,
         expected=settings.rounds.expected_nodes,
@@ -145,6 +146,15 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         now=now,
         log=told_of_log(settings.board.log),
     )
+
+
+def _fares(state: StateFolder) -> Fares:
+    """By the log, but for what is spent: the ledger also holds what came to no board and to no line."""
+    fares, ledger = Fares.of(RoundLog(state.run / "rounds.jsonl").lines()), state.run / "ledger.sqlite"
+    if not ledger.exists():
+        return fares
+    with Ledger.open(ledger, read_only=True) as held:
+        return replace(fares, spent=held.spent().epsilon)
 
 
 def _devices(state: StateFolder, now: float, *, running: bool) -> Devices:

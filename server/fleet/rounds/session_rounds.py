@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, Final
+from typing import Any
 
 from flwr.serverapp import Grid
 
@@ -29,23 +29,16 @@ from fedboard.server.fleet.plan.protocols import ProtocolOf
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
-from fedboard.server.fleet.rounds.trusted_rounds import OnProgress, told_of, told_refusals
+from fedboard.server.fleet.rounds.trusted_rounds import (
+    LASTING,
+    REFUSING,
+    OnProgress,
+    all_refuse,
+    told_of,
+    told_refusals,
+)
 from fedboard.server.runtime import Gathered, NoisedSums
 
-_LASTING: Final = frozenset(
-    {
-        Refusal.NOT_ALLOWED,
-        Refusal.OVER_LIMIT,
-        Refusal.NOT_PRIVATE,
-        Refusal.OTHER_ADJACENCY,
-        Refusal.SINGLES_OUT,
-        Refusal.BAD_PROTOCOL,
-        Refusal.TOO_FEW,
-        Refusal.OTHER_HELPER,
-        Refusal.OTHER_ROSTER,
-    }
-)
-"""What a node's policy says of a run it says of all its rounds; in a later round it would only drop out again."""
 _BYTES_PER_NUMBER, _BYTES_PER_USER, _OTHER_BYTES = 16, 1 << 20, 1 << 22
 _MOST_BYTES = 1 << 31
 _TRY_AGAIN_SECONDS = 2.0
@@ -139,12 +132,19 @@ class SessionRuntime:
 
         def carry(step: OpenStep) -> None:
             if step.asks_contributions:
+                begun = self._marker == self._mark(board)
                 write_atomically(self._marker_path, self._mark(board).encode())
                 self._asked = True
             self.steps.append(carrier.carry(step))
-            self._declined |= carrier.declined(_LASTING)
+            self._declined |= carrier.declined(LASTING)
             if step.asks_contributions:
                 self.n_answers = self.steps[-1].answered
+                if not step.taken and step.asked <= carrier.declined(REFUSING):
+                    self._asked = False
+                    self._declined.clear()  # by then their policy may be another one
+                    if not begun:
+                        self._marker_path.unlink()
+                    raise TooFewAnswersError(all_refuse(len(step.asked)), asked=False)
                 self._require_quorum()
 
         sums = SessionLoop(session=session).run(carry)

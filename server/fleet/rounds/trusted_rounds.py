@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from flwr.serverapp import Grid
 
@@ -33,6 +33,29 @@ _OTHER_VERSION = (
     "wrong-version: a device and this server run versions of fedboard that seal replies in different formats; "
     "install the same version on both sides"
 )
+LASTING: Final = frozenset(
+    {
+        Refusal.NOT_ALLOWED,
+        Refusal.OVER_LIMIT,
+        Refusal.NOT_PRIVATE,
+        Refusal.OTHER_ADJACENCY,
+        Refusal.SINGLES_OUT,
+        Refusal.BAD_PROTOCOL,
+        Refusal.TOO_FEW,
+        Refusal.OTHER_HELPER,
+        Refusal.OTHER_ROSTER,
+    }
+)
+"""What a node's policy says of a run it says of all its rounds; in a later round it would only drop out again."""
+REFUSING: Final = LASTING | {
+    Refusal.UNSIGNED,
+    Refusal.BAD_SIGNATURE,
+    Refusal.EXPIRED,
+    Refusal.WRONG_VERSION,
+    Refusal.NOT_PUBLISHED,
+    Refusal.NOT_WITNESSED,
+}
+"""Whoever says this gives nothing to the round."""
 OnProgress = Callable[[str, int, int], None]
 """(phase, nodes that have answered, nodes that are expected)."""
 
@@ -99,8 +122,13 @@ class FleetRuntime:
         admission = Admission(question=question, requests=tuple(requests), key=key)
         running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
         intake = Intake(running=running, attendance=attendance)
-        self._collect(question, admission, intake)
+        refusing = self._collect(question, admission, intake)
         self.n_answers, self.bytes_up = len(admission.users), intake.bytes_up
+        if refusing:
+            raise TooFewAnswersError(
+                f"round {board.version}: {all_refuse(refusing)} (not taken: {told_refusals(self.refused)})",
+                asked=False,
+            )
         if self.n_answers < self.job.rounds.quorum:
             raise TooFewAnswersError(
                 f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
@@ -119,8 +147,12 @@ class FleetRuntime:
         """Noised sums of releases that are paid for."""
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
-    def _collect(self, question: Question, admission: Admission, intake: Intake) -> None:
-        """Ask until the round is complete, or its time is over and asking again would not help."""
+    def _collect(self, question: Question, admission: Admission, intake: Intake) -> int:
+        """Ask until the round is complete, or its time is over and asking again would not help.
+
+        Returns:
+            How many were asked, where nobody answered and the policy of each refuses; else 0.
+        """
         nodes = self._roster.when_enough()
         exchange = self._roster.exchange(largest=admission.largest(self.job.most_users))
 
@@ -148,6 +180,9 @@ class FleetRuntime:
         )
         asking.run(nodes, seconds=self.job.rounds.deadline_seconds)
         self.attempts = asking.attempt
+        refusing = {name for name, code in declined.items() if code in REFUSING}
+        asked = {node.name for node in nodes.values()} | declined.keys()
+        return len(asked) if not admission.users and asked <= refusing else 0
 
     def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
         """Whether the quorum is missing and can still come; no look at what is in the answers."""
@@ -195,6 +230,13 @@ def told_of(
         "bytes_up": bytes_up,
         "bytes_down": bytes_down,
     }
+
+
+def all_refuse(number: int) -> str:
+    """Nobody gave anything, and nobody will before somebody changes something."""
+    return (
+        f"all {number} nodes that were asked refuse; nobody gave anything, and nothing is spent by this round"
+    )
 
 
 def told_refusals(refused: Mapping[Refusal, int]) -> str:

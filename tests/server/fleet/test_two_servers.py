@@ -14,7 +14,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.run_spec import HelperServer
-from tests.server.fleet.local_fleet import N_NODES, Phone, digests, phone
+from tests.server.fleet.local_fleet import N_NODES, Phone, digests, events, phone
 from tests.server.fleet.rounds.test_session_rounds import Nodes, run
 from tests.server.vouched import vouched_pair
 
@@ -81,13 +81,20 @@ def test_a_second_server_helps_in_every_round(folder: Path, helper: RunningHelpe
     assert len(digests(tmp_path / "run")) == N_ROUNDS + 1
 
 
-def test_devices_that_rely_on_another_helper_do_not_answer(
-    folder: Path, helper: RunningHelper, tmp_path: Path
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["seeded", "secure"])
+def test_where_all_devices_refuse_nothing_is_spent_and_the_helpers_name_in_their_policy_mends_it(
+    folder: Path, helper: RunningHelper, tmp_path: Path, noise: str
 ) -> None:
-    nodes = relying_on("ab" * 32)
+    usual = {**settings(folder, helper, helper.identity), "noise": noise, "attempts": 1}
+    for _ in range(2):
+        with pytest.raises(TooFewAnswersError, match=r"4 nodes .* refuse.* nothing is spent .*other-helper 4"):
+            run(tmp_path / "run", relying_on("ab" * 32), **usual)
+        assert not events(tmp_path / "run")
 
-    with pytest.raises(TooFewAnswersError, match="other-helper 4"):
-        run(tmp_path / "run", nodes, **settings(folder, helper, helper.identity))
+    lines = run(tmp_path / "run", relying_on(helper.identity), **usual)
+
+    assert [line["lost"] for line in lines] == [False] * N_ROUNDS
 
 
 def test_a_server_that_reaches_another_helper_than_the_named_one_says_so(

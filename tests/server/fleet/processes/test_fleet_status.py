@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.cli.main import commands
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.server.board_service.counters import ServiceCounters
 from fedboard.server.board_service.log.link import Found
 from fedboard.server.board_service.log.telling import log_families
@@ -29,6 +31,15 @@ from tests.server.fleet.deployed import Fleet
 from tests.server.fleet.opened import a_fleet, an_invitation
 
 SECRET = b"s" * 32
+LAPLACE = {
+    "mechanism": "laplace",
+    "name": "preparation",
+    "covers": "mean rating",
+    "adjacency": "add-remove",
+    "noise_multiplier": 30.0,
+    "l1_sensitivity": 0.5,
+    "noise_scale": 15.0,
+}
 DAY = 86_400.0
 
 
@@ -136,6 +147,17 @@ def test_the_command_tells_it_in_words_and_as_a_document(fleet: FleetSettings) -
     lost = {**line, "round": 1, "lost": True, "releases": [], "rounds_planned": 2}
     log.write_text(json.dumps(line) + "\n" + json.dumps(lost) + "\n")
     assert fedboard().exit_code == 6
+
+
+def test_what_is_spent_is_what_the_ledger_holds_also_where_no_round_is_in_the_log(
+    fleet: FleetSettings,
+) -> None:
+    budget = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with Ledger.create(StateFolder.of(fleet).run / "ledger.sqlite", budget) as ledger:
+        ledger.book(LAPLACE)
+        spent = ledger.spent().epsilon
+        assert spent > 0
+        assert status_of(fleet).fares.spent == spent, "while another process writes"
 
 
 def test_the_live_page_tells_it_to_the_operator_alone(fleet: FleetSettings) -> None:

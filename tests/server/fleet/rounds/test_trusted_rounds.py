@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from tests.server.fleet.local_fleet import (
     Weather,
     an_app,
     digests,
+    events,
 )
 
 N_ROUNDS = 3
@@ -262,6 +264,27 @@ def test_a_refusal_takes_nobody_else_s_place(tmp_path: Path) -> None:
     outcome = Fleet(tmp_path / "run", tampers=refusing, weather=weather, settings=settings).run()
 
     assert [line["answers"] for line in outcome.rounds] == [2] * N_ROUNDS
+
+
+def test_where_everybody_refuses_nothing_is_booked_and_the_round_is_asked_again_later(tmp_path: Path) -> None:
+    refusing, here = dict.fromkeys(range(N_NODES), lambda *_: refusal(Refusal.NOT_ALLOWED)), tmp_path / "run"
+    grid = Fleet(here).grid()
+    with suppress(KeyboardInterrupt), grid.running():
+        run_job(grid, Fleet(here).job, on_round=_interrupt)
+    paid = events(here)
+
+    for _ in range(2):
+        with pytest.raises(TooFewAnswersError, match=r"refuse.* nothing is spent .*not-allowed 4") as error:
+            Fleet(here, tampers=refusing).run()
+        assert not error.value.asked
+        assert events(here) == paid
+    outcome = Fleet(here).run()
+
+    assert [line["lost"] for line in outcome.rounds] == [False] * N_ROUNDS
+
+
+def _interrupt(finished: FinishedRound) -> None:
+    raise KeyboardInterrupt
 
 
 def test_progress_counts_nodes(tmp_path: Path) -> None:
