@@ -160,7 +160,8 @@ class Training:
             )
 
     def _round(self, board: Board) -> RoundResult:
-        if self.noise.private and any(self._booked_of([self.task.requests(board)]).values()):
+        asked = [self.task.requests(board)]
+        if self.noise.private and any(self._booked_of(asked).values()):
             return self._skipped(board)
         try:
             return run_round(
@@ -181,14 +182,15 @@ class Training:
             )  # without it nothing is learnt: whoever resumes asks again, if that is safe
             if first and not lost.given:
                 raise
-            book_lost(
-                self.task,
-                board,
-                ledger=self.ledger,
-                noise=self.noise,
-                participation=self.participation,
-                part=self.part,
-            )
+            if not any(self._booked_of(asked).values()):  # else it is booked, and its noise was not drawn
+                book_lost(
+                    self.task,
+                    board,
+                    ledger=self.ledger,
+                    noise=self.noise,
+                    participation=self.participation,
+                    part=self.part,
+                )
             if first:
                 raise
             return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedboard.client.private_files import make_private_folder, write_private
 from fedboard.common.keys.validity import Clock
+from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.rounds.question import Question
 
 DEFAULT_SECONDS = 86_400.0
@@ -69,7 +70,7 @@ class KeptAnswers:
         whole = identity == self._identity(question) and digest == hashlib.sha256(answer).digest()
         return answer if whole and self._lasts(content) else None
 
-    def drop(self, question: Question) -> None:
+    def drop(self, question: Question | BookedRound) -> None:
         """Overwrite and delete what is kept of this round, if anything is."""
         _erase([self._place(question)])
 
@@ -93,7 +94,7 @@ class KeptAnswers:
         made = int.from_bytes(content[:_TIME], "little")
         return len(content) >= _TIME and 0 <= self._clock() - made <= self._seconds
 
-    def _place(self, question: Question) -> Path:
+    def _place(self, question: Question | BookedRound) -> Path:
         return self._folder / f"{_name(question.run)}-{question.round}{_SUFFIX}"
 
     def _identity(self, question: Question) -> bytes:

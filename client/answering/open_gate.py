@@ -6,6 +6,7 @@ from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.contributing import Scale
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
 
@@ -34,6 +35,10 @@ class OpenGate:
         self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
     ) -> None:
         """Nothing to book."""
+
+    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+        """Nothing is kept."""
+        return b""
 
     def note(self, code: Refusal) -> None:
         """The server counts."""

@@ -11,7 +11,9 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.step import reply_frame
 from fedboard.common.task import ClientTask
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -52,6 +54,18 @@ class Gate(Protocol):
         """
         ...
 
+    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+        """Keep durably what the server has booked, and give out nothing for that round and earlier ones any more.
+
+        Args:
+            booked: what the server says.
+            signed: the message that says it.
+
+        Returns:
+            The message that was held before; empty for none.
+        """
+        ...
+
     def note(self, code: Refusal) -> None:
         """Count a refusal that was not this gate's own."""
         ...
@@ -67,7 +81,7 @@ class Gate(Protocol):
 
 
 def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str = "numpy") -> bytes:
-    """Answer one question.
+    """Answer one question, or keep what the server says that it has booked.
 
     Guarantee: never raises, and what it returns, sealed to the server's key, is an answer that was checked against
     every bound of the releases and booked by the gate, or a refusal that is a code alone. Nothing of a question is
@@ -82,12 +96,32 @@ def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str =
         backend: which kernels compute.
     """
     try:
-        asked = Question.from_bytes(gate.asker.content(question))
+        content = gate.asker.content(question)
+        if (booked := _booked_in(content)) is not None:
+            return _held(booked, question, gate)
+        asked = Question.from_bytes(content)
         envelope = Envelope.to(asked.reply_key, about=asked.about)
     except RefusedError as refused:
         note(gate, refused.code)
         return refusal(refused.code)
     return sealed_reply(envelope, gate, lambda: _reply(asked, source, gate, backend))
+
+
+def _booked_in(content: memoryview) -> BookedRound | None:
+    """What the server has booked, where the message is about that."""
+    try:
+        return BookedRound.from_bytes(content)
+    except RefusedError:
+        return None
+
+
+def _held(booked: BookedRound, signed: bytes, gate: Gate) -> bytes:
+    """What the server itself has said before: nothing of this device, so it is not sealed."""
+    try:
+        return reply_frame(gate.hold(booked, signed))
+    except Exception:  # it is not kept, so it must not be confirmed
+        note(gate, Refusal.INTERNAL)
+        return refusal(Refusal.INTERNAL)
 
 
 def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -> bytes:

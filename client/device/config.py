@@ -19,6 +19,7 @@ from fedboard.common.wire.addresses import parse_address
 
 if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
     from fedboard.client.answering.asker import Asker
+    from fedboard.client.answering.booked_rounds import BookedRounds
     from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
@@ -251,6 +252,16 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
 
         return RefusalCounts(self.state / "refusals.json")
 
+    def booked(self) -> "BookedRounds":
+        """The rounds that servers have booked, by their own word.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        from fedboard.client.answering.booked_rounds import BookedRounds
+
+        return BookedRounds(self.state / "booked.json")
+
     def asked(self) -> "AskedQuestions":
         """The questions that it was asked, in words.
 
@@ -367,6 +378,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             answers=answers,
             asker=asker,
             refusals=config.refusals(),
+            booked=config.booked(),
             cache=config.published_boards(),
             log=config.witnessed_log(),
             voucher=config.voucher(),

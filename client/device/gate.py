@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from fedboard.client.answering.asker import Asker
+from fedboard.client.answering.booked_rounds import BookedRounds
 from fedboard.client.answering.kept_answers import KeptAnswers
 from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import Scale
@@ -39,6 +40,7 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.questions.names import of_question
+from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.rebuilding import rebuild_any
@@ -65,6 +67,7 @@ class DeviceGate:
         answers: KeptAnswers,
         refusals: RefusalCounts,
         asker: Asker,
+        booked: BookedRounds,
         cache: BoardCache | None = None,
         log: WitnessedLog | None = None,
         voucher: Voucher | None = None,
@@ -78,6 +81,7 @@ class DeviceGate:
             answers: those that may be sent again.
             refusals: are counted there.
             asker: whose questions are answered.
+            booked: rounds that were booked, by the server's own word.
             cache: of published boards.
             log: of those that enough witnesses have seen, where the policy names any.
             voucher: the device's identity, where the policy names who vouches for devices.
@@ -88,6 +92,7 @@ class DeviceGate:
         self._answers = answers
         self._refusals = refusals
         self.asker = asker
+        self._booked = booked
         self._cache, self._log = cache, log
         self._voucher, self._asked = voucher, asked
 
@@ -158,6 +163,7 @@ class DeviceGate:
             RefusedError: this round, or a later one, was answered.
         """
         with self._counting():
+            self._require_not_booked(step.run, step.round)
             answered = [about.round for about, _ in self._answered(step.run)]
             _require(step.round not in answered, Refusal.ANSWERED_BEFORE)
             _require(step.round > max(answered, default=-1), Refusal.WRONG_ROUND)
@@ -186,6 +192,21 @@ class DeviceGate:
                 self._asked.note(question.run, asked, question.board, answered=True)
             self._answers.drop_earlier(question)  # not before: until now the server may ask for them again
 
+    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+        """Keep durably what the server has booked; an answer to that round is erased, and none is given any more.
+
+        Args:
+            booked: what the server says; its key has signed it.
+            signed: the message that says it.
+
+        Returns:
+            The message that was held before; empty for none.
+        """
+        before = self._booked.hold(booked, signed)
+        if booked.round == self._booked.newest(booked.run):
+            self._answers.drop(booked)
+        return before
+
     def note(self, code: Refusal) -> None:
         """Count a refusal that was made before this gate saw the question."""
         self._refusals.add(code)
@@ -213,6 +234,7 @@ class DeviceGate:
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
         agreed = policy.catalogues
         _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
+        self._require_not_booked(question.run, board.version)
         self._require_not_continued(board)
         if policy.published_only or policy.witnesses is not None:
             published = self._cache is not None and self._cache.holds(board.digest)
@@ -239,6 +261,12 @@ class DeviceGate:
             except InputError:  # damaged, or being deleted by another process
                 continue
             _require(later.previous_digest != board.digest, Refusal.WRONG_ROUND)
+
+    def _require_not_booked(self, run: str, number: int) -> None:
+        """A round that its server has booked is asked about by nobody but a server that was put back: noise was, or
+        may have been, drawn on its answers.
+        """
+        _require(number > self._booked.newest(run), Refusal.WRONG_ROUND)
 
     def _require_history(self, run: str, board: Board) -> None:
         """The board must continue the last one that was answered; rounds may be missed in between."""

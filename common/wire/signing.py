@@ -128,6 +128,22 @@ class PinnedServer:
         Raises:
             RefusedError: ``unsigned``, ``bad-signature`` or ``expired``.
         """
+        message = self.once_signed(signed, beside=beside)
+        expiry = signed[len(_MAGIC) : _SIGNED_FROM]
+        if not 0 <= int.from_bytes(expiry, "little") - clock() <= LONGEST_SECONDS:
+            raise RefusedError(Refusal.EXPIRED)
+        return message
+
+    def once_signed(self, signed: bytes, *, beside: bytes | None = None) -> memoryview:
+        """The message, if this server has ever signed it, for whatever time.
+
+        Args:
+            signed: from anybody.
+            beside: the board that came with it.
+
+        Raises:
+            RefusedError: ``unsigned`` or ``bad-signature``.
+        """
         content = memoryview(signed)
         if len(content) < ENVELOPE_BYTES or content[: len(_MAGIC)] != _MAGIC:
             raise RefusedError(Refusal.UNSIGNED)
@@ -136,8 +152,6 @@ class PinnedServer:
             self._key.verify(bytes(content[_SIGNED_FROM:ENVELOPE_BYTES]), _signed(expiry, message, beside))
         except InvalidSignature:
             raise RefusedError(Refusal.BAD_SIGNATURE) from None
-        if not 0 <= int.from_bytes(expiry, "little") - clock() <= LONGEST_SECONDS:
-            raise RefusedError(Refusal.EXPIRED)
         return message
 
 

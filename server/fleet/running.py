@@ -62,8 +62,8 @@ def run_job(
 
     Raises:
         InputError: the job's files cannot be used, or its folder holds another run.
-        PrivacyError: the ledger does not belong to the boards, the preparation round was paid for and lost, or the
-            training is closed.
+        PrivacyError: the ledger does not belong to the boards, the preparation round was paid for and lost, the
+            training is closed, or a device was told of a round that the ledger does not have.
         TooFewAnswersError: too few nodes answered the preparation round; run the job again.
     """
     folder = Path(job.folder)
@@ -78,6 +78,10 @@ def run_job(
         if board.version > 0:
             before = training.store.load(board.version - 1)
             log.catch_up(board, before, spent=training.ledger.spent(), planned=planned)
+        if asked := task.requests(board):
+            paid = {str(event["name"]) for event in training.ledger.events()}
+            under_way = any(request.name in paid for request in asked)
+            runtime.booked.require_newest(board.version - (not under_way), training.ledger.head)
         for finished in training.rounds(board):
             board = finished.board
             write_certificate(folder, board)

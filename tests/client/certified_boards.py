@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.client.answering.booked_rounds import BookedRounds
 from fedboard.client.answering.kept_answers import KeptAnswers
 from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import respond
@@ -135,6 +136,7 @@ class Device:
                     clock=self.asker.clock,
                 ),
                 asker=self.asker,
+                booked=BookedRounds(self.folder / "booked.json"),
                 refusals=RefusalCounts(self.folder / "refusals.json"),
                 cache=self.cache,
                 log=self.log,

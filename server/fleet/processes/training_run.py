@@ -8,9 +8,11 @@ it: the exit status of Flower's commands says nothing.
 import time
 from collections.abc import Callable
 
+from fedboard.common.errors import PrivacyError
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.control import Control, RunState
 from fedboard.server.fleet.processes.work_locks import is_at_work
+from fedboard.server.fleet.rounds.booked_rounds import BEHIND
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _MOST_WAITING_SECONDS = 60.0
@@ -59,7 +61,11 @@ class TrainingRun:
         self.watch()
 
     def watch(self) -> bool:
-        """Look how it fares; hand it in if it has to be. False if the SuperLink has stopped starting runs."""
+        """Look how it fares; hand it in if it has to be. False if the SuperLink has stopped starting runs.
+
+        Raises:
+            PrivacyError: devices were told of more than this server knows of.
+        """
         if self.complete:
             return True
         now = time.monotonic()
@@ -94,6 +100,8 @@ class TrainingRun:
             self.complete, self.problem = True, None
             return
         self.problem = "the run is gone" if run is None else run.details or "it was stopped"
+        if BEHIND in self.problem:  # it would be so each time
+            raise PrivacyError(self.problem[self.problem.index(BEHIND) :])
         if self._published() > self._boards:
             self.failures, self._wait = 0, _FIRST_WAIT
         self.failures += 1

@@ -26,6 +26,7 @@ from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import ProtocolOf
+from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.quorum import Node, Roster
 from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
@@ -77,11 +78,17 @@ class SessionRuntime:
     """Nodes whose policy refuses this run."""
     _asked: bool = False
     """Whether the last round has asked for contributions."""
+    booked: BookedRounds = field(init=False)
+    """What devices keep of it."""
     _roster: Roster = field(init=False)
+    _round: int = -1
+    _gave: frozenset[str] = frozenset()
+    """Nodes whose answers are in the sums of this round."""
 
     def __post_init__(self) -> None:
         """One roster for the whole run: it remembers who was heard from."""
         self._roster = Roster(self.grid, self.job)
+        self.booked = BookedRounds(roster=self._roster, key=self.key, run=self.run, pace=self.pace)
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -111,7 +118,9 @@ class SessionRuntime:
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
     ) -> ReleasedSums:
-        """Noised sums of releases that are paid for."""
+        """Noised sums of releases that are paid for, once the devices keep that they are."""
+        last = max((one.receipt for one in booked.values()), key=lambda receipt: receipt.seq)
+        self.booked.confirm(self._round, last.hash, self._gave)
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
     def close(self) -> None:
@@ -145,6 +154,7 @@ class SessionRuntime:
                     if not begun:
                         self._marker_path.unlink()
                     raise TooFewAnswersError(all_refuse(len(step.asked)), asked=False)
+                self._round, self._gave = board.version, frozenset(step.taken)
                 self._require_quorum()
 
         sums = SessionLoop(session=session).run(carry)

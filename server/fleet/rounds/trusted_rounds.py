@@ -23,6 +23,7 @@ from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, fresh_question
 from fedboard.server.fleet.rounds.asking import Asking
+from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
 from fedboard.server.fleet.rounds.collected import Intake
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.quorum import Node, Roster
@@ -88,11 +89,17 @@ class FleetRuntime:
     """Of one question of the last round."""
     attempts: int = 0
     """How often the last round was asked."""
+    booked: BookedRounds = field(init=False)
+    """What devices keep of it."""
     _roster: Roster = field(init=False)
+    _round: int = -1
+    _gave: frozenset[str] = frozenset()
+    """Nodes whose answers are in the sums of this round."""
 
     def __post_init__(self) -> None:
         """One roster for the whole run: it remembers who was heard from."""
         self._roster = Roster(self.grid, self.job)
+        self.booked = BookedRounds(roster=self._roster, key=self.key, run=self.run, pace=self.pace)
 
     def close(self) -> None:
         """Nobody is asked any more."""
@@ -129,6 +136,7 @@ class FleetRuntime:
                 f"round {board.version}: {all_refuse(refusing)} (not taken: {told_refusals(self.refused)})",
                 asked=False,
             )
+        self._round, self._gave = board.version, frozenset(admission.users)
         if self.n_answers < self.job.rounds.quorum:
             raise TooFewAnswersError(
                 f"{self.n_answers} nodes answered round {board.version} before its deadline and the quorum is "
@@ -144,7 +152,9 @@ class FleetRuntime:
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
     ) -> ReleasedSums:
-        """Noised sums of releases that are paid for."""
+        """Noised sums of releases that are paid for, once the devices keep that they are."""
+        last = max((one.receipt for one in booked.values()), key=lambda receipt: receipt.seq)
+        self.booked.confirm(self._round, last.hash, self._gave)
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
     def _collect(self, question: Question, admission: Admission, intake: Intake) -> int:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedboard.client.answering.booked_rounds import BookedRounds
 from fedboard.client.answering.kept_answers import KeptAnswers
 from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import respond
@@ -191,6 +192,7 @@ def test_a_question_that_was_changed_anywhere_never_crashes_and_never_costs(
             ledger=ledger,
             answers=KeptAnswers(folder / "answers"),
             asker=ASKER,
+            booked=BookedRounds(folder / "booked.json"),
             refusals=RefusalCounts(folder / "refusals.json"),
         )
         reply = respond(signed(bytes(changed[:cut])), source=Ratings(), gate=gate)

@@ -88,7 +88,9 @@ def test_where_all_devices_refuse_nothing_is_spent_and_the_helpers_name_in_their
 ) -> None:
     usual = {**settings(folder, helper, helper.identity), "noise": noise, "attempts": 1}
     for _ in range(2):
-        with pytest.raises(TooFewAnswersError, match=r"4 nodes .* refuse.* nothing is spent .*other-helper 4"):
+        with pytest.raises(
+            TooFewAnswersError, match=r"4 nodes .* refuse.* nothing is spent .*other-helper 4"
+        ):
             run(tmp_path / "run", relying_on("ab" * 32), **usual)
         assert not events(tmp_path / "run")
 

@@ -10,6 +10,7 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
+from fedboard.client.answering.rounds import respond
 from fedboard.client.answering.steps import Client, respond_step
 from fedboard.client.fleet.session_state import ContextVault
 from fedboard.common.board import Board
@@ -18,7 +19,7 @@ from fedboard.common.per_user.participation import Attendance
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.flower_record import frames_of, record_of
+from fedboard.common.rounds.flower_record import frame_of, frames_of, record_of
 from fedboard.common.rounds.kinds import HELLO, STEP
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -38,6 +39,7 @@ from tests.server.fleet.local_fleet import (
     Weather,
     digests,
     events,
+    is_told,
     phone,
 )
 
@@ -74,6 +76,12 @@ class Nodes:
     def app(self) -> ClientApp:
         app = ClientApp()
 
+        @app.query("round")
+        def hold(message: Message, context: Any) -> Message:
+            content, one = frame_of(message.content), self.gate(int(context.node_config["partition-id"]))
+            assert content is not None
+            return Message(record_of(respond(content, source=one, gate=one)), reply_to=message)
+
         @app.query("step")
         def answer_step(message: Message, context: Any) -> Message:
             found = frames_of(message.content)
@@ -104,7 +112,7 @@ class SteppingGrid(StormyGrid):
         asked = list(messages)
         ids = list(super().push_messages(asked))
         for message, name in zip(asked, ids, strict=True):
-            if message.metadata.message_type == HELLO:
+            if message.metadata.message_type == HELLO or is_told(message):
                 continue
             found = frames_of(message.content)
             assert found is not None

@@ -1,0 +1,146 @@
+"""What is booked is told to the devices before noise is drawn, and they say what they were told before.
+
+A state folder that is copied and put back lacks what was released since, and nothing on the same disk shows it:
+that comes back with the copy. So devices keep it, each the last round that this server has signed as booked.
+"""
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.rounds.booked import BookedRound
+from fedboard.common.rounds.step import reply_of
+from fedboard.common.wire.refusals import RefusedError
+from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.rounds.asking import Asking
+from fedboard.server.fleet.rounds.pace import Pace
+from fedboard.server.fleet.rounds.quorum import Node, Roster
+from fedboard.server.fleet.rounds.signed_message import SignedMessage
+
+BEHIND: Final = "this server is behind its devices"
+"""How the sentence begins with which such a run ends."""
+_LARGEST_REPLY = 1 << 13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookedRounds:
+    """Of one run.
+
+    Guarantee: private noise of a round is drawn only when as many of those who gave as the quorum have it on their
+    disk that the round is booked: none of them gives to that round or an earlier one again. Whoever holds a later
+    round, signed by this server, stops it; a device that lies cannot, since it cannot sign.
+    Not guaranteed: that a server which was put back meets one of those devices. Only one that does is stopped.
+    """
+
+    roster: Roster
+    key: QuestionKey
+    run: str
+    pace: Pace
+    _by: str = field(default_factory=partial(secrets.token_hex, 16))
+
+    def require_newest(self, number: int, head: str) -> None:
+        """Before anything is asked or published by this process: hear from a quorum that none was told of more.
+
+        Args:
+            number: last round that the ledger here has.
+            head: of the ledger.
+
+        Raises:
+            PrivacyError: a device was told of a later one.
+            TooFewAnswersError: fewer than the quorum said anything; nobody was asked for an answer.
+        """
+        if not self._matters:
+            return
+        booked = BookedRound(run=self.run, round=number, head=head, by=self._by)
+        self.roster.when_enough()
+        if len(self._tell(booked, None)) < self._quorum:
+            raise TooFewAnswersError(
+                "too few devices said which rounds they were told of; nobody was asked, and nothing was spent",
+                asked=False,
+            )
+
+    def confirm(self, number: int, head: str, gave: Collection[str]) -> None:
+        """After a round is booked and before its noise is drawn: have the devices keep it.
+
+        Args:
+            number: the round.
+            head: of the ledger with it.
+            gave: nodes whose answers are in its sums.
+
+        Raises:
+            PrivacyError: a device was told of a later one, or of this one with another ledger.
+            TooFewAnswersError: fewer of those who gave than the quorum have confirmed it.
+        """
+        if not self._matters:
+            return
+        booked = BookedRound(run=self.run, round=number, head=head, by=self._by)
+        confirmed = self._tell(booked, gave) & set(gave)
+        if len(confirmed) < self._quorum:
+            raise TooFewAnswersError(
+                f"round {number}: {len(confirmed)} of those who gave have confirmed that it is booked and the "
+                f"quorum is {self._quorum}; no noise was drawn",
+                given=True,
+            )
+
+    @property
+    def _matters(self) -> bool:
+        """Simulated nodes keep nothing, and seeded noise is the same each time."""
+        return self.roster.job.nodes is not None and self.roster.job.privacy.noise == "secure"
+
+    @property
+    def _quorum(self) -> int:
+        return self.roster.job.rounds.quorum
+
+    def _tell(self, booked: BookedRound, gave: Collection[str] | None) -> set[str]:
+        """Who keeps it now; all who are there are told, and waited for as for the answers of a round."""
+        pace, nodes, kept = self.roster.job.rounds, self.roster.present(), set[str]()
+        exchange = self.roster.exchange(largest=_LARGEST_REPLY)
+        signed = SignedMessage(key=self.key, message=booked.to_bytes())
+
+        def send(asked: list[int], seconds: float) -> None:
+            exchange.ask(asked, signed.lasting(seconds), group=f"booked {booked.round}", seconds=seconds)
+
+        def take(node: Node, content: bytes) -> None:
+            held = reply_of(content, limit=_LARGEST_REPLY)
+            self._require_not_behind(held, booked, starting=gave is None)
+            kept.add(node.name)
+
+        def lacking() -> bool:
+            return len(kept if gave is None else kept & set(gave)) < self._quorum
+
+        def complete(settled: set[int], present: set[int], seconds: float) -> bool:
+            return not lacking() and (settled >= present or seconds >= pace.grace_seconds)
+
+        Asking(
+            roster=self.roster,
+            exchange=exchange,
+            send=send,
+            take=take,
+            complete=complete,
+            pace=self.pace,
+            again=lacking,
+            attempts=pace.attempts,
+        ).run(nodes, seconds=pace.deadline_seconds)
+        return kept
+
+    def _require_not_behind(self, held: bytes, booked: BookedRound, *, starting: bool) -> None:
+        """What a device was told before, where this server has signed it; anything else says nothing.
+
+        Of a round that the ledger here has, noise is not drawn again when this process has not booked it: so who
+        has booked it matters only when noise is to be drawn.
+        """
+        try:
+            found = BookedRound.from_bytes(self.key.public.once_signed(held))
+        except RefusedError:  # nothing, or signed by a key that was replaced since
+            return
+        forked = not starting and found.round == booked.round and found != booked
+        if found.run == booked.run and (found.round > booked.round or forked):
+            raise PrivacyError(
+                f"{BEHIND}: one of them was told that round {found.round} of {found.run} is booked, and the ledger "
+                "here does not have it. This state is older than what was released, as a copy is. "
+                "Nothing was released now. Put the newest state folder back, or restore a backup with fedboard "
+                "fleet restore"
+            )

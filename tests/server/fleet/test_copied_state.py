@@ -1,0 +1,66 @@
+"""The drill of copies: a state folder that was copied, gone on from and put back draws no noise a second time."""
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from tests.server.fleet.deployed import Fleet, deployed
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("cp") is None, reason="needs cp")]
+
+ROUNDS = 9
+TASK = f'algorithm = "adadpals", settings = {{ rank = 2, rounds = {ROUNDS} }}'
+
+
+def with_secure_noise(fleet: Fleet) -> None:
+    config = fleet.folder / "fleet.toml"
+    text = config.read_text().replace('noise = "seeded"', 'noise = "secure"')
+    config.write_text(text.replace("simulation = true", "simulation = false"))
+
+
+def booked(state: Path) -> list[str]:
+    with Ledger.open(state / "runs/trial/ledger.sqlite", read_only=True) as ledger:
+        return [str(event["name"]) for event in ledger.events()]
+
+
+def boards(state: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (state / "runs/trial/boards").glob("*.board")}
+
+
+@pytest.mark.parametrize("protocol", ["trusted", "secure-sum"])
+def test_a_copy_that_was_put_back_stops_with_code_3_and_the_newest_state_goes_on(
+    tmp_path: Path, protocol: str
+) -> None:
+    copy, newest = tmp_path / "copy", tmp_path / "newest"
+    with deployed(tmp_path / "fleet", protocol=protocol, task=TASK, before=with_secure_noise) as fleet:
+        state = fleet.state.path
+        fleet.wait(lambda: len(fleet.rounds) >= 1, "first round")
+        subprocess.run(["cp", "-a", str(state), str(copy)], check=False)  # files come and go meanwhile
+        before = len(RoundLog(copy / "runs/trial/rounds.jsonl").lines())
+        fleet.wait(lambda: len(fleet.rounds) > before + 1, "rounds after the copy")
+        fleet.end("server", signal.SIGKILL)
+        state.rename(newest)
+        shutil.copytree(copy, state)
+
+        fleet.start("server")
+        ended = fleet._processes.pop("server").wait(240)
+
+        assert ended == 3, fleet.log("server")
+        assert "this server is behind its devices" in fleet.log("server")
+        assert booked(state) == booked(copy), "nothing was booked, and so nothing drawn"
+        assert boards(state) == boards(copy), "no second board of any version"
+
+        shutil.rmtree(state)
+        newest.rename(state)
+        fleet.start("server")
+        fleet.wait(lambda: "the training is" in fleet.log("server"), "end of the training")
+        lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
+        assert [line["round"] for line in lines] == list(range(ROUNDS + 1))
+        assert sum(line["lost"] for line in lines) <= 1, "the round that was under way when it was killed"
+        names = booked(state)
+        assert len(names) == len(set(names))
