@@ -10,11 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.rounds.booked import BookedRound
 
 _MOST_RUNS: Final = 64
-
-
-class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    round: int
-    signed: bytes
+_NOTHING: Final = (-1, b"")
 
 
 class BookedRounds:
@@ -30,7 +26,7 @@ class BookedRounds:
         """
         self._path = path
         try:
-            self._held = msgspec.json.decode(path.read_bytes(), type=dict[str, _Held])
+            self._held = msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[int, bytes]])
         except FileNotFoundError:
             self._held = {}
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -41,8 +37,7 @@ class BookedRounds:
 
     def newest(self, run: str) -> int:
         """The last round of a run that is noted; -1: none."""
-        held = self._held.get(run)
-        return -1 if held is None else held.round
+        return self._held.get(run, _NOTHING)[0]
 
     def hold(self, booked: BookedRound, signed: bytes) -> bytes:
         """Note a round, unless a later one is; durable on return.
@@ -54,11 +49,9 @@ class BookedRounds:
         Returns:
             What was held before, as it came; empty for nothing.
         """
-        before = self._held.get(booked.run)
-        if booked.round > self.newest(booked.run):
-            self._held.pop(booked.run, None)
-            self._held[booked.run] = _Held(booked.round, signed)
-            for run in list(self._held)[:-_MOST_RUNS]:
-                del self._held[run]
+        newest, before = self._held.get(booked.run, _NOTHING)
+        if booked.round > newest:
+            others = [(run, held) for run, held in self._held.items() if run != booked.run]
+            self._held = dict([*others, (booked.run, (booked.round, signed))][-_MOST_RUNS:])
             write_private(self._path, msgspec.json.encode(self._held))
-        return b"" if before is None else before.signed
+        return before

@@ -1,27 +1,16 @@
 """What a server has booked, as it tells devices before it draws noise: a round of a run, and the ledger's head."""
 
-from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import msgspec
 
 from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
-class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    run: str
-    round: int
-    head: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookedRound:
+class BookedRound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last round of a run that a server has booked. Public."""
 
     KIND: ClassVar[str] = "booked"
-    MAX_BYTES: ClassVar[int] = 1 << 12
 
     run: str
     """Unique among all runs, for ever."""
@@ -34,7 +23,7 @@ class BookedRound:
 
     def to_bytes(self) -> bytes:
         """The message."""
-        return pack_frame(self.KIND, asdict(self), {})
+        return pack_frame(self.KIND, msgspec.structs.asdict(self), {})
 
     @classmethod
     def from_bytes(cls, content: bytes | memoryview) -> "BookedRound":
@@ -43,8 +32,4 @@ class BookedRound:
         Raises:
             RefusedError: not one.
         """
-        frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
-        fields = frame.read(_Fields)
-        if frame.arrays or fields.round < -1:
-            raise RefusedError(Refusal.MALFORMED)
-        return cls(**msgspec.structs.asdict(fields))
+        return unpack_frame(content, kinds=(cls.KIND,), limit=1 << 12).read(cls)

@@ -54,9 +54,8 @@ class BookedRounds:
         """
         if not self._matters:
             return
-        booked = BookedRound(run=self.run, round=number, head=head, by=self._by)
         self.roster.when_enough()
-        if len(self._tell(booked, None)) < self._quorum:
+        if self._tell(number, head) < self._quorum:
             raise TooFewAnswersError(
                 "too few devices said which rounds they were told of; nobody was asked, and nothing was spent",
                 asked=False,
@@ -76,11 +75,10 @@ class BookedRounds:
         """
         if not self._matters:
             return
-        booked = BookedRound(run=self.run, round=number, head=head, by=self._by)
-        confirmed = self._tell(booked, gave) & set(gave)
-        if len(confirmed) < self._quorum:
+        confirmed = self._tell(number, head, gave)
+        if confirmed < self._quorum:
             raise TooFewAnswersError(
-                f"round {number}: {len(confirmed)} of those who gave have confirmed that it is booked and the "
+                f"round {number}: {confirmed} of those who gave have confirmed that it is booked and the "
                 f"quorum is {self._quorum}; no noise was drawn",
                 given=True,
             )
@@ -94,25 +92,24 @@ class BookedRounds:
     def _quorum(self) -> int:
         return self.roster.job.rounds.quorum
 
-    def _tell(self, booked: BookedRound, gave: Collection[str] | None) -> set[str]:
-        """Who keeps it now; all who are there are told, and waited for as for the answers of a round."""
-        pace, nodes, kept = self.roster.job.rounds, self.roster.present(), set[str]()
+    def _tell(self, number: int, head: str, gave: Collection[str] | None = None) -> int:
+        """How many keep it now, of those who gave; all who are there are told."""
+        pace, kept = self.roster.job.rounds, set[str]()
+        booked = BookedRound(run=self.run, round=number, head=head, by=self._by)
         exchange = self.roster.exchange(largest=_LARGEST_REPLY)
         signed = SignedMessage(key=self.key, message=booked.to_bytes())
 
         def send(asked: list[int], seconds: float) -> None:
-            exchange.ask(asked, signed.lasting(seconds), group=f"booked {booked.round}", seconds=seconds)
+            exchange.ask(asked, signed.lasting(seconds), group=f"booked {number}", seconds=seconds)
 
         def take(node: Node, content: bytes) -> None:
             held = reply_of(content, limit=_LARGEST_REPLY)
             self._require_not_behind(held, booked, starting=gave is None)
-            kept.add(node.name)
-
-        def lacking() -> bool:
-            return len(kept if gave is None else kept & set(gave)) < self._quorum
+            if gave is None or node.name in gave:
+                kept.add(node.name)
 
         def complete(settled: set[int], present: set[int], seconds: float) -> bool:
-            return not lacking() and (settled >= present or seconds >= pace.grace_seconds)
+            return len(kept) >= self._quorum and (settled >= present or seconds >= pace.grace_seconds)
 
         Asking(
             roster=self.roster,
@@ -121,10 +118,10 @@ class BookedRounds:
             take=take,
             complete=complete,
             pace=self.pace,
-            again=lacking,
+            again=lambda: len(kept) < self._quorum,
             attempts=pace.attempts,
-        ).run(nodes, seconds=pace.deadline_seconds)
-        return kept
+        ).run(self.roster.present(), seconds=pace.deadline_seconds)
+        return len(kept)
 
     def _require_not_behind(self, held: bytes, booked: BookedRound, *, starting: bool) -> None:
         """What a device was told before, where this server has signed it; anything else says nothing.

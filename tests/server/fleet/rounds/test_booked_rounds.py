@@ -1,6 +1,5 @@
 """Noise is drawn after devices hold that it is paid for: whatever a server loses, none draws it a second time."""
 
-import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fedboard.client.answering.booked_rounds import BookedRounds
@@ -176,7 +176,7 @@ def evidence(key: QuestionKey, **changed: Any) -> Hold:
     """A node that says it was told of round 99."""
 
     def hold(number: int, booked: BookedRound, signed: bytes) -> bytes | None:
-        made_up = dataclasses.replace(booked, **{"round": 99, **changed})
+        made_up = msgspec.structs.replace(booked, **{"round": 99, **changed})
         return key.sign(made_up.to_bytes(), seconds=60) if number == 0 else None
 
     return hold
