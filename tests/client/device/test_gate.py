@@ -22,8 +22,11 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.booked import BookedRound
+from fedboard.common.rounds.step import reply_of
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.publication import certificate_for
+from tests.client.asking import signed
 from tests.client.certified_boards import NO_LIMIT, RUN, Device, Ratings, certified_boards, changed
 from tests.common.tasks.conftest import a_task, population
 
@@ -420,3 +423,26 @@ def test_a_round_whose_board_was_published_is_answered_no_more(tmp_path: Path, b
     assert mine.code(boards[0]) is Refusal.WRONG_ROUND
     assert new.code(boards[0]) is Refusal.WRONG_ROUND
     assert new.code(boards[1]) is None
+
+
+def test_a_round_that_its_server_has_booked_is_answered_no_more(
+    device: Callable[..., Device], boards: list[Board]
+) -> None:
+    """Also where the answer was kept; what is noted outlives the process, and the first word on a round stands."""
+    mine, asked = device(), boards[1]
+
+    def told(number: int, by: str) -> tuple[bytes, bytes]:
+        message = signed(BookedRound(run=RUN, round=number, head="h", by=by).to_bytes())
+        return message, reply_of(mine.reply(message), limit=1 << 12)
+
+    assert mine.code(asked) is None
+    assert list((mine.folder / "answers").iterdir())
+    first, before = told(asked.version, "one")
+    assert before == b""
+    assert not list((mine.folder / "answers").iterdir())
+    assert told(asked.version, "another")[1] == first
+    assert mine.code(asked) is mine.code(boards[0]) is Refusal.WRONG_ROUND
+    later, before = told(asked.version + 1, "one")
+    assert before == first
+    assert told(asked.version, "one")[1] == later
+    assert mine.code(boards[0], run="another-run") is None, "of another run nothing is known"
