@@ -8,7 +8,6 @@ from fedboard.client.answering.steps import SessionGate
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -28,7 +27,7 @@ class HeardGate:
             refused: is told.
         """
         self._gate, self._refused = gate, refused
-        self.asker, self.failed = gate.asker, gate.failed
+        self.asker, self.failed, self.hold = gate.asker, gate.failed, gate.hold
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """As the gate has it."""
@@ -61,10 +60,6 @@ class HeardGate:
         """As the gate has it."""
         with self._hearing():
             self._gate.commit(question, requests, scale, answer)
-
-    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
-        """As the gate has it."""
-        return self._gate.hold(booked, signed)
 
     def note(self, code: Refusal) -> None:
         """Told, and handed on."""

@@ -97,22 +97,14 @@ def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str =
     """
     try:
         content = gate.asker.content(question)
-        if (booked := _booked_in(content)) is not None:
-            return _held(booked, question, gate)
+        with suppress(RefusedError):  # it is no such message
+            return _held(BookedRound.from_bytes(content), question, gate)
         asked = Question.from_bytes(content)
         envelope = Envelope.to(asked.reply_key, about=asked.about)
     except RefusedError as refused:
         note(gate, refused.code)
         return refusal(refused.code)
     return sealed_reply(envelope, gate, lambda: _reply(asked, source, gate, backend))
-
-
-def _booked_in(content: memoryview) -> BookedRound | None:
-    """What the server has booked, where the message is about that."""
-    try:
-        return BookedRound.from_bytes(content)
-    except RefusedError:
-        return None
 
 
 def _held(booked: BookedRound, signed: bytes, gate: Gate) -> bytes:

@@ -19,7 +19,6 @@ from fedboard.common.wire.addresses import parse_address
 
 if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
     from fedboard.client.answering.asker import Asker
-    from fedboard.client.answering.booked_rounds import BookedRounds
     from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
@@ -252,16 +251,6 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
 
         return RefusalCounts(self.state / "refusals.json")
 
-    def booked(self) -> "BookedRounds":
-        """The rounds that servers have booked, by their own word.
-
-        Raises:
-            InputError: the file is damaged.
-        """
-        from fedboard.client.answering.booked_rounds import BookedRounds
-
-        return BookedRounds(self.state / "booked.json")
-
     def asked(self) -> "AskedQuestions":
         """The questions that it was asked, in words.
 
@@ -361,6 +350,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
         PrivacyError: the ledger was tampered with, or another process is answering for this device.
         StorageError: a file is damaged or cannot be written.
     """
+    from fedboard.client.answering.booked_rounds import BookedRounds
     from fedboard.client.device.gate import DeviceGate
 
     config = load_device(path)
@@ -378,7 +368,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             answers=answers,
             asker=asker,
             refusals=config.refusals(),
-            booked=config.booked(),
+            booked=BookedRounds(config.state / "booked.json"),
             cache=config.published_boards(),
             log=config.witnessed_log(),
             voucher=config.voucher(),

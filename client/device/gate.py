@@ -203,8 +203,7 @@ class DeviceGate:
             The message that was held before; empty for none.
         """
         before = self._booked.hold(booked, signed)
-        if booked.round == self._booked.newest(booked.run):
-            self._answers.drop(booked)
+        self._answers.drop(booked)
         return before
 
     def note(self, code: Refusal) -> None:
