@@ -1,6 +1,6 @@
 """What a certificate holds, and every check of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,10 +134,10 @@ class Certificate:
         """Read a certificate from a plain JSON object.
 
         Raises:
-            InputError: not a certificate, or one of another format.
+            InputError: not a certificate, one of another format, or one with other members than its format has.
         """
         try:
-            return msgspec.convert(plain, type=cls)
+            made = msgspec.convert(plain, type=cls)
         except msgspec.ValidationError as error:
             other = plain.get("format", FORMAT)
             if other not in range(_OLDEST, FORMAT + 1):
@@ -145,6 +145,15 @@ class Certificate:
                     f"this certificate has format {other!r}; this version reads formats {_OLDEST} to {FORMAT}"
                 ) from None
             raise InputError(f"not a certificate: {error}") from None
+        read = made.to_dict()
+        absent = {name: read[name] for name, since in _SINCE.items() if name in read and made.format < since}
+        wrong = next(_otherwise({**absent, **plain}, read, "$"), None)
+        if wrong is not None:
+            raise InputError(
+                f"not a certificate: {wrong} is a member that a certificate of format {made.format} does not have, "
+                "one that is missing, or a whole number where a float belongs"
+            )
+        return made
 
     def verify(self, *, plan: Plan | None = None) -> list[Finding]:
         """Recompute every number from the ones it follows from.
@@ -212,6 +221,19 @@ class Certificate:
             *(("who could see what", sentence) for sentence in self.trust),
         ]
         return table_html("Certificate", self.verdict, rows)
+
+
+def _otherwise(stated: Any, read: Any, place: str) -> Iterator[str]:
+    """Where what is stated has other members than what was read of it, or a number of another type."""
+    if isinstance(stated, Mapping) and isinstance(read, Mapping):
+        yield from (f"{place}.{name}" for name in sorted(stated.keys() ^ read.keys()))
+        for name in stated.keys() & read.keys():
+            yield from _otherwise(stated[name], read[name], f"{place}.{name}")
+    elif isinstance(stated, list | tuple):
+        for number, (one, other) in enumerate(zip(stated, read, strict=True)):
+            yield from _otherwise(one, other, f"{place}[{number}]")
+    elif isinstance(stated, float) != isinstance(read, float):
+        yield place
 
 
 def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Finding]:

@@ -9,7 +9,7 @@ from fedboard.common.privacy.accounting.grouping import round_problems
 from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
 from fedboard.common.privacy.accounting.rating_level import Implied
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import Event, event_problems
+from fedboard.common.privacy.events import MEMBERS, Event, event_problems
 from fedboard.common.privacy.releases.noise import noise_problems
 
 _Numbers: TypeAlias = Composition | Implied | CurvePoint
@@ -46,6 +46,8 @@ def _release_finding(event: Event, *, claim: Guarantee) -> Finding:
     if event.get("adjacency") != claim.adjacency:
         problems.append(f"adjacency is {event.get('adjacency')!r}, the claim's is {claim.adjacency!r}")
     problems += noise_problems(event)
+    unknown = sorted(event.keys() - MEMBERS.get(str(event.get("mechanism")), event.keys()))
+    problems += [f"it has unknown members: {', '.join(unknown)}"] if unknown else []
     detail = (
         "; ".join(problems) or f"noise multiplier {event['noise_multiplier']!r} follows from bound and noise"
     )

@@ -65,6 +65,7 @@ _COMMON: dict[str, Rule] = {
     ),
     "noise_multiplier": _POSITIVE,
 }
+_OF_ANY = ("noise", "private", "seed", "participation", "shares")
 STATED: Mapping[str, Mapping[str, Rule]] = {
     "gaussian": {
         **_COMMON,
@@ -89,6 +90,15 @@ STATED: Mapping[str, Mapping[str, Rule]] = {
 }
 LAPLACE_GRID: Mapping[str, Rule] = {"width": _COUNT, "grid_step": _POSITIVE, "l1_bound": _COUNT}
 """Of a Laplace release on the grid; a planned one has none of these."""
+MEMBERS: Mapping[str, frozenset[str]] = {
+    mechanism: frozenset(("mechanism", *STATED[mechanism], *derived, *_OF_ANY))
+    for mechanism, derived in {
+        "gaussian": ("l2_sensitivity", "noise_stddev", "release_shift"),
+        "laplace": LAPLACE_GRID,
+        "exponential": (),
+    }.items()
+}
+"""All that a certificate may list of a release."""
 
 
 _KIND = "kind"
@@ -262,10 +272,9 @@ def derived_problems(event: Event) -> list[str]:
     sensitivity = event["l2_bound"] * factor
     problems = _mismatch(event, "l2_sensitivity", sensitivity)
     problems += _mismatch(event, "noise_stddev", multiplier * sensitivity)
-    if not problems and event.get("release_shift") != release_shift(event["noise_stddev"]):
-        problems.append(
-            f"release_shift does not follow from noise_stddev, got {event.get('release_shift')!r}"
-        )
+    shift = event.get("release_shift")
+    if not problems and (type(shift) is not int or shift != release_shift(event["noise_stddev"])):
+        problems.append(f"release_shift does not follow from noise_stddev, got {shift!r}")
     return problems
 
 

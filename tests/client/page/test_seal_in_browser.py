@@ -20,6 +20,7 @@ from tests.client.page import certificates
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, claiming, edited, unsigned_page
 from tests.common.board_service.boards import chain
+from tests.common.certificates import questions
 
 pytestmark = pytest.mark.slow
 
@@ -323,8 +324,7 @@ def test_certificates_hold_here_where_they_hold_in_python(page: Page, signed: Si
 
 def test_what_takes_loss_distributions_is_said_to_be_beyond_the_page(page: Page, signed: Signed) -> None:
     page.open(signed.page)
-    plain = certificates.sound()["plan"]
-    plain["releases"][0]["mechanism"] = "laplace"
+    plain = json.loads(questions().to_json())
 
     found = page.awaited(
         "return await fedboard.checkedCertificate(JSON.parse(given[0]), given[0])",
@@ -340,8 +340,7 @@ def test_no_odds_are_told_of_what_nobody_signed_and_the_page_cannot_recompute(
 ) -> None:
     """One release of another mechanism must not be a way to be believed."""
     board = chain(1)[0]
-    certificate = json.loads(json.dumps(board.certificate))
-    certificate["releases"][0]["mechanism"] = "laplace"
+    certificate = json.loads(questions().to_json()) | {"board_digest": board.digest}
     certificate["claim"]["epsilon"] = 0.001
     certificate["digest"] = digest({key: value for key, value in certificate.items() if key != "digest"})
 

@@ -22,6 +22,7 @@ from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from tests.common.certificates import ACCOUNT, certificate_of
 from tests.common.privacy.commitments import plan_of, planned, unplanned
 
 MULTIPLIERS = (12.0, 9.0, 15.0)
@@ -642,3 +643,29 @@ def test_a_certificate_of_no_release_warns_of_no_seed():
 
     assert empty.statements[-1] == "Noise: no release yet."
     assert empty.holds
+
+
+@pytest.mark.parametrize(
+    "place", ["", "claim", "commitment", "composition", "rounds", "population", "implied"]
+)
+def test_a_member_that_nobody_knows_or_that_is_missing_is_refused(place: str) -> None:
+    """Also where the digest does not cover it: a member is never passed over."""
+    plain = json.loads(certificate_of(population=ACCOUNT).to_json())
+    of_place = plain[place] if place else plain
+    of_place["unknown"] = 1
+
+    with pytest.raises(InputError, match="unknown is a member that"):
+        Certificate.from_dict(plain)
+    del of_place["unknown"], of_place[min(of_place)]
+    with pytest.raises(InputError, match="not a certificate"):
+        Certificate.from_dict(plain)
+
+
+def test_an_unknown_member_of_a_release_is_a_failed_check() -> None:
+    plain = json.loads(certificate_of().to_json())
+    plain["releases"][0]["unknown"] = 1
+    plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
+
+    failed = [one for one in Certificate.from_dict(plain).verify() if not one.passed]
+
+    assert [one.detail for one in failed] == ["it has unknown members: unknown"]

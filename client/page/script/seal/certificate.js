@@ -2,6 +2,7 @@
 
 import { toHex, utf8 } from "../board/bytes.js";
 import { asciiOnly, rawMembers, without } from "../board/raw_json.js";
+import { isCertificate } from "./certificate_form.js";
 import { epsilonOf, epsilonThroughRenyi, epsilonThroughZcdp, muFor } from "./gaussian.js";
 import {
   beyondThisPage,
@@ -18,6 +19,8 @@ import { sha256 } from "./sha2.js";
 
 const NEWEST = 5; // adds what people say of a deployment, which nothing here is computed from
 const CERTIFICATE_FORMATS = [4, NEWEST];
+const OLDER_FORMATS = [2, 3];
+const NO_FORM = "a member is missing, unknown or of another type than its format has";
 const TOLERANCE = 1e-9;
 const CURVE_DELTAS = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
 
@@ -35,10 +38,11 @@ export async function checkedCertificate(certificate, raw) {
     if (!passed) found.failed.push(sentence);
     return passed;
   };
-  if (!CERTIFICATE_FORMATS.includes(certificate.format)) {
+  if (OLDER_FORMATS.includes(certificate.format)) {
     found.beyond = `its format is ${Number(certificate.format)}, this page reads ${CERTIFICATE_FORMATS.join(" and ")}`;
     return found;
   }
+  if (!check(CERTIFICATE_FORMATS.includes(certificate.format) && isCertificate(certificate, raw), NO_FORM)) return found;
   const content = asciiOnly(without(rawMembers(raw), ["digest"]));
   check(toHex(await sha256(utf8(content))) === certificate.digest, "its digest is not that of what it says");
   checkClaim(certificate, check);
@@ -80,8 +84,8 @@ function checkClaim({ claim, commitment, planned }, check) {
 function plannedReleases(commitment, adjacency) {
   if (!commitment || commitment.plan === null || typeof commitment.plan !== "object") return null;
   return Object.entries(commitment.plan).map(([name, entry]) => {
-    const terms = typeof entry === "number" ? { noise_multiplier: entry } : (entry ?? {});
-    return { ...terms, name, adjacency, mechanism: "gaussian" };
+    const terms = typeof entry === "number" ? { noise_multiplier: entry } : entry;
+    return { ...terms, participation: terms.participation ?? undefined, name, adjacency, mechanism: "gaussian" };
   });
 }
 

@@ -149,7 +149,7 @@ function isText(value) {
 }
 
 function isCount(value) {
-  return Number.isInteger(value) && value > 0;
+  return Number.isInteger(value) && value > 0 && value < 2 ** 63;
 }
 
 function isPositive(value) {

@@ -1,0 +1,111 @@
+// The form of a certificate (see common/certificate/record.py): every member there, each of its type, and no other. What
+// nothing is computed from is held to it too, so that this page refuses what the package refuses.
+
+const [INTEGER, FRACTION] = ["integer", "fraction"];
+const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(\.\d+)?([eE][-+]?\d+)?/g;
+const NAME_LENGTH = 200;
+const TEXT_LENGTH = 2000;
+const LIST_LENGTH = 20;
+const SECTORS = ["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"];
+
+// A form is a function of a value and of how its numbers are written: 5 is not 5.0, which only the text still shows.
+const anything = () => true;
+const string = (value) => typeof value === "string";
+const flag = (value) => typeof value === "boolean";
+const number = (value) => typeof value === "number";
+const whole = (value, written) => number(value) && written === INTEGER;
+const real = (value, written) => number(value) && written === FRACTION;
+const orNone = (form) => (value, written) => value === null || form(value, written);
+const listOf = (form) => (value, written) => Array.isArray(value) && value.every((one, n) => form(one, written[n]));
+const isTable = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const tableOf = (form) => (value, written) =>
+  isTable(value) && Object.keys(value).every((name) => form(value[name], written[name]));
+const table = (members, optional = {}) => {
+  const known = { ...members, ...optional };
+  return (value, written) =>
+    isTable(value) &&
+    Object.keys(members).every((name) => Object.hasOwn(value, name)) &&
+    Object.keys(value).every((name) => Object.hasOwn(known, name) && known[name](value[name], written[name]));
+};
+const by = (member, forms) => (value, written) =>
+  isTable(value) && Object.hasOwn(forms, value[member]) && forms[value[member]](value, written);
+
+const POINT = { epsilon: real, epsilon_rdp: real, epsilon_zcdp: real };
+const OF_ROUND = { kind: string, round: string };
+const participationForm = by("kind", {
+  poisson: table({ ...OF_ROUND, probability: number }),
+  "fixed-size": table({ ...OF_ROUND, size: whole }),
+  "shuffled-cohorts": table({ ...OF_ROUND, cohorts: whole }),
+  disjoint: table({ ...OF_ROUND, cohort: whole, cohorts: whole }),
+});
+const BOOKED = { mechanism: string, name: string, covers: string, adjacency: string, noise_multiplier: number };
+const OF_NOISE = { noise: string, private: flag };
+const OPTIONAL = { seed: anything, participation: participationForm, shares: table({ least: whole }) };
+const LAPLACE = { ...BOOKED, ...OF_NOISE, l1_sensitivity: number, noise_scale: number };
+const onGrid = table({ ...LAPLACE, width: whole, grid_step: number, l1_bound: whole }, OPTIONAL);
+const releaseForm = by("mechanism", {
+  gaussian: table(
+    {
+      ...BOOKED,
+      ...OF_NOISE,
+      ...{ rows: whole, width: whole, layout: string, grid_step: number, l2_bound: whole, same_sign: flag },
+      ...{ l2_sensitivity: number, noise_stddev: number, release_shift: whole },
+    },
+    OPTIONAL,
+  ),
+  laplace: (value, written) => table(LAPLACE, OPTIONAL)(value, written) || onGrid(value, written),
+  exponential: table(
+    { ...BOOKED, ...OF_NOISE, candidates: whole, score_sensitivity: number, score_scale: number },
+    OPTIONAL,
+  ),
+});
+const plannedForm = (value, written) =>
+  number(value) || table({ noise_multiplier: number }, { participation: orNone(participationForm) })(value, written);
+
+const hasLength = (value, most) => value !== "" && [...value].length <= most;
+const shortText = (value) => string(value) && hasLength(value, NAME_LENGTH) && !/[\p{Cc}\p{Cs}]/u.test(value);
+const longText = (value) => string(value) && hasLength(value, TEXT_LENGTH) && !/(?![\n\t])[\p{Cc}\p{Cs}]/u.test(value);
+const listOfNames = (value) =>
+  Array.isArray(value) && value.length > 0 && value.length <= LIST_LENGTH && value.every((one) => shortText(one) && one.trim());
+const isDay = (value) =>
+  string(value) && /^\d{4}-\d\d-\d\d$/.test(value) && new Date(value).toJSON()?.slice(0, 10) === value;
+const deploymentForm = table({}, {
+  ...{ name: shortText, region: shortText, curators: listOfNames, authors: listOfNames, published: isDay },
+  sector: (value) => SECTORS.includes(value),
+  data_source: (value) => ["static", "dynamic"].includes(value),
+  audit: (value) => string(value) && /^[0-9a-f]{64}$/.test(value),
+  ...Object.fromEntries(
+    ["description", "intended_use", "unprotected", "refresh", "actors", "access", "post_processing", "preparation"]
+      .concat(["justification", "sources", "notes"])
+      .map((key) => [key, longText]),
+  ),
+});
+const populationForm = table({
+  ...{ population: string, head: string, adjacency: string, lineage: string, private: flag, runs: whole, releases: whole },
+  ...{ delta: real, budget: real, spent: real, committed: real, lineage_spent: real, lineage_budget: orNone(real) },
+});
+const certificateForm = table(
+  {
+    claim: table({ epsilon: real, delta: real, adjacency: string, unit: string }),
+    releases: listOf(releaseForm),
+    composition: table({ mu: real, rho: real, exact: flag, ...POINT }),
+    curve: listOf(table({ delta: real, ...POINT })),
+    implied: table({ rating_epsilon: real, pair_epsilon: real }),
+    ...{ noise: string, private: flag, dataset: string, software: string, digest: string, planned: flag },
+    ...{ trust: listOf(string), assumptions: listOf(string), statements: listOf(string) },
+    ...{ board_digest: orNone(string), ledger_head: orNone(string), format: whole },
+    commitment: table({ rule: string, epsilon: real, delta: real, adjacency: string, plan: orNone(tableOf(plannedForm)) }),
+    population: orNone(populationForm),
+    rounds: orNone(table({ planned: whole, made: whole, lost: whole })),
+  },
+  { deployment: deploymentForm },
+);
+
+/** Whether this has the form of a certificate; `raw` is its text, without spaces and with each member once. */
+export function isCertificate(value, raw) {
+  const text = raw.replace(TOKEN, (token, fraction, exponent) =>
+    token.startsWith('"') ? token : `"${fraction || exponent ? FRACTION : INTEGER}"`,
+  );
+  const written = JSON.parse(text);
+  return JSON.stringify(written).length === text.length && certificateForm(value, written);
+}
