@@ -1,6 +1,6 @@
 """What one person does with a board: recommendations, their reasons, similar items. Nothing leaves this process."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +21,17 @@ OwnRatings: TypeAlias = Mapping[str, float] | Mapping[int, float] | Iterable[str
 path (``str`` or ``Path``) of a CSV file, a rating store or a device.toml. Private."""
 
 
+class Reason(NamedTuple):
+    """What all own ratings together do to an item's score, against somebody without ratings. Private."""
+
+    effect: str
+    """``raised``, ``lowered``, or ``hardly-moved``: popular with everybody, whatever she rated."""
+    net: float
+    """What they add together, in the unit of the score."""
+    item_id: str | None
+    """Of the rated item that adds most in that direction; None where they hardly moved it."""
+
+
 class Recommended(NamedTuple):
     """One suggestion. Private: it tells about the person it is for."""
 
@@ -30,6 +41,8 @@ class Recommended(NamedTuple):
     """None where the board has no titles."""
     score: float
     """Predicted rating on the public range; for implicit feedback a score without a unit."""
+    reason: Reason | None
+    """Why it is on the list; None where the own models of the board's algorithm cannot be taken apart."""
 
 
 class Neighbour(NamedTuple):
@@ -71,6 +84,8 @@ class Explained(NamedTuple):
     """What the board alone says, to somebody without any rating."""
     influences: tuple[Influence, ...]
     """One per own rating, strongest first."""
+    reason: Reason
+    """All of them together."""
 
 
 def load_board(place: Place, *, witnesses: Place | None = None) -> Board:
@@ -104,9 +119,17 @@ def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list
     """
     view = _view(ratings, board)
     catalogue = view.board.catalogue
+    best = recommending.recommend(view.own, view.board, k=k)
+    why = explaining.reasons(view.own, view.board, [found.item for found in best])
+    rated = [catalogue.item_ids[item] for item in view.own.items]
     return [
-        Recommended(catalogue.item_ids[found.item], title_of(catalogue, found.item), found.score)
-        for found in recommending.recommend(view.own, view.board, k=k)
+        Recommended(
+            catalogue.item_ids[found.item],
+            title_of(catalogue, found.item),
+            found.score,
+            _named(reason, rated),
+        )
+        for found, reason in zip(best, why, strict=True)
     ]
 
 
@@ -125,6 +148,7 @@ def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Expla
     catalogue = view.board.catalogue
     number = ItemIndex(catalogue).find_part(str(item))
     found = explaining.explain(view.own, view.board, number)
+    rated = [catalogue.item_ids[part.item] for part in found.influences]
     return Explained(
         item_id=catalogue.item_ids[number],
         title=title_of(catalogue, number),
@@ -135,6 +159,7 @@ def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Expla
             Influence(catalogue.item_ids[part.item], title_of(catalogue, part.item), part.rating, part.added)
             for part in found.influences
         ),
+        reason=_named(found.reason, rated),
     )
 
 
@@ -159,6 +184,10 @@ def neighbours(item: str | int, board: Board | Place, *, k: int = 10) -> list[Ne
         Neighbour(catalogue.item_ids[found.item], title_of(catalogue, found.item), found.cosine)
         for found in alike.nearest_items(opened, number, k=k)
     ]
+
+
+def _named(reason: explaining.Reason, rated: Sequence[str]) -> Reason:
+    return Reason(str(reason.effect), reason.net, None if reason.rated is None else rated[reason.rated])
 
 
 def _opened(board: Board | Place) -> Board:

@@ -8,6 +8,7 @@ import click
 from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.device.recommend import reason_record
 from fedboard.cli.device.witnesses import WITNESSES, policy_of
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
@@ -59,6 +60,7 @@ def _record(found: "Explanation", board: "Board") -> dict[str, Any]:
         "prediction": found.prediction,
         "total": found.total,
         "base": found.base,
+        "reason": reason_record(found.reason, [ids[part.item] for part in found.influences]),
         **mark_record(board),
         "influences": [
             {"item_id": ids[part.item], "rating": part.rating, "added": part.added}
@@ -79,5 +81,7 @@ def _print(found: "Explanation", board: "Board", *, k: int) -> None:
     mark(board)
     click.echo(f"Why {describe(board.catalogue, found.item)}:\n")
     click.echo(aligned(("", "you rated", "adds"), rows, right=(1, 2)))
+    titles = [describe(board.catalogue, part.item) for part in found.influences]
+    click.echo(f"\nIn short: {found.reason.words(titles)}.")
     if abs(found.total - found.prediction) > 5e-4:
         click.echo(f"\nShown as {found.prediction:.2f}, the nearest rating on the scale.")

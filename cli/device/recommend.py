@@ -1,5 +1,6 @@
 """``fedboard recommend``: what a person's own device does with a board."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.client.device.own_ratings import OwnView
+    from fedboard.client.recommending.explain import Reason
     from fedboard.client.recommending.recommend import Recommendation
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
@@ -39,28 +41,43 @@ def recommend(
     """
     from fedboard.client.device.own_ratings import open_own
     from fedboard.client.recommending import recommend as device
+    from fedboard.client.recommending.explain import reasons
 
     view = open_own(ratings, board, columns=own_columns(columns), witnesses=policy_of(witnesses))
     explicit = device.rating_range_of(view.board) is not None
     found = device.recommend(view.own, view.board, k=k)
+    why = reasons(view.own, view.board, [entry.item for entry in found])
     if as_json:
-        document(_record(found, view, explicit=explicit))
+        document(_record(found, why, view, explicit=explicit))
     else:
-        _print(found, view, explicit=explicit)
+        _print(found, why, view, explicit=explicit)
 
 
-def _record(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) -> dict[str, Any]:
+def reason_record(reason: "Reason | None", rated: Sequence[str]) -> dict[str, Any] | None:
+    """A reason as JSON; ``rated`` are the ids of the rated items that it counts."""
+    if reason is None:
+        return None
+    item = None if reason.rated is None else rated[reason.rated]
+    return {"effect": reason.effect, "net": reason.net, "item_id": item}
+
+
+def _record(
+    found: "list[Recommendation]", why: "list[Reason | None]", view: "OwnView", *, explicit: bool
+) -> dict[str, Any]:
     from fedboard.client.recommending.catalogue_search import title_of
 
     board, value = view.board, "predicted_rating" if explicit else "score"
+    ids = board.catalogue.item_ids
+    rated = [ids[item] for item in view.own.items]
     entries = [
         {
             "rank": rank,
-            "item_id": board.catalogue.item_ids[entry.item],
+            "item_id": ids[entry.item],
             "title": title_of(board.catalogue, entry.item),
             value: entry.score,
+            "reason": reason_record(reason, rated),
         }
-        for rank, entry in enumerate(found, start=1)
+        for rank, (entry, reason) in enumerate(zip(found, why, strict=True), start=1)
     ]
     return {
         "board_version": board.version,
@@ -71,23 +88,27 @@ def _record(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) -
     }
 
 
-def _print(found: "list[Recommendation]", view: "OwnView", *, explicit: bool) -> None:
+def _print(
+    found: "list[Recommendation]", why: "list[Reason | None]", view: "OwnView", *, explicit: bool
+) -> None:
     from fedboard.client.recommending.catalogue_search import title_of
 
     board, n_own = view.board, view.own.n_ratings
     ids = board.catalogue.item_ids
+    titles = [title_of(board.catalogue, item) or ids[item] for item in view.own.items]
     rows = [
         (
             f"{rank}",
             title_of(board.catalogue, entry.item) or ids[entry.item],
             ids[entry.item],
             f"{entry.score:.2f}",
+            "" if reason is None else reason.words(titles),
         )
-        for rank, entry in enumerate(found, start=1)
+        for rank, (entry, reason) in enumerate(zip(found, why, strict=True), start=1)
     ]
     value = "predicted rating" if explicit else "score"
     unused = f" ({view.left_out} more are not on it)" if view.left_out else ""
     mark(board)
     click.echo(f"From {n_own} of your ratings{unused} and version {board.version} of the board:\n")
-    click.echo(aligned(("", "title", "id", value), rows, right=(0, 3)))
+    click.echo(aligned(("", "title", "id", value, "why"), rows, right=(0, 3)))
     click.echo(f"\n{_STAYS}")

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,11 @@ from fedboard.common.board_service.manifest import (
 )
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.certificate import Certificate
+from fedboard.common.certificate.record import statements_of
+from fedboard.common.keys.validity import utc_seconds
+from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
 from fedboard.common.privacy.events import digest
+from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.protection import Protection
 
 OTHER = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"another key of fedboard test vectors").digest())
@@ -46,6 +51,8 @@ class Case:
     simulation: bool = False
     """Whether she takes simulations."""
     max_bytes: int = 1 << 20
+    now: str | None = None
+    """What time it is; None: it does not matter."""
 
 
 class OneBoard:
@@ -79,6 +86,7 @@ def said(case: Case) -> str | None:
         cache = BoardCache(Path(folder))
         if case.seen is not None:
             (cache.folder / "seen.json").write_bytes(case.seen.to_bytes())
+        clock = time.time if case.now is None else lambda: utc_seconds(case.now or "")
         feed = BoardFeed(
             OneBoard(case),
             KEY.public,
@@ -86,6 +94,7 @@ def said(case: Case) -> str | None:
             simulation=case.simulation,
             max_bytes=case.max_bytes,
             patience=Patience(attempts=1),
+            clock=clock,
         )
         try:
             board = Board.load(feed.fetch().path)
@@ -179,6 +188,14 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
     }
     for name, change in changes.items():
         yield replace(sound, name=name, signed=rewritten(told, change))
+    short = rewritten(told, lambda plain: plain.update(expires="2026-01-03T00:00:00Z"))
+    for name, now in {
+        "expired for 299 seconds": "2026-01-03T00:04:59Z",
+        "expired for 301 seconds": "2026-01-03T00:05:01Z",
+        "signed in 299 seconds": "2026-01-02T02:59:06Z",
+        "signed in 301 seconds": "2026-01-02T02:59:04Z",
+    }.items():
+        yield replace(sound, name=name, signed=short, now=now)
     seen = by_hand(manifest_of(board, files, run="other").to_bytes())
     yield replace(sound, name="another run than before", seen=seen)
     newer = by_hand(manifest_of(board, files, version=board.version + 1).to_bytes())
@@ -246,6 +263,8 @@ def _of_certificates(made: list[Board], seeded: Board) -> Iterator[Case]:
         ),
         "a rating for less": lambda plain: plain["implied"].update(rating_epsilon=5.0),
         "rounds that do not add up": lambda plain: plain["rounds"].update(lost=2),
+        "the square of mu": lambda plain: plain["composition"].update(mu=plain["composition"]["mu"] ** 2),
+        "a planned release twice": lambda plain: plain["releases"].append(plain["releases"][0]),
         "no release": lambda plain: plain.update(releases=[], noise="no release yet", private=False),
     }
     for name, change in changes.items():
@@ -253,8 +272,38 @@ def _of_certificates(made: list[Board], seeded: Board) -> Iterator[Case]:
         yield Case(name=name, signed=told, file=file)
     told, file = resigned(with_certificate(board, lambda plain: plain.update(dataset="other"), fits=False))
     yield Case(name="a digest that does not fit", signed=told, file=file)
+    for name, share in {
+        "an account that counts what its releases cost": 1.0,
+        "an account that counts less": 0.999,
+    }.items():
+        told, file = resigned(_with_account(board, share))
+        yield Case(name=name, signed=told, file=file)
     told, file = resigned(board.with_certificate({}), certificate_digest=None)
     yield Case(name="a certificate that is none", signed=told, file=file)
+
+
+def _with_account(board: Board, share: float) -> Board:
+    """The same board; its certificate has an account of its population that counts this share of its releases."""
+    certificate = Certificate.from_dict(dict(board.certificate or {}))
+    counted = share * epsilon_when_adaptive(certificate.releases, certificate.claim.delta)
+    total = PopulationTotal(
+        population="12" * 16,
+        head="ef" * 32,
+        delta=certificate.claim.delta,
+        adjacency=certificate.claim.adjacency,
+        budget=9.0,
+        spent=counted,
+        committed=counted,
+        runs=1,
+        releases=len(certificate.releases),
+        private=True,
+        lineage="34" * 16,
+        lineage_spent=counted,
+        lineage_budget=None,
+    )
+    told = replace(certificate, population=total)
+    told = replace(told, statements=statements_of(told))
+    return with_certificate(board, lambda plain: plain.update(json.loads(told.to_json())))
 
 
 def _only(board: Board, form: str) -> SignedManifest:
@@ -296,6 +345,7 @@ def cases() -> dict[str, Any]:
             "seen": None if case.seen is None else plain(case.seen),
             "simulation": case.simulation,
             "max_bytes": case.max_bytes,
+            "now": case.now,
             "refused": said(case),
         }
         for case in found

@@ -1,6 +1,6 @@
 """Write the test vectors of ``docs/reader-specification.md`` into this folder, from the package itself.
 
-usage: python docs/vectors/write.py           # writes models.json, refusals.json and logs.json
+usage: python docs/vectors/write.py           # writes models.json, refusals.json, logs.json and reasons.json
        python docs/vectors/write.py --check   # exit code 1 if they are not what would be written
 
 Boards are made up from a fixed stream of random numbers: nobody's ratings are behind them, and no noise. They are
@@ -23,6 +23,7 @@ from logged import logs
 from making import CONFIGURATIONS, KEY, SIMULATION, boards, forms_of, plain, signed
 
 from fedboard.client.ratings.own_file import own_ratings
+from fedboard.client.recommending.explain import reason_of
 from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.tasks.registry import rebuild_task
@@ -51,6 +52,36 @@ PEOPLE: Mapping[str, Mapping[str, float]] = {
     "several": {"f01": 5.0, "f08": 1.0, "f03": 4.0, "f30": 2.5, "f22": 4.0},
     "one": {"f12": 2.0},
 }
+
+
+STARS = (1.0, 5.0)
+MOVED: tuple[tuple[float, tuple[float, ...], tuple[float, float] | None], ...] = (
+    (4.52, (0.24, -0.258), STARS),
+    (4.51, (0.165, -0.274), STARS),
+    (4.31, (0.3215, -0.2432), STARS),
+    (3.0, (0.04, 0.0), STARS),
+    (3.0, (0.041, 0.0), STARS),
+    (3.0, (-0.3, -0.2, 0.1), STARS),
+    (3.0, (0.2, 0.2), STARS),
+    (3.0, (-0.2, -0.2), STARS),
+    (3.0, (), STARS),
+    (3.0, (0.05,), (0.0, 100.0)),
+    (0.0, (1e-6, 2e-6), None),
+    (0.0, (0.0, 0.0), None),
+    (0.0, (), None),
+    (50.0, (0.3,), None),
+    (-2.0, (0.5, -1.0, -1.0), None),
+)
+"""What the board alone says of an item, what each own rating adds, and the range; None for presence."""
+
+
+def reason_vector(
+    base: float, added: tuple[float, ...], rating_range: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Why an item has its score, in short."""
+    found = reason_of(base, added, rating_range)
+    wanted = {"effect": str(found.effect), "net": found.net, "rated": found.rated}
+    return {"base": base, "added": list(added), "range": rating_range and list(rating_range), **wanted}
 
 
 def model_vector(name: str) -> dict[str, Any]:
@@ -108,6 +139,7 @@ def written() -> dict[str, Any]:
         "models.json": {"key": key, "boards": models},
         "refusals.json": {"key": key, **cases()},
         "logs.json": {"key": key, **logs()},
+        "reasons.json": {"cases": [reason_vector(*moved) for moved in MOVED]},
     }
 
 

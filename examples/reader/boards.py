@@ -143,14 +143,14 @@ def has_sound_noise(release):
     return not private or ("seed" not in release and label.removeprefix(lead) == secret)
 
 
-def taken(signed, fetched, key, *, seen=None, simulation=False, **choice):
+def taken(signed, fetched, key, *, seen=None, simulation=False, now=None, **choice):
     """The board of a signed manifest, and the manifest; ``fetched`` gives the bytes of a file [3 to 7.1].
 
     Raises:
         RefusedError: with the code.
     """
     manifest = opened(signed, key)
-    require_current(manifest)
+    require_current(manifest, now)
     require_place(manifest, None if seen is None else opened(seen, key), simulation=simulation)
     file = chosen(manifest, **choice)
     content = board_file(fetched(file), file)

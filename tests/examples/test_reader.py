@@ -111,6 +111,7 @@ def test_what_must_not_be_taken_is_refused_with_its_code(reader: Any, case: dict
             simulation=case["simulation"],
             forms=(case["form"],),
             max_bytes=case["max_bytes"],
+            now=case["now"] and reader.manifests.seconds(case["now"]),
         )
         assert reader.promise.checked(board["certificate"]) == "passed"
     except reader.manifests.RefusedError as error:

@@ -13,6 +13,7 @@ import { sealOf, shortNumber } from "./seal/seal.js";
 import { plainSha256, plainSha512, sha256 } from "./seal/sha2.js";
 import { ownList } from "./taste/own_list.js";
 import { neighbours } from "./taste/ranking.js";
+import { reasonOf } from "./taste/reason.js";
 import { readRatings, writtenRatings } from "./taste/ratings_csv.js";
 import { titleSearch } from "./taste/search.js";
 import { part, el } from "./shared/dom.js";
@@ -232,6 +233,7 @@ const INSIDE = {
   ratingSteps,
   readBoard,
   readRatings,
+  reasonOf,
   sealOf,
   sha256,
   shortNumber,

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 
 const root = process.argv[2];
 const module = (name) => import(`file://${root}/client/page/script/${name}.js`);
-const [{ boardDigest, readBoard }, { unpacked }, { fromHex }, { modelOf }, { best }, { sealOf }] = await Promise.all(
-  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal"].map(module),
+const [{ boardDigest, readBoard }, { unpacked }, { fromHex }, { modelOf }, { best }, { sealOf }, { reasonOf }] = await Promise.all(
+  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/reason"].map(module),
 );
 const read = (name) => JSON.parse(readFileSync(`${root}/docs/vectors/${name}.json`, "utf8"));
 const bytesOf = (text) => new Uint8Array(Buffer.from(text, "base64"));
@@ -31,7 +31,8 @@ function listOf(board, ratings) {
   ]);
 }
 
-const told = { boards: {}, cases: {} };
+const reasons = read("reasons").cases.map(({ base, added, range }) => reasonOf(base, added, range));
+const told = { boards: {}, cases: {}, reasons };
 for (const { name, signed, earlier, exact, packed, people } of boards) {
   const bytes = bytesOf(exact);
   const board = readBoard(bytes);
@@ -42,7 +43,9 @@ for (const { name, signed, earlier, exact, packed, people } of boards) {
     lists: Object.fromEntries(Object.entries(people).map(([who, { ratings }]) => [who, listOf(board, ratings)])),
   };
 }
-for (const { name, signed, form, file } of cases) {
+const clock = Date.now;
+for (const { name, signed, form, file, now } of cases) {
+  Date.now = now === null ? clock : () => Date.parse(now);
   const content = bytesOf(files[file]);
   let bytes = content;
   try {

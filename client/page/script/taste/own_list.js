@@ -1,13 +1,13 @@
 // The list for one person: what comes from her ratings and a board, and why.
 
 import { best } from "./ranking.js";
+import { reasonOf } from "./reason.js";
 
 /**
  * Everything that one board makes of own ratings (a map from item to rating).
  *
  * Gives `entries(k, hidden)`: `{ item, score, reason }`, best first, `score` on the range of ratings where there is one,
- * `reason` null or `{ item, share }`: the own rating that raises the score most, and its share of all that do. And
- * `taste`, her own vector.
+ * `reason` as of `reasonOf`, with `item`, the one that was rated. And `taste`, the person's own vector.
  */
 export function ownList(board, model, range, ratings) {
   const items = Int32Array.from([...ratings.keys()].sort((one, other) => one - other));
@@ -27,15 +27,15 @@ export function ownList(board, model, range, ratings) {
     return best(flat ? counts : scores, k, allowed).map((item) => ({
       item,
       score: held(scores[item]),
-      reason: reasonOf(item),
+      reason: reasonFor(item),
     }));
   }
 
-  function reasonOf(item) {
+  function reasonFor(item) {
     const added = model.influences(own, item);
-    const raising = added.reduce((sum, part) => sum + Math.max(part, 0), 0);
-    const strongest = added.reduce((most, part, k) => (part > added[most] ? k : most), 0);
-    return raising > 0 ? { item: items[strongest], share: added[strongest] / raising } : null;
+    const base = scores[item] - added.reduce((sum, part) => sum + part, 0);
+    const reason = reasonOf(base, added, range);
+    return { ...reason, item: reason.rated === null ? null : items[reason.rated] };
   }
 
   return { entries, taste: model.taste(own), scores, held };

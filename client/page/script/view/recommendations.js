@@ -75,15 +75,13 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     return entry;
   }
 
-  function why(reason, range) {
-    if (reason === null) return [taste.ratings.size ? "liked by many, whatever you rated" : "liked by many"];
-    const liked = range === null || taste.ratings.get(reason.item) >= (range[0] + range[1]) / 2;
-    const share = `${Math.round(100 * reason.share)} %`;
-    return [
-      `because you ${liked ? "liked" : "did not like"} `,
-      el("cite", {}, titleOf(reason.item)),
-      el("span", { title: "Of all that your ratings add to this prediction" }, `, share ${share}`),
-    ];
+  function why({ effect, net, item }, range) {
+    if (!taste.ratings.size) return ["popular with everybody"];
+    if (effect === "hardly-moved") return ["popular with everybody; your ratings hardly move it"];
+    if (effect === "lowered") return [`popular with everybody; your ratings take ${(-net).toFixed(2)} off`];
+    const liked = range === null || taste.ratings.get(item) >= (range[0] + range[1]) / 2;
+    const most = ["because you ", liked ? "liked " : "did not like ", el("cite", {}, titleOf(item))];
+    return [...most, `: your ratings add ${net.toFixed(2)}`];
   }
 
   function dismiss(item, title) {
