@@ -13,6 +13,11 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
+from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import Commitment
+from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page import certificates
 from tests.client.page.edits import edits
@@ -91,3 +96,15 @@ def test_of_each_edit_page_and_python_say_the_same(tmp_path: Path) -> None:
     assert wrong == [], f"{len(wrong)} of {len(made)}"
     assert len(made) > 9000
     assert Counter(found)["failed"] > 0.7 * len(made)
+
+
+def test_without_a_plan_what_the_budget_bears_holds_and_one_release_more_does_not(tmp_path: Path) -> None:
+    events = [certificates.release(number, Adjacency.ADD_REMOVE) for number in range(4)]
+    counted = epsilon_when_adaptive(events[:3], 1e-6)
+    budget = Commitment.of(Budget(epsilon=counted, delta=1e-6, adjacency=Adjacency.ADD_REMOVE))
+    sound = certificates.certificate(events[:3], budget)
+    more = sound | {"releases": events}
+    more["digest"] = digest({key: value for key, value in more.items() if key != "digest"})
+
+    assert (certificates.holds(sound), certificates.holds(more)) == (True, False)
+    assert of_the_page([sound, more], tmp_path) == ["passed", "failed"]
