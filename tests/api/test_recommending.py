@@ -38,7 +38,26 @@ def test_a_file_gives_what_the_command_line_gives(run_place: Path, tmp_path: Pat
 
     command = ["recommend", str(mine), str(run_place), "-k", "3", "--json"]
     told = json.loads(CliRunner().invoke(commands, command).stdout)["recommendations"]
-    assert [(one["item_id"], one["title"], one["predicted_rating"]) for one in told] == found
+    plain = [(one["item_id"], one["title"], one["predicted_rating"], one["reason"]) for one in told]
+    assert plain == [(*one[:3], one.reason._asdict()) for one in found]
+
+
+def test_list_explanation_and_command_give_the_same_reason(run_place: Path, tmp_path: Path) -> None:
+    """All ratings together, as the account of each of them adds up."""
+    mine = tmp_path / "mine.csv"
+    mine.write_text("item,rating\n1,5\n2,1\n", encoding="utf-8")
+
+    for one in fedboard.recommend(str(mine), run_place, k=10):
+        taken = fedboard.explain(one.item_id, str(mine), run_place)
+        command = ["explain", one.item_id, str(mine), str(run_place), "--json"]
+        told = json.loads(CliRunner().invoke(commands, command).stdout)
+        assert one.reason is not None
+        assert taken.reason.net == pytest.approx(sum(part.added for part in taken.influences))
+        assert told["reason"] == taken.reason._asdict()
+        assert one.reason == (taken.reason.effect, pytest.approx(taken.reason.net), taken.reason.item_id)
+        strongest = max(taken.influences, key=lambda part: part.added * taken.reason.net)
+        assert one.reason.item_id in (strongest.item_id, None)
+        assert (one.reason.effect == "hardly-moved") == (abs(one.reason.net) <= 0.04)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.importing import write_ratings
 from fedboard.client.ratings.own_file import read_own_ratings
 from fedboard.client.ratings.store import OwnRating
-from fedboard.client.recommending.explain import explain
+from fedboard.client.recommending.explain import explain, reasons
 from fedboard.client.recommending.neighbours import nearest_items
 from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board
@@ -170,11 +170,9 @@ def test_reasons_are_those_of_the_device(page: Page, signed: Signed, case: str) 
         entry = made["entries"][0]
         added = {one.item: one.added for one in explain(own, board, entry["item"]).influences}
         np.testing.assert_allclose(made["added"], [added[item] for item in own.items], rtol=1e-5, atol=1e-6)
-        raising = sum(part for part in added.values() if part > 0)
-        if raising > 0:
-            strongest = max(added, key=lambda item: added[item])
-            assert entry["reason"]["item"] == strongest
-            assert math.isclose(entry["reason"]["share"], added[strongest] / raising, rel_tol=1e-4)
+        wanted, reason = reasons(own, board, [entry["item"]])[0], entry["reason"]
+        assert (reason["effect"], reason["rated"]) == (wanted.effect, wanted.rated)
+        assert math.isclose(reason["net"], wanted.net, rel_tol=1e-5, abs_tol=1e-6)
 
 
 def test_the_digest_of_a_board_with_features_is_the_servers(page: Page, signed: Signed) -> None:

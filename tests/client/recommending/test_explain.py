@@ -1,12 +1,14 @@
 """Explanations: each rating's part, which sum to the prediction and are what a changed rating changes."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedboard.client.recommending.explain import explain
+from fedboard.client.recommending.explain import Effect, explain, reason_of, reasons
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -112,3 +114,50 @@ def test_what_cannot_be_explained_is_named(board: Board) -> None:
         explain(population().rows(5, 6), board, 5)
     with pytest.raises(InputError, match="one person at a time"):
         explain(population(), board, 1)
+
+
+def test_reasons_are_those_of_the_vectors_that_the_page_is_held_to() -> None:
+    vectors = Path(__file__).parents[3] / "docs" / "vectors" / "reasons.json"
+    for case in json.loads(vectors.read_text(encoding="utf-8"))["cases"]:
+        found = reason_of(case["base"], case["added"], case["range"] and tuple(case["range"]))
+
+        assert (found.effect, found.rated) == (case["effect"], case["rated"])
+        assert found.net == pytest.approx(case["net"], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_reason_is_what_all_ratings_do_against_somebody_without_any(name: str) -> None:
+    """By two predictions of the device itself: with the ratings, and with none."""
+    board = BOARDS[name]()[-1]
+    own, task = own_row(board), rebuild_task(board)
+    nobody = replace(own, indptr=np.zeros(2, np.int64), items=own.items[:0], ratings=own.ratings[:0])
+    items = np.array([entry.item for entry in recommend(own, board, k=8)], dtype=np.int32)
+    rows = np.zeros(items.size, dtype=np.int32)
+
+    found = reasons(own, board, items.tolist())
+
+    mine, others = (task.predict(task.fit_local(who, board), board, rows, items) for who in (own, nobody))
+    for item, reason, net in zip(items, found, mine - others, strict=True):
+        assert reason.net == pytest.approx(net, abs=1e-4)
+        taken_apart = explain(own, board, int(item))
+        assert taken_apart.reason.net == pytest.approx(reason.net, abs=1e-9)
+        assert taken_apart.reason.effect == reason.effect
+        if reason.rated is not None:
+            rated = taken_apart.influences[taken_apart.reason.rated]
+            assert rated.item == own.items[reason.rated]
+            assert rated.added * reason.net > 0
+    assert {reason.effect for reason in found} <= set(Effect)
+
+
+def test_with_two_ratings_of_which_one_pulls_down_nobody_is_told_that_the_other_raised_it() -> None:
+    """What was shown before: "because you liked", of items that the ratings lower."""
+    board = residual_boards(a_residual_task())[-1]
+    own = own_row(board)
+    taken = [explain(own, board, int(item)) for item in learnt(board)]
+
+    lowered = [one for one in taken if one.total < one.base - 0.1 and any(p.added > 0 for p in one.influences)]
+
+    assert lowered
+    for one in lowered:
+        assert one.reason.effect is Effect.LOWERED
+        assert "take" in one.reason.words(["a title"] * own.n_ratings)
