@@ -9,7 +9,7 @@ import { checkedCertificate } from "./seal/certificate.js";
 import { plainIsSigned } from "./seal/ed25519.js";
 import { deltaOf, epsilonOf, muFor } from "./seal/gaussian.js";
 import { erfc } from "./seal/normal.js";
-import { sealOf, shortNumber } from "./seal/seal.js";
+import { isUsable, sealOf, shortNumber } from "./seal/seal.js";
 import { plainSha256, plainSha512, sha256 } from "./seal/sha2.js";
 import { ownList } from "./taste/own_list.js";
 import { neighbours } from "./taste/ranking.js";
@@ -23,7 +23,7 @@ import { betsInHundred, showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
 import { countRequests } from "./view/requests.js";
-import { sealView } from "./view/seal_view.js";
+import { refuse, sealView } from "./view/seal_view.js";
 import { ratingSteps } from "./view/stars.js";
 import { makeTaste } from "./view/taste.js";
 
@@ -58,14 +58,30 @@ async function start() {
   const data = JSON.parse(part("data").textContent);
   const key = data.key === null ? null : fromHex(data.key);
   const signers = { key, more: data.more.map(fromHex), threshold: data.threshold, witnesses: data.witnesses };
-  const held = await Promise.all(data.boards.map(async (entry) => prepared(await evidenceOf(entry, signers), entry)));
+  const evidence = await Promise.all(data.boards.map((entry) => evidenceOf(entry, signers)));
+  const chosen = data.boards[data.chosen] === undefined ? 0 : data.chosen;
+  const seals = new Map();
+  let [at, built] = [0, false];
+  const seal = sealView(
+    () => evidence[at],
+    (found) => {
+      seals.set(at, found);
+      showOdds(found, evidence.length);
+      part("app").hidden = !built || !isUsable(found);
+    },
+  );
+  // Nothing is made of any board before all of them were checked.
+  for (at of [...evidence.keys()].sort((one, other) => (one === chosen) - (other === chosen))) {
+    if (!isUsable(await seal.check())) return;
+  }
+
+  const held = data.boards.map((entry, n) => prepared(evidence[n], entry));
   const [first] = held;
   const { ids, titles } = first.board;
   const titleOf = (item) => titles?.[item] ?? ids[item];
   const taste = makeTaste();
   const say = toasts();
-  const seals = new Map();
-  let current = held[data.chosen] ?? first;
+  let current = held[chosen];
 
   const counts = current.board.arrays.item_counts?.values ?? new Float64Array(ids.length);
   const name = toHex(await sha256(utf8(JSON.stringify(ids))));
@@ -74,14 +90,6 @@ async function start() {
   const map = mapView({ titleOf, pick: own.pick });
   finder(titleSearch(titles ?? ids, ids, counts), titleOf, own.pick);
   suggestions(counts, titleOf, taste, own.pick);
-  const seal = sealView(
-    () => current.evidence,
-    (found) => {
-      seals.set(current, found);
-      showOdds(found, held.length);
-    },
-  );
-
   function show() {
     const made = ownList(current.board, current.model, current.range, taste.ratings);
     const entries = list.show({ ...current, list: made });
@@ -107,25 +115,27 @@ async function start() {
         : `${alike} of the first ${other.length} are also among the first ${other.length} at ${name}.`;
   }
 
-  function choose(n) {
-    current = held[n];
+  function use(n) {
+    [at, current] = [n, held[n]];
     map.useBoard(current.board, current.projection);
     show();
+  }
+
+  function choose(n) {
+    use(n);
     return seal.check();
   }
 
   install();
-  compared(held, held.indexOf(current), choose);
+  compared(held, chosen, choose);
   taste.onChange(show);
   await own.recalled();
   countRequests();
   part("app").hidden = false;
-  part("wait").hidden = true;
-  const checked = choose(held.indexOf(current)); // the list is there when this returns, the seal follows
+  use(chosen);
+  built = true;
   performance.mark("first-recommendation");
   globalThis.fedboard = Object.freeze({ ...INSIDE, held, own, taste, seals, choose, seal, show });
-  await checked;
-  document.documentElement.dataset.ready = "";
 }
 
 /** Keep the page for when there is no network, where it lies on a web server and brought a worker. */
@@ -204,15 +214,6 @@ function toasts() {
   };
 }
 
-/** The badge, where there is no board that could be checked. */
-function unproven() {
-  for (const badge of document.querySelectorAll(".verdict")) {
-    badge.dataset.state = "failed";
-    badge.querySelector(".verdict-words").textContent = "No board";
-  }
-  document.documentElement.dataset.seal = "failed";
-}
-
 /** For the console, and for tests: what the page computes with. */
 const INSIDE = {
   MODELS,
@@ -242,10 +243,9 @@ const INSIDE = {
   writtenRatings,
 };
 
-start().catch((error) => {
-  part("wait").hidden = true;
-  part("trouble").hidden = false;
-  part("trouble-words").textContent = `${error.message}.`;
-  unproven();
-  document.documentElement.dataset.ready = "";
-});
+start()
+  .catch((error) => refuse(`${error.message}.`, "No board"))
+  .then(() => {
+    for (const place of ["wait", "stuck"]) part(place).remove();
+    document.documentElement.dataset.ready = "";
+  });

@@ -118,25 +118,7 @@ def test_what_somebody_changed_in_the_file_turns_its_step_red(
     assert state == "failed"
     assert steps[broken] == "failed"
     assert page.text("p.verdict .verdict-words") == "The seal is broken"
-    assert page.js("return document.querySelector('#odds').hidden"), "a broken seal promises nothing"
-
-
-def test_a_page_that_is_out_of_date_says_so_and_is_not_green(page: Page, signed: Signed) -> None:
-    """It shows what it has; that there is nothing newer it no longer says."""
-
-    def expired(data: dict[str, Any]) -> None:
-        manifest = replace_manifest(
-            signed.key.public.open(signed.mirror.signed(4)), expires="2026-01-01T00:00:00Z"
-        )
-        content = manifest.to_bytes()
-        signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
-        data["boards"][0]["signed"] = {"content": content.decode(), "signature": signature.hex()}
-
-    page.open(edited(signed.page, expired, "expired"))
-
-    assert page.seal() == ("open", PASSED | {"signature": "open"})
-    assert page.text("p.verdict .verdict-words") == "Signed, but out of date"
-    assert "good until 2026-01-01T00:00:00Z" in page.text("#seal-steps")
+    assert page.js("return document.querySelector('#app').hidden"), "a broken seal promises nothing"
 
 
 def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed) -> None:

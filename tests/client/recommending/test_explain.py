@@ -155,7 +155,9 @@ def test_with_two_ratings_of_which_one_pulls_down_nobody_is_told_that_the_other_
     own = own_row(board)
     taken = [explain(own, board, int(item)) for item in learnt(board)]
 
-    lowered = [one for one in taken if one.total < one.base - 0.1 and any(p.added > 0 for p in one.influences)]
+    lowered = [
+        one for one in taken if one.total < one.base - 0.1 and any(p.added > 0 for p in one.influences)
+    ]
 
     assert lowered
     for one in lowered:

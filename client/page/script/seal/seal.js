@@ -14,6 +14,9 @@ export const OPEN = "open";
 
 const MOST_OF_A_NAME = 40;
 
+/** Whether a board with this seal may be used: no check failed, or one alone, and that says that it is a simulation. */
+export const isUsable = ({ state, simulation }) => state !== FAILED || simulation;
+
 /** What the steps are called, in their order. */
 export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
 
@@ -39,7 +42,7 @@ export async function sealOf(evidence, told = () => {}) {
     manifest: null,
     board: null,
     simulation: false,
-    outdated: false,
+    outdated: null,
   };
   const step = (name, state, sentence) => {
     seal.steps[name] = { state, sentence };
@@ -84,18 +87,20 @@ async function signatureStep(evidence, seal, step) {
   }
   const signers = signersOf(evidence);
   seal.manifest = await openedManifest(signed, signers);
-  const { version, run, expires } = seal.manifest;
+  const { version, run, expires, signed: since } = seal.manifest;
   const names = await Promise.all(signers.keys.map(keyId));
   const by =
     names.length === 1 ? `the key ${names[0]}` : `${signers.threshold} of the keys ${names.join(", ")}`;
   const told = `Signed as version ${Number(version)} of “${shortName(run)}” with ${by} (Ed25519). `;
   if (!isCurrent(seal.manifest)) {
-    seal.outdated = true;
-    return step(
-      "signature",
-      OPEN,
-      `${told}It was good until ${shortName(expires)}: there should be a newer one, which this page does not have, or ` +
-        "this clock is wrong. Get the page anew from its publisher.",
+    const clock = `the clock of this device says ${new Date(Date.now()).toJSON().slice(0, 10)}`;
+    const early = Date.now() < Date.parse(since);
+    seal.outdated = early ? "Not valid yet, by this clock" : "Out of date";
+    throw new Error(
+      early
+        ? `${told}It was signed at ${shortName(since)}, and ${clock}: set the clock`
+        : `${told}It was good until ${shortName(expires)}, and ${clock}. If that is right, get the page anew from its ` +
+          "publisher; an installed one renews itself when it is opened twice with the network on",
     );
   }
   return step(
@@ -181,7 +186,7 @@ async function promiseStep(seal, step) {
   if (!certificate) throw new Error("The board carries no certificate, so nothing is promised");
   const raw = board.raw.get("certificate").value;
   const { failed, checks, beyond, claim, numbers } = await checkedCertificate(certificate, raw);
-  if (failed.length) throw new Error(`The certificate does not hold: ${failed[0]}`);
+  if (failed.length) throw new Error(`The certificate does not hold: ${shortName(failed[0], 4 * MOST_OF_A_NAME)}`);
   seal.claim = claim;
   seal.population = beyond === null ? certificate.population : null;
   seal.numbers = numbers;
@@ -215,9 +220,9 @@ async function noiseStep(seal, step) {
 }
 
 /** A name that somebody else chose, so that it cannot pass for a sentence of ours. */
-function shortName(name) {
+function shortName(name, most = MOST_OF_A_NAME) {
   const plain = String(name).replace(/[\p{C}“”]/gu, "");
-  return plain.length > MOST_OF_A_NAME ? `${plain.slice(0, MOST_OF_A_NAME - 1)}…` : plain;
+  return plain.length > most ? `${plain.slice(0, most - 1)}…` : plain;
 }
 
 /** Five digits, not sixteen, rounded up: of what this shows, less is better. */

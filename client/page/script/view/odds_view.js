@@ -42,20 +42,20 @@ export function showOdds(seal, boards) {
 }
 
 /** Why no odds are told; null where they are. */
-function whyNone({ claim, numbers, steps, outdated }) {
+function whyNone({ claim, numbers, steps }) {
   if (claim === null && steps.promise.state !== FAILED && steps.noise.state !== FAILED) {
     return "This page does not read certificates of this format: it tells no odds.";
   }
   if (claim === null) return "The seal does not hold, so nothing is promised here.";
-  if (numbers !== null || outdated || steps.signature.state === PASSED) return null;
+  if (numbers !== null || steps.signature.state === PASSED) return null;
   return "This page could not recompute what the certificate claims, and nobody signed it: it tells no odds.";
 }
 
 /** On whose word the promise rests, where it is not all recomputed from something signed. */
-function hedge({ numbers, population, steps, outdated }, boards) {
+function hedge({ numbers, population, steps }, boards) {
   const sentences = [];
   if (numbers === null) sentences.push("Not recomputed here: who signed the board vouches for it.");
-  else if (steps.signature.state !== PASSED && !outdated)
+  else if (steps.signature.state !== PASSED)
     sentences.push("Nobody signed this board: it is what its own certificate says.");
   if (population !== null) {
     sentences.push(

@@ -1,6 +1,6 @@
 // The seal as it is seen: its steps as they are done, the verdict, and a byte that can be changed.
 
-import { FAILED, OPEN, PASSED, sealOf, stepsOf } from "../seal/seal.js";
+import { FAILED, isUsable, OPEN, PASSED, sealOf, stepsOf } from "../seal/seal.js";
 import { el, part } from "../shared/dom.js";
 
 const STEP_NAMES = {
@@ -13,7 +13,6 @@ const STEP_NAMES = {
 };
 const SIGNS = { [PASSED]: "✓", [FAILED]: "✕", [OPEN]: "–" };
 const SPOKEN = { [PASSED]: "passed", [FAILED]: "failed", [OPEN]: "not shown" };
-const STEP_MILLISECONDS = 220;
 
 /** Make the seal work: `evidence()` is what the board at hand has; `checked` is told each seal. */
 export function sealView(evidence, checked) {
@@ -27,32 +26,34 @@ export function sealView(evidence, checked) {
     part("seal-steps").replaceChildren(...rows.values());
     verdict("checking", "Checking …");
     const held = changedAt === null ? bytes : withChangedByte(bytes, changedAt);
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : STEP_MILLISECONDS;
-    const seal = await sealOf({ ...rest, bytes: held }, async (step, state, sentence) => {
-      if (mine !== turn) return;
-      fill(rows.get(step), step, state, sentence);
-      await new Promise((resolve) => setTimeout(resolve, calm));
+    const seal = await sealOf({ ...rest, bytes: held }, (step, state, sentence) => {
+      if (mine === turn) fill(rows.get(step), step, state, sentence);
     });
     if (mine !== turn) return seal;
     verdict(seal.state, sentenceOf(seal));
+    if (isUsable(seal)) caution(seal);
+    else refuse(`${sentenceOf(seal)}. ${Object.values(seal.steps).find(({ state }) => state === FAILED).sentence}`);
     checked(seal);
     return seal;
+  }
+
+  /** Say above all else what was not shown of a board that is used. */
+  function caution(seal) {
+    const open = Object.values(seal.steps).find(({ state }) => state !== PASSED);
+    part("trouble").hidden = open === undefined;
+    part("trouble").classList.add("caution");
+    part("trouble-head").textContent = seal.simulation ? sentenceOf(seal) : `Not verified: ${sentenceOf(seal)}`;
+    part("trouble-words").textContent = seal.simulation
+      ? seal.steps.noise.sentence
+      : `${open?.sentence} Anybody may have made what stands below.`;
   }
 
   function sentenceOf(seal) {
     if (seal.simulation) return "Not private: a simulation";
     if (seal.state === PASSED) return "Sealed and private";
-    if (seal.state === FAILED) return "The seal is broken";
-    if (seal.outdated) return "Signed, but out of date";
+    const failed = Object.values(seal.steps).filter(({ state }) => state === FAILED);
+    if (failed.length) return (failed.length === 1 && seal.outdated) || "The seal is broken";
     return seal.steps.signature.state === PASSED ? "Signed, not all recomputed" : "Not signed";
-  }
-
-  function verdict(state, sentence) {
-    for (const place of document.querySelectorAll(".verdict")) {
-      place.dataset.state = state;
-      place.querySelector(".verdict-words").textContent = sentence;
-    }
-    document.documentElement.dataset.seal = state;
   }
 
   function changeByte() {
@@ -77,6 +78,24 @@ export function sealView(evidence, checked) {
     },
     changeByte,
   };
+}
+
+function verdict(state, sentence) {
+  for (const place of document.querySelectorAll(".verdict")) {
+    place.dataset.state = state;
+    place.querySelector(".verdict-words").textContent = sentence;
+  }
+  document.documentElement.dataset.seal = state;
+}
+
+/** Show nothing of a board, and why; `short` is for the badge, where no check says it. */
+export function refuse(words, short = null) {
+  if (short !== null) verdict(FAILED, short);
+  part("app").hidden = true;
+  part("trouble").hidden = false;
+  part("trouble").classList.remove("caution");
+  part("trouble-head").textContent = "Refused: nothing of this board is shown";
+  part("trouble-words").textContent = words;
 }
 
 function withChangedByte(bytes, place) {
