@@ -10,7 +10,7 @@ from fedboard.common.board import Board
 from fedboard.common.board_service.layout import LATEST
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.keys.validity import Clock
+from fedboard.common.keys.validity import Clock, utc_seconds, utc_text
 
 if TYPE_CHECKING:
     from fedboard.common.board_service.log.policy import WitnessPolicy
@@ -100,6 +100,9 @@ def out_of_date(cache: Path, *, clock: Clock = time.time) -> str | None:
         return None
     if seen.is_current(clock):
         return None
+    if seen.signed is not None and clock() < utc_seconds(seen.signed):
+        now = utc_text(clock())
+        return f"{cache}: the newest board was signed at {seen.signed}; set this clock, which says {now}"
     return (
         f"{cache}: the newest board that was seen was good until {seen.expires}, and nothing newer came: fetch "
         "again. If it stays so, its publisher has stopped, or somebody keeps newer boards back"

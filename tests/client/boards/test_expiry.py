@@ -12,7 +12,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.mirror_check import check_source
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.open_board import open_board, out_of_date
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.page.boards import held_board
 from fedboard.common.board_service.board_signature import PinnedKey
@@ -185,6 +185,18 @@ def test_who_only_reads_boards_that_are_here_is_told_and_goes_on(mirror, key, ca
 
     assert open_board(cache.folder).version == 3
     assert "was good until 2026-01-01T00:00:00Z, and nothing newer came" in caplog.text
+
+
+def test_a_clock_that_is_behind_is_named_and_not_the_board(mirror, key, cache) -> None:
+    feed(mirror, key, cache).fetch()
+    now = time.time()
+
+    told = out_of_date(cache.folder, clock=lambda: now - 3 * 365 * 86_400)
+
+    assert told is not None
+    assert "set this clock, which says" in told
+    assert "was good until" not in told
+    assert out_of_date(cache.folder, clock=lambda: now) is None
 
 
 def undated(mirror: Mirror, key: SigningKey, version: int) -> None:

@@ -4,6 +4,7 @@ import base64
 import functools
 import http.server
 import math
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -209,10 +210,13 @@ def test_the_page_knows_the_models_that_its_registry_lists(page: Page, signed: S
 
 
 def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Signed) -> None:
-    other = replace(certified(signed.newest), task="somebodys-own", certificate=None, _digest=[])
-    changed = edited(signed.page, lambda data: carrying(data["boards"][0], other.to_bytes()), "unknown")
+    other = certified(replace(signed.newest, task="somebodys-own", certificate=None, _digest=[]))
 
-    page.open(changed)
+    def unsigned(data: dict[str, Any]) -> None:
+        data["boards"][0] |= {"signed": None, "earlier": []}
+        carrying(data["boards"][0], other.to_bytes())
+
+    page.open(edited(signed.page, unsigned, "unknown"))
 
     assert page.js("return document.querySelector('#app').hidden")
     assert "does not know the own model of boards that the task somebodys-own made" in page.text(
@@ -222,7 +226,7 @@ def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Sig
 
 def test_titles_of_others_are_text_and_nothing_else(page: Page, folder: Path) -> None:
     hostile = "</script><script>window.taken = 1</script><img src=x onerror='window.taken = 2'>"
-    board = titled(chain(1)[0], lambda item: f"{hostile} {{{{script}}}} <b>{item}</b>")
+    board = certified(titled(chain(1)[0], lambda item: f"{hostile} {{{{script}}}} <b>{item}</b>"))
     page.open(unsigned_page(folder / "hostile", board, label=hostile))
     page.js(
         "fedboard.taste.rate(3, 5); fedboard.taste.hide(4);"
@@ -344,6 +348,40 @@ def test_an_installed_page_works_when_its_server_is_gone(page: Page, folder: Pat
     assert found["url"] == f"{address}/films.webmanifest"
     assert found["errors"] == []
     assert [problem["errorId"] for problem in problems] in ([], ["in-incognito"])
+
+
+def test_an_installed_page_renews_itself_when_it_is_opened_twice_with_the_network_on(
+    page: Page, folder: Path, signed: Signed
+) -> None:
+    """Also where the browser would take the page that it had for a good one."""
+    place = folder / "renewed"
+    place.mkdir()
+    held = held_board(str(signed.mirror.folder), key=signed.key.public)
+
+    def published(label: str, time: float) -> None:
+        write_page(
+            place / "films.html", [replace(held, label=label)], key=signed.key.public, installable=True
+        )
+        for file in place.iterdir():
+            os.utime(file, (time, time))  # so old that it may be kept for long
+
+    with served(place) as address:
+        published("First", 1.0e9)
+        page.visit(f"{address}/films.html")
+        page.awaited("await navigator.serviceWorker.ready")
+        kept = page.awaited("return (await caches.keys()).join()")
+        published("Second", 1.1e9)
+        page.visit(f"{address}/films.html")
+        first = page.text(".eyebrow")
+        page.awaited(
+            "await (await navigator.serviceWorker.getRegistration()).update();"
+            "while ((await caches.keys()).join() === given[0] || (await caches.keys()).length > 1)"
+            " await new Promise((resolve) => setTimeout(resolve, 20));",
+            kept,
+        )
+        page.visit(f"{address}/films.html")
+
+        assert (first, page.text(".eyebrow")) == ("First", "Second")
 
 
 def test_titles_are_found_whatever_their_accents_and_the_order_of_words(page: Page, signed: Signed) -> None:
@@ -515,7 +553,7 @@ def test_stars_are_on_the_range_of_the_set(page: Page, signed: Signed) -> None:
 
 
 def test_presence_is_told_and_not_rated(page: Page, folder: Path) -> None:
-    page.open(unsigned_page(folder / "presence", board_of("adadpals-presence")))
+    page.open(unsigned_page(folder / "presence", certified(board_of("adadpals-presence"))))
 
     page.js("document.querySelector('#known button').click()")
 

@@ -175,7 +175,7 @@ async function witnessStep({ witnesses, proof, signed }, seal, step) {
     "witnesses",
     PASSED,
     `The log “${shortName(witnesses.log.split("+")[0])}” has ${entries} entries, this board among them, one board for ` +
-      `each version, and a ledger that only grew. ${names.map(shortName).join(", ")} saw it, of ` +
+      `each version, and a ledger that only grew. ${names.map((each) => shortName(each)).join(", ")} saw it, of ` +
       `${witnesses.witnesses.length} witnesses; ${lie}.`,
   );
 }
