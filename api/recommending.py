@@ -124,10 +124,10 @@ def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list
     rated = [catalogue.item_ids[item] for item in view.own.items]
     return [
         Recommended(
-            catalogue.item_ids[found.item],
-            title_of(catalogue, found.item),
-            found.score,
-            _named(reason, rated),
+            item_id=catalogue.item_ids[found.item],
+            title=title_of(catalogue, found.item),
+            score=found.score,
+            reason=None if reason is None else _named(reason, rated),
         )
         for found, reason in zip(best, why, strict=True)
     ]
