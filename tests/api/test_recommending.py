@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -94,3 +95,12 @@ def test_neighbours_are_named_and_nearest_first(board: fedboard.Board) -> None:
     assert len(found) == 4
     assert [one.cosine for one in found] == sorted((one.cosine for one in found), reverse=True)
     assert "1" not in {one.item_id for one in found}
+
+
+def test_where_own_models_cannot_be_taken_apart_there_are_items_without_reasons(
+    board: fedboard.Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = SimpleNamespace(regression=None)
+    monkeypatch.setattr("fedboard.client.recommending.explain.algorithm_of", lambda _: without)
+
+    assert [one.reason for one in fedboard.recommend({"1": 5.0}, board, k=3)] == [None] * 3
