@@ -1,232 +1,276 @@
-"""Did a refactoring change a number? The boards of tiny seeded runs, before and after.
+"""Did a change of the code change a number? Digests of small seeded runs, against those in `same_boards.json`.
 
-usage: python benchmarks/same_boards.py --write before.json   # on the code before
-       python benchmarks/same_boards.py --check before.json   # on the code after; exit code 1 if a board differs
-       ... [--flower] [--deployment] [--only WORD,...]        # more runtimes; cells whose names hold these words
+    python benchmarks/same_boards.py                  # rows of one process: under two minutes on two idle cores
+    python benchmarks/same_boards.py --all            # and of several: workers, Ray, Flower's simulation, fleets
+    python benchmarks/same_boards.py --only ray,topk  # all rows whose names hold these words
+    python benchmarks/same_boards.py --all --write    # write the kept file anew, and say which rows changed
 
-Every algorithm in the engine, and the four tasks under every protocol, with one worker process, with two, and over
-a Flower grid in this process; ``--flower`` adds Flower's simulation on Ray, ``--deployment`` processes over TLS.
-Of each run the digest of its last board, which chains to all before it; a digest of the board's arrays alone, which
-stays where only the way of writing down a configuration changes; what its certificate claims; and its releases.
+A row is an algorithm, a protocol and a runtime (``residual / trusted / ray``), a variant of a run, a query, noise
+alone (counts of 3000 items, of which the people have 30), a reader, or a combination that fedboard refuses;
+`same_boards_parts/table.toml` says which there are, and why others are not. Members of a row: ``arrays`` of all
+boards, ``releases`` (how many are booked, and their numbers), ``claim`` (epsilon, delta, mu), ``order`` of users
+and items, ``metrics`` or an answer; of compiled kernels, whose last bits depend on the processor, sums ``about``
+arrays. A difference names row and member, and the exit code is 1. A commit that changes the kept file changes
+nothing else, names each row and says why.
+
+The fedboard of the interpreter that runs this is measured, so for another checkout take that of its environment.
+Names of fedboard stand in the table and in `same_boards_parts/product.py`; none of arrays, releases or mechanisms
+is in a digest. NumPy and OpenBLAS are told to compute as with AVX2, so that newer x86-64 processors give the same
+digests. Numbers of ``metrics`` may differ by 1e-12, those of ``about`` by 1e-4.
 """
 
 import argparse
 import hashlib
 import json
+import math
 import os
+import platform
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+os.environ |= _ONE_THREAD | {
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+}
 
 import numpy as np  # noqa: E402
+from same_boards_parts.people import People  # noqa: E402
+from same_boards_parts.processes import Cluster, trained_fleet  # noqa: E402
+from same_boards_parts.product import TABLE, Fedboard  # noqa: E402
 
-from fedboard.common.board import Board  # noqa: E402
-from fedboard.common.certificate import Certificate  # noqa: E402
-from fedboard.server.publication import BoardStore  # noqa: E402
-from fedboard.simulations.config import parse_config  # noqa: E402
-from fedboard.simulations.problem import load_problem  # noqa: E402
-from fedboard.simulations.simulate import simulate  # noqa: E402
-
-PEOPLE = {"n_users": 120, "n_items": 30, "mean_ratings_per_user": 12.0}
-CLIENTS = 6
-ROUNDS, STEPS = {"rank": 2, "rounds": 2}, {"rank": 2, "steps": 2}
-SETTINGS = {
-    "adadpals": ROUNDS,
-    "adadpals-clipped": ROUNDS,
-    "adadpals-overcount": ROUNDS,
-    "dpals-uniform": ROUNDS,
-    "dpals-tail": ROUNDS,
-    "residual": ROUNDS,
-    "adadpsgd": STEPS,
-    "adadpsgd-clipped": STEPS,
-    "adadpsgd-overcount": STEPS,
-    "dpsgd-uniform": STEPS,
-    "dpsgd-tail": STEPS,
-    "langevin": STEPS,
-}
-TASKS = ("adadpals", "adadpsgd", "langevin", "residual")
-PROTOCOLS = ("trusted", "secure-sum", "distributed-dp", "two-server", "local")
-IMPLICIT: dict[str, Any] = {"feedback": "implicit", "split": {"held_out_users": 0.05, "positive_above": 2.5}}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "residual implicit": {"algorithm": "residual", **IMPLICIT},
-    "adadpals implicit": {"algorithm": "adadpals", **IMPLICIT},
-    "residual replace": {"algorithm": "residual", "privacy": {"adjacency": "replace"}},
-    "residual poisson": {
-        "algorithm": "residual",
-        "privacy": {"participation": {"kind": "poisson", "probability": 0.5}},
-    },
-    "residual fixed-size": {
-        "algorithm": "residual",
-        "privacy": {"participation": {"kind": "fixed-size", "size": 60}},
-    },
-    "residual cohorts": {
-        "algorithm": "residual",
-        "privacy": {"participation": {"kind": "shuffled-cohorts", "cohorts": 2}},
-    },
-    "residual personal": {
-        "algorithm": "residual",
-        "privacy": {"personal": [{"epsilon": 1.0, "share": 0.5}]},
-    },
-    "residual features": {"algorithm": "residual", "data": {"features": "titles"}},
-    "residual spectral": {"algorithm": "residual", "settings": {"start": "spectral", "clip_quantile": 0.5}},
-}
-MOST_SECONDS = 600.0
+KEPT = Path(__file__).with_suffix(".json")
+Found = dict[str, Any]
+"""Member of a row to what is compared."""
+_CLOSE = {"metrics": 1e-12, "about": 1e-4}
+"""Members that are numbers, and the relative difference that is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One run."""
+class Row:
+    """One thing to run, in a folder of its own."""
 
     name: str
-    algorithm: str
-    run: dict[str, Any] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def raw(self) -> dict[str, Any]:
-        """The run as a configuration."""
-        quiet = {"baselines": False, "evaluate_rounds": False, "kernels": "numpy"}
-        base: dict[str, Any] = {
-            "algorithm": self.algorithm,
-            "seed": 3,
-            "data": {"synthetic": PEOPLE, **self.more.get("data", {})},
-            "settings": {**SETTINGS[self.algorithm], **self.more.get("settings", {})},
-            "run": {**quiet, **self.run},
-        }
-        return {**{k: v for k, v in self.more.items() if k not in base}, **base}
+    job: Callable[[Path], Found]
+    processes: bool = False
+    """Whether it needs more than this one, or compiles."""
+    refused: str = ""
+    """Why fedboard refuses it, where it does."""
 
 
-def all_cells(*, flower: bool, deployment: bool) -> Iterator[Cell]:
-    """Quick ones first."""
-    for algorithm in SETTINGS:
-        yield Cell(name=f"{algorithm} / trusted / engine-1", algorithm=algorithm)
-    for name, more in VARIANTS.items():
-        yield Cell(name=f"{name} / trusted / engine-1", algorithm=more["algorithm"], more=more)
-    runtimes: dict[str, dict[str, Any]] = {
-        "engine-1": {},
-        "engine-2": {"workers": 2},
-        "in-process": {"runtime": "in-process", "nodes": 3},
-    }
-    runtimes |= {"flower": {"runtime": "flower", "nodes": 3, "workers": 2}} if flower else {}
-    for runtime, run in runtimes.items():
-        for protocol in PROTOCOLS:
-            for algorithm in TASKS:
-                if (runtime, protocol) != ("engine-1", "trusted"):
-                    chosen = {"protocol": protocol} | ({} if protocol == "trusted" else {"clients": CLIENTS})
-                    name = f"{algorithm} / {protocol} / {runtime}"
-                    yield Cell(name=name, algorithm=algorithm, run={**run, **chosen})
-    for algorithm in TASKS if deployment else ():
-        yield Cell(name=f"{algorithm} / trusted / deployment", algorithm=algorithm)
+def rows(people: People, cluster: Cluster) -> Iterator[Row]:
+    """All of them, quick ones first."""
+    for runtime, options in TABLE["runtimes"].items():
+        for protocol in TABLE["protocols"]:
+            names = TABLE["sets"][options["trusted" if protocol == "trusted" else "others"]]
+            for name in TABLE["algorithms"] if (runtime, protocol) == ("memory", "trusted") else names:
+                yield _run_row(name, protocol, runtime, people, cluster)
+    for name, more in TABLE["variants"].items():
+        yield Row(name=f"variant / {name}", job=partial(learnt, Fedboard.run(people=people, **more)))
+    for name, options in TABLE["queries"].items():
+        yield Row(name=f"query / {name}", job=partial(asked, people, options))
+    for protocol in TABLE["protocols"]:
+        config = Fedboard.run("private popularity", people, protocol=protocol, data=people.many_items)
+        yield Row(name=f"noise / {protocol}", job=partial(learnt, config))
+    for name in TABLE["readers"]:
+        yield Row(name=f"read / {name}", job=partial(read, people, name))
+    for kernels, names in TABLE["kernels"].items():
+        for name in TABLE["sets"][names]:
+            config = Fedboard.run(name, people, run={"kernels": kernels})
+            yield Row(name=f"{name} / kernels / {kernels}", job=partial(about, config), processes=True)
+    for name, protocol in TABLE["fleets"].items():
+        job = partial(fleet, people, name, protocol)
+        yield Row(name=f"{name} / {protocol} / fleet", job=job, processes=True)
 
 
-def board_of(cell: Cell, place: Path) -> Board:
-    """Run it and take its last board."""
-    if not cell.name.endswith("deployment"):
-        return simulate(parse_config(cell.raw()), place / "run", report=False).board
-    from fleets.deployment import FleetPlan, deployed, make_fleet, wait_for
-
-    problem = load_problem(parse_config(cell.raw()))
-    low, high = problem.rating_range
-    half = problem.train.n_users // 2
-    plan = FleetPlan(
-        nodes={"a": problem.train.rows(0, half), "b": problem.train.rows(half, 2 * half)},
-        catalogue=problem.catalogue,
-        task={
-            "algorithm": cell.algorithm,
-            "rating_range": [low, high],
-            "settings": SETTINGS[cell.algorithm],
-        },
-        privacy={"epsilon": 5.0, "delta": 1e-5, "noise": "seeded", "seed": 3},
-        rounds={"quorum": 2, "deadline_seconds": 120.0, "poll_seconds": 0.1},
-    )
-    with deployed(place, make_fleet(place, plan)) as fleet:
-        for name in ("server", *plan.nodes):
-            fleet.start(name)
-        wait_for(lambda: fleet.status("server") is not None, "end of training", place, seconds=MOST_SECONDS)
-        return BoardStore(fleet.state.run / "boards").latest()
+def _run_row(name: str, protocol: str, runtime: str, people: People, cluster: Cluster) -> Row:
+    options = TABLE["runtimes"][runtime]
+    why = options.get("only_trusted", "") if protocol != "trusted" else ""
+    why = why or (options.get("only_ratings", "") if name in TABLE["sets"]["examples"] else "")
+    job = partial(learnt, Fedboard.run(name, people, protocol=protocol, runtime=runtime))
+    if "ray" in options and not why:
+        job = partial(cluster.beside, job)
+    processes = "processes" in options and not why
+    return Row(name=f"{name} / {protocol} / {runtime}", job=job, processes=processes, refused=why)
 
 
-def told(board: Board) -> dict[str, Any]:
-    """What is compared."""
-    certificate = Certificate.from_dict(dict(board.certificate or {}))
-    arrays = hashlib.sha256()
-    for name, values in sorted(board.arrays.items()):
-        arrays.update(json.dumps([name, str(values.dtype), list(values.shape)]).encode())
-        arrays.update(np.ascontiguousarray(values).tobytes())
-    releases = json.dumps(certificate.releases, sort_keys=True).encode()
+def learnt(config: dict[str, Any], place: Path) -> Found:
+    """A run from ratings to board, judged on what was held out."""
+    Fedboard.simulate(config, place)
+    lines = Fedboard.metrics(place)
     return {
-        "board": board.digest,
-        "arrays": arrays.hexdigest(),
-        "version": board.version,
-        "releases": hashlib.sha256(releases).hexdigest(),
-        "epsilon": certificate.composition.epsilon,
-        "verifies": certificate.holds,
+        **told(place),
+        "metrics": sorted(_numbers(lines)) if config["run"]["baselines"] else lines[-1]["metrics"],
     }
 
 
-def measured(cells: list[Cell]) -> dict[str, dict[str, Any]]:
-    """Run all; one that cannot run says so in the record, which is compared too."""
-    found: dict[str, dict[str, Any]] = {}
-    for number, cell in enumerate(cells, start=1):
-        with tempfile.TemporaryDirectory() as place:
-            try:
-                found[cell.name] = told(board_of(cell, Path(place)))
-            except Exception as error:
-                found[cell.name] = {"error": f"{type(error).__name__}: {error}"}
-        seen = found[cell.name]
-        print(
-            f"{number:3} of {len(cells)}  {cell.name:45} {seen.get('board', seen.get('error'))}",
-            file=sys.stderr,
-        )
-    return found
+def about(config: dict[str, Any], place: Path) -> Found:
+    """A run by compiled kernels: of the last board the sum over each array."""
+    Fedboard.simulate(config, place)
+    arrays, _ = Fedboard.boards(place)[-1]
+    sums = sorted(float(np.abs(values.astype(np.float64)).sum()) for values in arrays)
+    return {"about": sums, **_promised(Fedboard.certificate(place))}
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """One line for each cell that is not the same."""
-    lines = []
-    for name, now in after.items():
-        then = before.get(name)
-        if then is None:
-            lines.append(f"{name}: not in the record")
-        elif then != now:
-            keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
-            only = " (arrays and releases are the same)" if set(keys) == {"board"} else ""
-            told = "; ".join(f"{key} {then.get(key)} -> {now.get(key)}" for key in keys)
-            lines.append(f"{name}{only}: {told}")
-    return lines
+def fleet(people: People, name: str, protocol: str, place: Path) -> Found:
+    """A server and its devices as processes, over TLS."""
+    run, commands = Fedboard.fleet(name, protocol, people, place)
+    trained_fleet(place, commands)
+    return told(run)
 
 
-def main() -> None:
-    """Write the digests of all boards, or compare with those written; exit code 1 where one differs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--write", type=Path, metavar="FILE")
-    task.add_argument("--check", type=Path, metavar="FILE")
-    parser.add_argument("--flower", action="store_true", help="Flower's simulation on Ray, too")
-    parser.add_argument("--deployment", action="store_true", help="a server and two devices over TLS, too")
-    parser.add_argument("--only", metavar="WORD,...", help="cells whose names hold all of these words")
-    given = parser.parse_args()
-    words = given.only.split(",") if given.only else []
-    cells = [
-        cell
-        for cell in all_cells(flower=given.flower, deployment=given.deployment)
-        if all(word in cell.name for word in words)
+def told(run: Path) -> Found:
+    """What a run has published; arrays by their contents, since their names may change."""
+    boards, certificate = Fedboard.boards(run), Fedboard.certificate(run)
+    arrays, items = [sorted(map(digest, each)) for each, _ in boards], [items for _, items in boards]
+    return {"arrays": digest(arrays), "order": digest(items), **_promised(certificate)}
+
+
+def _promised(certificate: dict[str, Any]) -> Found:
+    releases = [sorted(_numbers(release)) for release in Fedboard.releases(certificate)]
+    return {"releases": f"{len(releases)} {digest(releases)}", "claim": Fedboard.claim(certificate)}
+
+
+def asked(people: People, options: dict[str, Any], place: Path) -> Found:
+    """A private query."""
+    answer, certificate = Fedboard.ask(people.ratings, ledger=place / "ledger", **options)
+    return {"metrics": _numbers(answer), **_promised(certificate)}
+
+
+def read(people: People, name: str, place: Path) -> Found:
+    """Ratings as they are numbered and sorted in memory, and as they lie in shards."""
+    source = people.in_format(name, TABLE["readers"][name])
+    ids, columns = Fedboard.read(source, name)
+    Fedboard.shard(source, place / "shards", name)
+    return {
+        "order": digest(ids),
+        "ratings": digest(columns),
+        "shards": digest(Fedboard.columns(place / "shards")),
+    }
+
+
+def digest(value: Any) -> str:
+    """Of anything made of numbers, texts, lists and arrays."""
+    return hashlib.sha256(json.dumps(value, default=_of_array).encode()).hexdigest()[:16]
+
+
+def _of_array(values: np.ndarray) -> list[Any]:
+    return [str(values.dtype), values.shape, hashlib.sha256(values.tobytes()).hexdigest()]
+
+
+def _numbers(value: Any) -> list[float]:
+    """Each number in it, whatever its name."""
+    if isinstance(value, dict | list | tuple):
+        inner = value.values() if isinstance(value, dict) else value
+        return [number for each in inner for number in _numbers(each)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def measured(row: Row, folder: Path) -> Found:
+    """Run it; what goes wrong is an error, and one that fedboard refuses says so."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        try:
+            return row.job(Path(place))
+        except Fedboard.Refusal as refusal:
+            return {"refused": True} if row.refused else {"error": f"refused: {refusal}"}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+
+def difference(then: Found | None, now: Found) -> str:
+    """What differs, in a line; empty where nothing does."""
+    if then is None:
+        return str(now.get("error", "not in the kept file"))
+    unlike = [key for key in {**then, **now} if not _same(key, then.get(key), now.get(key))]
+    return "; ".join(f"{key} {str(then.get(key))[:80]} -> {str(now.get(key))[:400]}" for key in unlike)
+
+
+def _same(member: str, then: Any, now: Any) -> bool:
+    if member not in _CLOSE or then is None or now is None:
+        return bool(then == now)
+    pairs = list(zip_longest(_numbers(then), _numbers(now), fillvalue=math.nan))
+    return all(math.isclose(*pair, rel_tol=_CLOSE[member]) for pair in pairs)
+
+
+def unknown() -> list[str]:
+    """Names that the registry has and the table has not."""
+    names = {options["algorithm"] for options in TABLE["algorithms"].values()} | {
+        *TABLE["protocols"].values()
+    }
+    return [
+        f"{name}: the table has no such algorithm or protocol"
+        for name in Fedboard.names()
+        if name not in names
     ]
-    found = measured(cells)
+
+
+def write(path: Path, found: dict[str, Found]) -> None:
+    """What it was made on, and a row a line."""
+    told = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next(
+        (line.partition(": ")[2] for line in told if line.startswith("model name")), platform.machine()
+    )
+    made = {
+        "processor": model,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+    }
+    made["kernels"] = "numpy, as with AVX2; of kernels plain and blocked only sums"
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
+    path.write_text(f'{{\n "written": {json.dumps(made)},\n "rows": {{\n{lines}\n }}\n}}\n', encoding="utf-8")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Compare with the kept file, or write it; exit code 1 where a row differs or fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="rows of several processes, too")
+    parser.add_argument("--only", default="", metavar="WORD,...", help="rows whose names hold all of these")
+    parser.add_argument("--kept", type=Path, default=KEPT, metavar="FILE")
+    parser.add_argument("--write", action="store_true", help="write the kept file anew")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    given = parser.parse_args(words)
+    begun = time.monotonic()
+    kept = json.loads(given.kept.read_text(encoding="utf-8"))["rows"] if given.kept.exists() else {}
+    names, found = run(kept, given.only.split(","), everything=given.all or bool(given.only))
+    unlike = {name: text for name, row in found.items() if (text := difference(kept.get(name), row))}
+    gone = [f"{name}: in the kept file, and no row of the table" for name in kept if name not in names]
+    lines = [*unknown(), *gone, *(f"{name}: {text}" for name, text in unlike.items())]
+    told = {
+        "rows": len(found),
+        "equal": len(found) - len(unlike),
+        "seconds": round(time.monotonic() - begun, 1),
+    }
+    print("\n".join([*lines, "{equal} of {rows} rows are the same, in {seconds} s".format(**told)]))
+    if given.json:
+        given.json.write_text(json.dumps({**told, "differences": lines}, indent=1) + "\n", encoding="utf-8")
+    failed = any("error" in row for row in found.values())
     if given.write:
-        given.write.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        print(f"{len(found)} boards written to {given.write}")
-        return
-    lines = differences(json.loads(given.check.read_text(encoding="utf-8")), found)
-    print("\n".join([*lines, f"{len(found) - len(lines)} of {len(found)} boards are the same"]))
-    raise SystemExit(1 if lines else 0)
+        kept |= {name: row for name, row in found.items() if "error" not in row}
+        write(given.kept, {name: kept[name] for name in names if name in kept})
+    raise SystemExit(failed or (bool(lines) and not given.write))
+
+
+def run(kept: dict[str, Found], words: list[str], *, everything: bool) -> tuple[list[str], dict[str, Found]]:
+    """Names of all rows there are, and what came of those whose names hold these words."""
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="same-") as place, Cluster(Path(place)) as cluster:
+        every = list(rows(People(Path(place), Fedboard.shard), cluster))
+        here = [row for row in every if everything or not row.processes]
+        for row in (row for row in here if all(word in row.name for word in words)):
+            begun = time.monotonic()
+            now = found[row.name] = measured(row, Path(place))
+            same = "differs" if difference(kept.get(row.name), now) else "same"
+            print(f"{time.monotonic() - begun:6.1f} s  {row.name}: {same}", file=sys.stderr)
+    return [row.name for row in every], found
 
 
 if __name__ == "__main__":

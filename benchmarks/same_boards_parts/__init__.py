@@ -1,0 +1,1 @@
+"""Parts of `same_boards.py`."""

@@ -1,0 +1,165 @@
+"""All that is known here of fedboard beside the table of options: its Python face, its commands, files of a run."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fedboard
+from same_boards_parts.people import People
+from same_boards_parts.processes import free_ports
+
+TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding="utf-8"))
+
+
+class Fedboard:
+    """The faces of fedboard that are used here: ``import fedboard``, the command, and files of a run."""
+
+    Refusal = fedboard.errors.InputError
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """Algorithms and protocols that there are."""
+        return (*fedboard.algorithms(), *fedboard.protocols())
+
+    @staticmethod
+    def run(
+        of: str, people: People, *, protocol: str = "trusted", runtime: str = "memory", **more: Any
+    ) -> dict[str, Any]:
+        """The configuration of a run."""
+        examples, streamed = of in TABLE["sets"]["examples"], "streamed" in runtime
+        data = {"source": str(people.ratings), "rating_range": [1, 5], "titles": str(people.titles)}
+        if examples or streamed:
+            data = {"source": str(people.examples if examples else people.shards)}
+        if "source" in more.get("data", {}):
+            data = {}
+        run = {
+            "baselines": False,
+            "evaluate_rounds": False,
+            "kernels": "numpy",
+            "protocol": TABLE["protocols"][protocol],
+        }
+        run |= {} if protocol == "trusted" else {"clients": 6}
+        config = {"seed": 3, "data": data, "run": {**run, **TABLE["runtimes"][runtime]["run"]}}
+        config |= TABLE["algorithms"][of]
+        for key, value in more.items():
+            config[key] = {**config[key], **value} if isinstance(config.get(key), dict) else value
+        return config
+
+    @staticmethod
+    def simulate(config: Mapping[str, Any], folder: Path) -> None:
+        fedboard.simulate(config=config, out=folder, report=False)
+
+    @staticmethod
+    def ask(data: Path, **options: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Numbers of the answer, and its certificate."""
+        reply = fedboard.ask(
+            data=data, epsilon=0.5, budget=2.0, rating_range=(1, 5), noise="seeded", seed=3, **options
+        )
+        return [reply.value, reply.interval, reply.rank_error], reply.certificate.to_dict()
+
+    @staticmethod
+    def boards(folder: Path) -> list[tuple[list[np.ndarray], tuple[str, ...]]]:
+        """Arrays and items of each board of a run."""
+        found = map(fedboard.Board.load, sorted((folder / "boards").glob("board-*.board")))
+        return [(list(board.arrays.values()), tuple(board.catalogue.item_ids)) for board in found]
+
+    @staticmethod
+    def certificate(folder: Path) -> dict[str, Any]:
+        """The certificate, where it holds against boards and ledger."""
+        if failed := fedboard.verify(folder).failed:
+            raise ValueError(f"its certificate does not hold: {failed}")
+        found: dict[str, Any] = json.loads((folder / "certificate.json").read_text())
+        return found
+
+    @staticmethod
+    def releases(certificate: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Each that is booked, in order."""
+        return list(certificate["releases"])
+
+    @staticmethod
+    def claim(certificate: Mapping[str, Any]) -> list[Any]:
+        claim, composed = certificate["claim"], certificate["composition"]
+        return [claim["epsilon"], claim["delta"], composed.get("mu")]
+
+    @staticmethod
+    def metrics(folder: Path) -> list[dict[str, Any]]:
+        """Each round's, and last those of the whole run, without what is not a metric."""
+        lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+        kept = ("metrics", "baselines", "sliced", "baselines_sliced", "by_activity", "neighbours")
+        return [{key: line[key] for key in kept if key in line} for line in lines]
+
+    @staticmethod
+    def read(source: Path, name: str) -> tuple[list[Any], list[np.ndarray]]:
+        """Ids in order, and triples in order."""
+        found = fedboard.load_ratings(source, rating_range=(1, 5), data_format=name)
+        ids = [found.user_ids.tolist(), found.item_ids.tolist(), found.titles]
+        return ids, [found.users, found.items, found.values]
+
+    @staticmethod
+    def command(*words: object) -> None:
+        """Run a command of the command line, and end where it fails."""
+        subprocess.run([_command(), *map(str, words)], check=True, capture_output=True, text=True)
+
+    @classmethod
+    def shard(cls, source: Path, folder: Path, name: str = "csv") -> None:
+        options = ("--format", name, "--rating-range", "1,5", "--shard-ratings", 300)
+        cls.command("data", "shard", source, "--out", folder, *options)
+
+    @staticmethod
+    def columns(shards: Path) -> tuple[list[Any], list[np.ndarray]]:
+        """Items, and each column of the rows, in order."""
+        from pyarrow import concat_tables, parquet
+
+        rows = concat_tables([parquet.read_table(path) for path in sorted(shards.glob("ratings-*.parquet"))])
+        items = parquet.read_table(shards / "items.parquet").to_pydict()
+        return list(items.values()), [column.to_numpy() for column in rows.columns]
+
+    @classmethod
+    def keys(cls, people: People) -> Path:
+        """Keys and ratings of a server and its devices, made once for all fleets."""
+        folder = people.folder / "keys"
+        if not folder.exists():
+            for kind in ("authority", "server", "questions"):
+                cls.command("keys", kind, "--out", folder)
+            for device, (first, end) in TABLE["fleet"]["users"].items():
+                cls.command("keys", "node", device, "--out", folder)
+                users = ("--users", f"{first}:{end}", "--rating-range", "1,5")
+                cls.command("data", "cohort", people.ratings, folder / f"cohort-{device}", *users)
+        return folder
+
+    @classmethod
+    def fleet(
+        cls, name: str, protocol: str, people: People, folder: Path
+    ) -> tuple[Path, dict[str, list[str]]]:
+        """Write a fleet: the folder of its run, and the commands of its processes, server first."""
+        port, behind = free_ports(2)
+        learnt = {"feedback": "explicit", "settings": {}, **TABLE["algorithms"][name]}
+        told = {
+            key: json.dumps(learnt[key]).replace(":", " =") for key in ("algorithm", "feedback", "settings")
+        }
+        told |= {
+            "protocol": TABLE["protocols"][protocol],
+            "keys": str(cls.keys(people)),
+            "titles": str(people.titles),
+        }
+        words = {"server": ["server", "--until-trained", "--config", str(folder / "fleet.toml")]}
+        text = TABLE["fleet"]["server"].format(**told, port=port, behind=behind)
+        for device, (first, end) in TABLE["fleet"]["users"].items():
+            text += TABLE["fleet"]["node"].format(**told, device=device, users=end - first)
+            (folder / device).mkdir()
+            (folder / device / "device.toml").write_text(
+                TABLE["fleet"]["device"].format(**told, port=port, device=device)
+            )
+            words[device] = ["client", "--config", str(folder / device / "device.toml")]
+        (folder / "fleet.toml").write_text(text)
+        return folder / "state" / "runs" / "trial", {key: [_command(), *rest] for key, rest in words.items()}
+
+
+def _command() -> str:
+    return str(Path(sys.executable).with_name("fedboard"))
