@@ -86,9 +86,9 @@ def rows(people: People, cluster: Cluster) -> Iterator[Row]:
         for name in TABLE["sets"][names]:
             config = Fedboard.run(name, people, run={"kernels": kernels})
             yield Row(name=f"{name} / kernels / {kernels}", job=partial(about, config), processes=True)
-    for name, protocol in TABLE["fleets"].items():
-        job = partial(fleet, people, name, protocol)
-        yield Row(name=f"{name} / {protocol} / fleet", job=job, processes=True)
+    for name, options in TABLE["fleets"].items():
+        job = partial(fleet, people, name, options)
+        yield Row(name=f"{name} / {options['protocol']} / fleet", job=job, processes=True)
 
 
 def _run_row(name: str, protocol: str, runtime: str, people: People, cluster: Cluster) -> Row:
@@ -120,11 +120,12 @@ def about(config: dict[str, Any], place: Path) -> Found:
     return {"about": sums, **_promised(Fedboard.certificate(place))}
 
 
-def fleet(people: People, name: str, protocol: str, place: Path) -> Found:
+def fleet(people: People, name: str, options: dict[str, Any], place: Path) -> Found:
     """A server and its devices as processes, over TLS."""
-    run, commands = Fedboard.fleet(name, protocol, people, place)
+    run, commands = Fedboard.fleet(name, options["protocol"], people, place)
     trained_fleet(place, commands)
-    return told(run)
+    found = told(run)
+    return {member: found[member] for member in options["compared"]}
 
 
 def told(run: Path) -> Found:
