@@ -30,6 +30,9 @@ settings.load_profile("fedboard")
 
 LONGEST = (
     "server/fleet/test_deployment.py",
+    "server/fleet/test_copied_state.py",
+    "server/fleet/test_other_accounts.py",
+    "server/fleet/processes/test_full_disk.py",
     "docs/test_site.py",
     "cli/research/test_audit_controls.py",
     "examples/test_fleet.py",
@@ -90,6 +93,7 @@ IN_A_BROWSER = frozenset(
         "cli/test_live.py",
         "client/guarantee/label/test_files.py",
         "client/page/test_page_in_browser.py",
+        "client/page/test_refused_in_browser.py",
         "client/page/test_seal_in_browser.py",
         "docs/test_site.py",
     )

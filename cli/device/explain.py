@@ -82,6 +82,6 @@ def _print(found: "Explanation", board: "Board", *, k: int) -> None:
     click.echo(f"Why {describe(board.catalogue, found.item)}:\n")
     click.echo(aligned(("", "you rated", "adds"), rows, right=(1, 2)))
     titles = [describe(board.catalogue, part.item) for part in found.influences]
-    click.echo(f"\nIn short: {found.reason.words(titles)}.")
+    click.echo(f"\nIn short: {found.reason.words(titles, listed=False)}.")
     if abs(found.total - found.prediction) > 5e-4:
         click.echo(f"\nShown as {found.prediction:.2f}, the nearest rating on the scale.")

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -152,16 +153,22 @@ class HttpSource:
 
     def _open(self, name: str, allowed: float | None = None, *, offset: int = 0) -> Any:
         headers = {"Range": f"bytes={offset}-"} if offset else {}
-        request = urllib.request.Request(f"{self._place}/{name}", headers=headers)
-        return self._opener.open(request, timeout=allowed or self._seconds)
+        request = _Request(f"{self._place}/{name}", headers=headers)
+        request.allowed = allowed or self._seconds
+        return self._opener.open(request, timeout=self._seconds)
+
+
+class _Request(urllib.request.Request):
+    allowed: float = 30.0
+    """Seconds for all of the answer."""
 
 
 class _Timely(io.RawIOBase):
-    """What comes over a socket until its timeout is over; its own would begin again with each byte."""
+    """What comes over a socket within a time; its own timeout, of silence, begins again with each byte."""
 
-    def __init__(self, stream: io.RawIOBase, sock: socket.socket) -> None:
-        self._stream, self._sock = stream, sock
-        self._end = time.monotonic() + (sock.gettimeout() or 0.0)
+    def __init__(self, stream: io.RawIOBase, sock: socket.socket, allowed: float) -> None:
+        self._stream, self._sock, self._silent = stream, sock, sock.gettimeout() or allowed
+        self._end = time.monotonic() + allowed
 
     def readable(self) -> bool:
         """It is there to be read."""
@@ -169,7 +176,7 @@ class _Timely(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         """Wait as long as is left."""
-        self._sock.settimeout(max(self._end - time.monotonic(), 1e-3))
+        self._sock.settimeout(max(min(self._silent, self._end - time.monotonic()), 1e-3))
         return cast("int | None", self._stream.readinto(buffer))
 
     def close(self) -> None:
@@ -179,15 +186,16 @@ class _Timely(io.RawIOBase):
 
 
 class _Answer(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *more: Any, **named: Any) -> None:
+    def __init__(self, allowed: float, sock: socket.socket, *more: Any, **named: Any) -> None:
         super().__init__(sock, *more, **named)
-        self.fp = io.BufferedReader(_Timely(self.fp.detach(), sock))
+        self.fp = io.BufferedReader(_Timely(self.fp.detach(), sock, allowed))
 
 
 class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
     def do_open(self, http_class: Any, req: urllib.request.Request, **more: Any) -> Any:
         """Within a time for all of the answer."""
-        timed: Any = type(http_class.__name__, (http_class,), {"response_class": _Answer})
+        answer = partial(_Answer, getattr(req, "allowed", _Request.allowed))
+        timed: Any = type(http_class.__name__, (http_class,), {"response_class": answer})
         return super().do_open(timed, req, **more)
 
 

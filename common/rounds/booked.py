@@ -19,7 +19,7 @@ class BookedRound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head: str
     """Of the ledger, with that round."""
     by: str
-    """Which process of the server says it, at random: one that was put back may come to the same head."""
+    """At random, of the one time that it is told: a server that was put back may come to the same head."""
 
     def to_bytes(self) -> bytes:
         """The message."""

@@ -1,7 +1,6 @@
 """One door to all formats."""
 
 import logging
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -146,13 +145,18 @@ def look_at(
             )
     reader = found.reader
     listed = _titles_beside(found) if listed is None else listed
-    if reader.generic and reader.columns is not None and columns is None:
-        with suppress(InputError):  # where neither names are there, the usual ones are told
-            otherwise = replace(mapping, user="user_id", item="item_id")
-            reader.columns(found.file, otherwise)
-            mapping = otherwise
     if reader.columns is not None:
-        reader.columns(found.file, mapping)
+        otherwise = replace(mapping, user="user_id", item="item_id")
+        try:
+            reader.columns(found.file, mapping)
+        except InputError as usual:
+            if not reader.generic or columns is not None:
+                raise
+            try:
+                reader.columns(found.file, otherwise)
+            except InputError:  # neither names are there
+                raise usual from None
+            mapping = otherwise
     if times:
         _require_times(found, mapping)
     if rating_range is None and reader.rating_range is None:

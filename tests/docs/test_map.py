@@ -64,7 +64,7 @@ def test_another_import_shows(copied: Path) -> None:
         return runpy.run_path(str(copied / "docs" / "draw_map.py"))
 
     try:
-        drawn = changed("from fedboard.common.files import write_atomically")["columns"]("common")
+        drawn = changed("from fedboard.common.arrays import FloatArray")["columns"]("common")
         assert "common/errors" not in drawn[0]
         with pytest.raises(SystemExit, match="a circle"):
             changed("from fedboard.common.board import Board")["columns"]("common")

@@ -29,6 +29,7 @@ class Budget:
         if not 0 < self.epsilon < math.inf:
             raise OutOfRangeError(f"epsilon of a budget must be a finite number > 0, got {self.epsilon}")
         require_delta(self.delta)
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # as certificates write it
         object.__setattr__(self, "adjacency", parse_adjacency(self.adjacency))
 
     def require_affordable(self, what: str, *, spent: float, after: float) -> None:

@@ -67,11 +67,11 @@ class Supervisor:
             say: takes sentences for the operator.
         """
         self._settings, self._config, self._speak = settings, config, say
-        say, self._told_at, self._is_full = self._say, time.monotonic(), False
+        self._told_at, self._is_full = time.monotonic(), False
         self._state = StateFolder.of(settings)
         self._control = Control(port=settings.network.superlink_port, authority=settings.network.authority)
-        self._training = TrainingRun(self._control, self._state, say=say)
-        self._questions = QuestionRuns(self._control, self._state, say=say)
+        self._training = TrainingRun(self._control, self._state, say=self._say)
+        self._questions = QuestionRuns(self._control, self._state, say=self._say)
         self._superlink = Child(
             name="superlink",
             command=superlink_command(settings),
@@ -269,7 +269,8 @@ class Supervisor:
         except (httpx.HTTPError, ValueError):
             pass  # it is starting, busy or ending; the next look finds out
         self._tell_rounds()
-        self._tell_waiting()
+        with suppress(FedboardError):  # whoever reads the ledger next says what is wrong with it
+            self._tell_waiting()
         self._write_counts()
 
     def _tell_put_back(self, seconds: float) -> None:

@@ -5,9 +5,9 @@ that comes back with the copy. So devices keep it, each the last round that this
 """
 
 import secrets
+import sys
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Final
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
@@ -39,7 +39,6 @@ class BookedRounds:
     key: QuestionKey
     run: str
     pace: Pace
-    _by: str = field(default_factory=partial(secrets.token_hex, 16))
 
     def require_newest(self, number: int, head: str) -> None:
         """Before anything is asked or published by this process: hear from a quorum that none was told of more.
@@ -55,14 +54,17 @@ class BookedRounds:
         if not self._matters:
             return
         self.roster.when_enough()
-        if self._tell(number, head) < self._quorum:
+        if self._tell(number, head) < self.roster.job.rounds.quorum:
             raise TooFewAnswersError(
-                "too few devices said which rounds they were told of; nobody was asked, and nothing was spent",
+                "too few devices said which rounds they were told of, as none of an older version does: update "
+                "devices before the server; nobody was asked, and nothing was spent",
                 asked=False,
             )
 
     def confirm(self, number: int, head: str, gave: Collection[str]) -> None:
         """After a round is booked and before its noise is drawn: have the devices keep it.
+
+        Who gave is waited for as long as enough of them are members and do not fail: what they gave is paid for.
 
         Args:
             number: the round.
@@ -75,11 +77,11 @@ class BookedRounds:
         """
         if not self._matters:
             return
-        confirmed = self._tell(number, head, gave)
-        if confirmed < self._quorum:
+        confirmed, quorum = self._tell(number, head, gave), self.roster.job.rounds.quorum
+        if confirmed < quorum:
             raise TooFewAnswersError(
                 f"round {number}: {confirmed} of those who gave have confirmed that it is booked and the "
-                f"quorum is {self._quorum}; no noise was drawn",
+                f"quorum is {quorum}; no noise was drawn",
                 given=True,
             )
 
@@ -88,14 +90,10 @@ class BookedRounds:
         """Simulated nodes keep nothing, and seeded noise is the same each time."""
         return self.roster.job.nodes is not None and self.roster.job.privacy.noise == "secure"
 
-    @property
-    def _quorum(self) -> int:
-        return self.roster.job.rounds.quorum
-
     def _tell(self, number: int, head: str, gave: Collection[str] | None = None) -> int:
         """How many keep it now, of those who gave; all who are there are told."""
         pace, kept = self.roster.job.rounds, set[str]()
-        booked = BookedRound(run=self.run, round=number, head=head, by=self._by)
+        booked = BookedRound(run=self.run, round=number, head=head, by=secrets.token_hex(16))
         exchange = self.roster.exchange(largest=_LARGEST_REPLY)
         signed = SignedMessage(key=self.key, message=booked.to_bytes())
 
@@ -109,18 +107,23 @@ class BookedRounds:
                 kept.add(node.name)
 
         def complete(settled: set[int], present: set[int], seconds: float) -> bool:
-            return len(kept) >= self._quorum and (settled >= present or seconds >= pace.grace_seconds)
+            return len(kept) >= pace.quorum and (settled >= present or seconds >= pace.grace_seconds)
 
-        Asking(
+        def again() -> bool:
+            may = [n for n in gave or () if self.roster.admits(n) and n not in asking.declined]
+            return len(kept) < pace.quorum and (gave is None or len(may) >= pace.quorum)
+
+        asking = Asking(
             roster=self.roster,
             exchange=exchange,
             send=send,
             take=take,
             complete=complete,
             pace=self.pace,
-            again=lambda: len(kept) < self._quorum,
-            attempts=pace.attempts,
-        ).run(self.roster.present(), seconds=pace.deadline_seconds)
+            again=again,
+            attempts=pace.attempts if gave is None else sys.maxsize,
+        )
+        asking.run(self.roster.present(), seconds=pace.deadline_seconds)
         return len(kept)
 
     def _require_not_behind(self, held: bytes, booked: BookedRound, *, starting: bool) -> None:

@@ -14,6 +14,7 @@ from fedboard.common.privacy.accounting.exact import compose, epsilon_of, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.exact_curves import gaussian, laplace
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ linear = 12
 quadratic = 20
 """
 REFUSED = (InputError.exit_code, PrivacyError.exit_code)
-NOISE = {"noise": "secure", "private": True}
+NOISE = {"noise": SecureNoise.label, "private": True}
 
 
 @pytest.fixture

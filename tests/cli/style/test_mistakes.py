@@ -252,3 +252,10 @@ def test_an_error_is_coloured_where_that_is_wanted(
     monkeypatch.setenv(variable, "1")
 
     assert ("\x1b[" in fedboard("zzz").stderr) is coloured
+
+
+def test_the_usual_names_come_before_others(tmp_path: Path) -> None:
+    table = tmp_path / "both.csv"
+    table.write_text("user,item,rating,user_id,item_id\nann,film,4,7,8\n")
+
+    assert load_ratings(table, rating_range=(1.0, 5.0)).item_ids == ("film",)

@@ -20,6 +20,7 @@ from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -79,6 +80,10 @@ class Device:
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         self._comes("admit")
         return self.scale
+
+    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+        self._comes("hold")
+        return b""
 
     def note(self, code: Refusal) -> None:
         self.noted.append(code)

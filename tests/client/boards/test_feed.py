@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedboard.client.boards import sources
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.grpc_source import GrpcSource
@@ -827,3 +828,16 @@ def test_a_store_that_forbids_what_it_does_not_have_has_no_next_root(mirror, key
         fetched = BoardFeed(HttpSource(address), key.public, cache, patience=Patience(attempts=1)).fetch()
 
     assert fetched.manifest.version == 4
+
+
+def test_silence_is_not_waited_for_as_long_as_a_whole_file_may_take():
+    near, far = socket.socketpair()
+    with near, far:
+        near.settimeout(0.25)
+        far.sendall(b"a byte")
+        stream = sources._Timely(near.makefile("rb", buffering=0), near, 1e6)
+
+        assert stream.read(6) == b"a byte"
+        assert near.gettimeout() == 0.25
+        with pytest.raises(TimeoutError):
+            stream.read(1)

@@ -14,7 +14,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.config import Curvature, Start
@@ -73,7 +73,7 @@ def certified(board: Board, before: Sequence[Board], folder: Path) -> Board:
     with Ledger.create(folder / "server.sqlite", BUDGET) as ledger:
         for earlier in before:
             for request in task.requests(earlier):
-                ledger.book({**request.release.event(), "noise": "secure", "private": True})
+                ledger.book({**request.release.event(), "noise": SecureNoise.label, "private": True})
         return with_certificate(board, ledger)
 
 

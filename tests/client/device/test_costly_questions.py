@@ -18,6 +18,7 @@ from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.rounds.question import Question
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.wire.refusals import Refusal
@@ -90,7 +91,7 @@ def test_a_description_that_is_too_long_is_not_read(device: Device, boards: list
 def test_the_description_of_the_longest_run_fits(boards: list[Board], tmp_path: Path) -> None:
     """Configuration and certificate of a run of as many releases as are taken."""
     task = a_task(epsilon=5.0, rounds=AT_WORST)
-    event = {**TASK.requests(boards[1])[0].release.event(), "noise": "secure", "private": True}
+    event = {**TASK.requests(boards[1])[0].release.event(), "noise": SecureNoise.label, "private": True}
     releases = [{**event, "name": f"round-{number}/quadratic"} for number in range(MOST_RELEASES)]
     board = replace(first_board(task, boards), certificate={"releases": releases})
     content = board.to_bytes()
@@ -130,7 +131,7 @@ def certified_by(
     events: Iterable[dict[str, Any]], board: Board, place: Path, plan: dict[str, Any] | None = None
 ) -> Board:
     with Ledger.create(place, BUDGET, plan=plan) as ledger:
-        ledger.book_all([{**event, "noise": "secure", "private": True} for event in events])
+        ledger.book_all([{**event, "noise": SecureNoise.label, "private": True} for event in events])
         return with_certificate(replace(board, certificate=None), ledger)
 
 

@@ -19,7 +19,7 @@ from fedboard.common.errors import BudgetExceededError
 from fedboard.common.per_user.personal import SCALE_STEPS
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.booked import BookedRound
@@ -259,7 +259,7 @@ def test_a_certificate_with_less_noise_than_the_configuration_states_is_refused(
             for request in TASK.requests(boards[0]):
                 multiplier = request.release.noise_multiplier * factor
                 noisy = replace(request.release, noise_multiplier=multiplier)
-                ledger.book({**noisy.event(), "noise": "secure", "private": True})
+                ledger.book({**noisy.event(), "noise": SecureNoise.label, "private": True})
             certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
         codes.append(device().code(board.with_certificate(certificate.to_dict())))
     assert codes == [Refusal.BAD_BOARD, None, None]
@@ -317,7 +317,7 @@ def test_the_right_terms_on_the_wrong_predecessor_are_refused(
     budget = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     with Ledger.create(tmp_path / "ledger.sqlite", budget) as ledger:
         for request in TASK.requests(boards[0]):
-            ledger.book({**request.release.event(), "noise": "secure", "private": True})
+            ledger.book({**request.release.event(), "noise": SecureNoise.label, "private": True})
         certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
     board = board.with_certificate(certificate.to_dict())
 

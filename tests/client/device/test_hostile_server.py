@@ -19,6 +19,7 @@ from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.rounds.answer import Answer
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
@@ -139,7 +140,7 @@ def test_a_board_whose_arrays_do_not_fit_is_refused_and_nothing_is_booked(
     budget = Budget(epsilon=100.0, delta=1e-5, adjacency=TASK.settings.shared.adjacency)
     with Ledger.create(tmp_path / "server.sqlite", budget) as ledger:
         for request in TASK.requests(boards[0]):
-            ledger.book({**request.release.event(), "noise": "secure", "private": True})
+            ledger.book({**request.release.event(), "noise": SecureNoise.label, "private": True})
         board = with_certificate(replace(with_arrays(boards[1], **arrays), certificate=None), ledger)
 
     assert device.code(board) is not None

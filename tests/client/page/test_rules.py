@@ -11,9 +11,9 @@ import pytest
 from fedboard.common.certificate import Certificate
 from fedboard.common.keys.validity import CLOCK_SECONDS, is_current, utc_seconds
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import canonical_json, digest
+from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from tests.client.page.certificates import certificate, release
+from tests.client.page.certificates import certificate, on_a_board, release
 from tests.common.privacy.commitments import planned
 
 SCRIPT = Path(__file__).parents[3] / "client" / "page" / "script"
@@ -63,7 +63,7 @@ def test_a_planned_release_is_made_once() -> None:
     twice["digest"] = digest(
         {key: value for key, value in twice.items() if key not in ("digest", "deployment")}
     )
-    texts = [canonical_json(one) for one in (once, twice)]
+    texts = [on_a_board(one) for one in (once, twice)]
 
     each = "await Promise.all(given.map((text) => own.checkedCertificate(JSON.parse(text), text)))"
     found = told("seal/certificate.js", f"({each}).map(({{ failed }}) => failed)", texts)

@@ -10,6 +10,7 @@ import pytest
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import SecureNoise
 
 SOUND = GaussianRelease(
     name="items-1",
@@ -33,7 +34,7 @@ def make_release() -> Callable[..., GaussianRelease]:
 @pytest.fixture
 def make_event(make_release: Callable[..., GaussianRelease]) -> Callable[..., dict[str, Any]]:
     def make(**changes: Any) -> dict[str, Any]:
-        return {**make_release(**changes).event(), "noise": "secure", "private": True}
+        return {**make_release(**changes).event(), "noise": SecureNoise.label, "private": True}
 
     return make
 

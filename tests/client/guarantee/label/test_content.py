@@ -9,7 +9,7 @@ from fedboard.client.guarantee.label.content import label_of
 from fedboard.client.guarantee.label.plain_text import as_line, cut, width_of, wrapped
 from fedboard.common.privacy.accounting.exact import delta_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.rounds_made import RoundsMade
 from tests.common.certificates import ACCOUNT, SAID, certificate_of, planned_events, questions
 from tests.common.privacy.commitments import planned
@@ -87,7 +87,8 @@ def test_who_must_add_the_noise_is_read_off_the_releases(protocol: str, sentence
 
 def test_exchanged_ratings_do_not_hide_who_took_part() -> None:
     events = [
-        {**event, "noise": "x", "private": True} for event in planned_events("residual", Adjacency.REPLACE)
+        {**event, "noise": SecureNoise.label, "private": True}
+        for event in planned_events("residual", Adjacency.REPLACE)
     ]
     replaced = certificate_of(commitment=planned(events, epsilon=5.0, adjacency="replace"), events=events)
 

@@ -16,7 +16,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.deployment import SECTORS, Deployment
-from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from tests.client.page.certificates import release, sound
 from tests.common.certificates import ACCOUNT, SAID, certificate_of, planned_events, questions
@@ -39,7 +39,8 @@ def at(record: dict[str, Any], path: str) -> Any:
 
 def exchanged() -> Certificate:
     events = [
-        {**event, "noise": "x", "private": True} for event in planned_events("residual", Adjacency.REPLACE)
+        {**event, "noise": SecureNoise.label, "private": True}
+        for event in planned_events("residual", Adjacency.REPLACE)
     ]
     return certificate_of(commitment=planned(events, epsilon=5.0, adjacency="replace"), events=events)
 

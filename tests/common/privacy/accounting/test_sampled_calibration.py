@@ -16,6 +16,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_of_events, mu_for
 from fedboard.common.privacy.accounting.plan import planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.exact_curves import gaussian, laplace, sampled
 
 pytestmark = pytest.mark.slow
@@ -70,7 +71,7 @@ def test_a_ledger_books_a_sampled_plan_to_the_end(tmp_path, make_release):
     with Ledger.create(tmp_path / "l.sqlite", budget, plan=sampled_plan(found, participation)) as ledger:
         for name, z in found.items():
             release = make_release(name=name, noise_multiplier=z, participation=participation(name))
-            ledger.book({**release.event(), "noise": "secure", "private": True})
+            ledger.book({**release.event(), "noise": SecureNoise.label, "private": True})
 
         assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-5)
 
@@ -129,7 +130,7 @@ def test_what_is_left_of_gaussians_is_the_rest_of_mu_squared():
 def test_as_many_releases_fit_as_a_ledger_books(tmp_path, make_release, events):
     adjacency = Adjacency(events[0]["adjacency"])
     count = releases_left(events, 2.0, 1e-5, noise_multiplier=5.0)
-    noise = {"noise": "secure", "private": True}
+    noise = {"noise": SecureNoise.label, "private": True}
     budget = Budget(epsilon=2.0, delta=1e-5, adjacency=adjacency)
 
     with Ledger.create(tmp_path / "l.sqlite", budget) as ledger:

@@ -226,6 +226,21 @@ def test_without_a_quorum_that_holds_it_no_noise_is_drawn(
     assert len(digests(tmp_path / "run")) == N_ROUNDS + 1
 
 
+def test_who_gave_and_is_away_for_a_while_is_waited_for(tmp_path: Path, devices: dict[str, Hold]) -> None:
+    """Two of four whose quorum is three, for longer than one deadline: the round is paid for."""
+    away = {number: iter([True] * 8) for number in (0, 1)}
+
+    def comes_later(number: int, booked: BookedRound, signed: bytes) -> bytes | None:
+        if booked.round == 1 and next(away.get(number, iter([])), False):
+            raise OSError("busy")
+        return None
+
+    devices["hold"] = comes_later
+    lines = go_on(tmp_path / "run", deadline_seconds=0.1, grace_seconds=0.1)
+
+    assert [line["lost"] for line in lines] == [False] * N_ROUNDS
+
+
 def test_a_preparation_that_too_few_hold_is_never_drawn(tmp_path: Path, devices: dict[str, Hold]) -> None:
     def full_disk(number: int, booked: BookedRound, signed: bytes) -> bytes | None:
         if booked.round == 0:
