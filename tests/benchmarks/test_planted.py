@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FROZEN = "0d4eb94d534d7c4e66e454a5520a6ffc9d55994476a14c1ced7d11564b740e06"
+FROZEN = "3e7ed0d64a9c20ce9fcde8b2cca1124cb30017a1efb3c2726cd1e35f20b3af23"
 """Of all ids and sentences. Whoever moves code anchors entries anew, which does not change it; none may go."""
 
 
