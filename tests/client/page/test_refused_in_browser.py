@@ -56,12 +56,12 @@ def forged(board: Board) -> Board:
     return other.with_certificate(board.certificate)
 
 
-def expiring(signed: Signed, since: str, expires: str) -> Callable[[dict[str, Any]], None]:
-    """Signed again by whoever has the key, for another time."""
+def signed_again(signed: Signed, /, **stated: Any) -> Callable[[dict[str, Any]], None]:
+    """By whoever has the key, and states something else."""
 
     def change(data: dict[str, Any]) -> None:
         manifest = signed.key.public.open(signed.mirror.signed(4))
-        content = msgspec.structs.replace(manifest, signed=since, expires=expires).to_bytes()
+        content = msgspec.structs.replace(manifest, **stated).to_bytes()
         signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
         data["boards"][0]["signed"] = {"content": content.decode(), "signature": signature.hex()}
 
@@ -128,6 +128,17 @@ def test_the_watch_sees_a_board_that_is_shown(page: Page, folder: Path) -> None:
     page.until("return shown.includes('the board') && shown.includes('a title')")
 
 
+def test_a_simulation_that_was_signed_as_private_is_refused(page: Page, folder: Path) -> None:
+    seeded = Signed(folder / "seeded-private", seeded=True)
+
+    with before_the_page(page, WATCH):
+        page.open(edited(seeded.page, signed_again(seeded, protection="private"), "as-private"))
+
+    assert page.js("return shown") == []
+    assert page.text("p.verdict .verdict-words") == "The seal is broken"
+    assert "signature says something else of its noise" in page.text("#trouble-words")
+
+
 def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
     page: Page, folder: Path, signed: Signed
 ) -> None:
@@ -182,7 +193,7 @@ def test_one_board_that_fails_is_enough_where_several_are_compared(page: Page, f
 def test_a_board_that_is_out_of_date_is_refused_and_a_clock_that_is_behind_is_named(
     page: Page, signed: Signed, now: str | None, since: str, until: str, badge: str, sentence: str
 ) -> None:
-    change = expiring(signed, f"{since}T00:00:00Z", f"{until}T00:00:00Z")
+    change = signed_again(signed, signed=f"{since}T00:00:00Z", expires=f"{until}T00:00:00Z")
     clock = "" if now is None else f"Date.now = () => Date.parse('{now}T12:00:00Z');"
 
     with before_the_page(page, WATCH + clock):

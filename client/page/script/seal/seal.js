@@ -207,10 +207,10 @@ async function noiseStep(seal, step) {
   if (!releases.length) throw new Error("No certificate says which noise is in it");
   const isPrivate = isPrivateNoise(releases);
   const stated = seal.manifest?.protection ?? null;
-  seal.simulation = !isPrivate && seal.steps.promise.state !== FAILED;
   if (stated !== null && stated !== (isPrivate ? "private" : "simulation")) {
     throw new Error("The signature says something else of its noise than its releases do");
   }
+  seal.simulation = !isPrivate && seal.steps.promise.state !== FAILED;
   if (!isPrivate) {
     throw new Error(
       "NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody",
