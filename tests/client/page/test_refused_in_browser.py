@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fedboard.common.board import Board
 from fedboard.common.board_service.manifest import Encoding
 from fedboard.common.board_service.packing import pack
 from fedboard.common.privacy.events import digest
+from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.client.page.test_page_in_browser import served
@@ -208,11 +210,34 @@ def test_a_board_that_is_out_of_date_is_refused_and_a_clock_that_is_behind_is_na
     assert ("was good until" in told) == (now is None)
 
 
-def beyond_the_page(folder: Path) -> Path:
-    board = chain(1)[0]
+def not_recomputed(board: Board) -> Board:
+    """With a certificate that the page cannot recompute."""
     plain = json.loads(questions().to_json()) | {"board_digest": board.digest}
     plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
-    return unsigned_page(folder / "not-recomputed", board.with_certificate(plain))
+    return board.with_certificate(plain)
+
+
+def beyond_the_page(folder: Path) -> Path:
+    return unsigned_page(folder / "not-recomputed", not_recomputed(chain(1)[0]))
+
+
+def signed_beyond_the_page(folder: Path) -> Path:
+    signed = Signed(folder / "signed-not-recomputed")
+    board = not_recomputed(signed.newest)
+    content = board.to_bytes()
+    (file, *_) = signed.key.public.open(signed.mirror.signed(4)).files
+    held = {"board_sha256": sha256(content).hexdigest(), "board_size": len(content)}
+    again = signed_again(
+        signed,
+        certificate_digest=board.certificate["digest"],
+        files=(msgspec.structs.replace(file, **held),),
+    )
+
+    def change(data: dict[str, Any]) -> None:
+        carrying(data["boards"][0], content)
+        again(data)
+
+    return edited(signed.page, change, "signed-not-recomputed")
 
 
 @pytest.mark.parametrize(
@@ -229,6 +254,16 @@ def beyond_the_page(folder: Path) -> Path:
             "Not private: a simulation",
             "can be reproduced from its seed",
         ),
+        (
+            lambda folder: unsigned_page(folder / "own-trial", chain(1, noise=(SeededNoise(0),))[0]),
+            "Not private: a simulation",
+            "No signature is in this page",
+        ),
+        (
+            signed_beyond_the_page,
+            "Not verified: Signed, not all recomputed",
+            "which this page does not compute",
+        ),
     ],
 )
 def test_a_check_that_cannot_be_made_is_said_above_the_board(
@@ -238,6 +273,8 @@ def test_a_check_that_cannot_be_made_is_said_above_the_board(
 
     assert page.text("#trouble-head") == head
     assert words in page.text("#trouble-words")
+    nobody = page.seal()[1]["signature"] == "open"
+    assert ("Anybody may have made" in page.text("#trouble-words")) == nobody
     boxes = page.js(
         "return ['#trouble', '#app'].map((place) => document.querySelector(place).getBoundingClientRect())"
     )

@@ -39,13 +39,10 @@ export function sealView(evidence, checked) {
 
   /** Say above all else what was not shown of a board that is used. */
   function caution(seal) {
-    const open = Object.values(seal.steps).find(({ state }) => state !== PASSED);
-    part("trouble").hidden = open === undefined;
-    part("trouble").classList.add("caution");
-    part("trouble-head").textContent = seal.simulation ? sentenceOf(seal) : `Not verified: ${sentenceOf(seal)}`;
-    part("trouble-words").textContent = seal.simulation
-      ? seal.steps.noise.sentence
-      : `${open?.sentence} Anybody may have made what stands below.`;
+    const open = Object.values(seal.steps).filter(({ state }) => state !== PASSED).slice(0, 1);
+    const words = [...new Set(seal.simulation ? [seal.steps.noise, ...open] : open)].map(({ sentence }) => sentence);
+    if (seal.steps.signature.state !== PASSED) words.push("Anybody may have made what stands below.");
+    trouble(seal.simulation ? sentenceOf(seal) : `Not verified: ${sentenceOf(seal)}`, words.join(" "), true);
   }
 
   function sentenceOf(seal) {
@@ -92,9 +89,14 @@ function verdict(state, sentence) {
 export function refuse(words, short = null) {
   if (short !== null) verdict(FAILED, short);
   part("app").hidden = true;
-  part("trouble").hidden = false;
-  part("trouble").classList.remove("caution");
-  part("trouble-head").textContent = "Refused: nothing of this board is shown";
+  trouble("Refused: nothing of this board is shown", words, false);
+}
+
+/** Say something above all else, and nothing where there are no words. */
+function trouble(head, words, isCaution) {
+  part("trouble").hidden = words === "";
+  part("trouble").classList.toggle("caution", isCaution);
+  part("trouble-head").textContent = head;
   part("trouble-words").textContent = words;
 }
 
