@@ -134,6 +134,7 @@ async function start() {
   part("app").hidden = false;
   use(chosen);
   built = true;
+  part("change").disabled = false;
   performance.mark("first-recommendation");
   globalThis.fedboard = Object.freeze({ ...INSIDE, held, own, taste, seals, choose, seal, show });
 }

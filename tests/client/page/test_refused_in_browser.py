@@ -306,6 +306,26 @@ def test_a_changed_byte_takes_the_board_away_and_brings_it_back(page: Page, sign
     assert page.js("return document.querySelector('#trouble').hidden")
 
 
+def test_no_byte_can_be_changed_before_the_page_is_built(page: Page, signed: Signed) -> None:
+    pressed = """
+    const early = () => {
+      const row = document.querySelector("#seal-steps li");
+      if (row === null) return;
+      watch.disconnect();
+      document.querySelector("#change").click();
+    };
+    const watch = new MutationObserver(early);
+    watch.observe(document, { subtree: true, childList: true });
+    """
+    with before_the_page(page, pressed):
+        page.open(signed.page)
+
+    assert page.text("#changed") == ""
+    assert not page.js("return document.querySelector('#app').hidden")
+    page.js("document.querySelector('#change').click()")
+    page.until("return document.querySelector('#app').hidden")
+
+
 def cut_in_the_data(text: str) -> str:
     return text[: text.index('id="data">') + 200]
 
