@@ -69,7 +69,7 @@ export function isExact(events) {
   return events.every(({ participation: stated }) => !stated || stated.kind === "disjoint");
 }
 
-/** What is wrong with what a release states about its noise: a seeded source must not call itself private. */
+/** What is wrong with what a release states about its noise: only a source that is known, and no seed, is private. */
 export function noiseProblems(event) {
   const { noise, private: isPrivate, shares } = event;
   if (typeof noise !== "string" || typeof isPrivate !== "boolean") return ["its noise source is not stated"];
