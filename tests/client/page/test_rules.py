@@ -56,6 +56,22 @@ def test_a_manifest_is_current_as_long_as_for_every_other_reader() -> None:
     assert len(set(found)) == 2
 
 
+def test_a_certificate_may_escape_what_it_says() -> None:
+    """The same content in other characters; a member that stands there twice is none of it."""
+    releases = [release(1, Adjacency.ADD_REMOVE)]
+    text = on_a_board(certificate(releases, planned(releases)))
+    escaped = text.replace("é", "\\u00e9")
+    assert escaped != text
+    twice = text.replace('"unit":', '"\\u0075nit":"user","unit":')
+
+    found = [
+        told("seal/certificate_form.js", "own.isCertificate(JSON.parse(given), given)", each)
+        for each in (text, escaped, twice)
+    ]
+
+    assert found == [True, True, False]
+
+
 def test_a_planned_release_is_made_once() -> None:
     releases = [release(number, Adjacency.ADD_REMOVE) for number in (1, 2)]
     once = certificate(releases, planned(releases))

@@ -104,7 +104,7 @@ const certificateForm = table(
 /** Whether this has the form of a certificate; `raw` is its text, without spaces and with each member once. */
 export function isCertificate(value, raw) {
   const text = raw.replace(TOKEN, (token, fraction, exponent) =>
-    token.startsWith('"') ? token : `"${fraction || exponent ? FRACTION : INTEGER}"`,
+    token.startsWith('"') ? JSON.stringify(JSON.parse(token)) : `"${fraction || exponent ? FRACTION : INTEGER}"`,
   );
   const written = JSON.parse(text);
   return JSON.stringify(written).length === text.length && certificateForm(value, written);
