@@ -38,7 +38,9 @@ def read_ratings(
     rating_range = _ANY if board is None else rating_range_of(board)
     found: dict[str, OwnRating] = {}
     needed = ("item",) if rating_range is None else ("item", "rating")
-    for place, row in rating_rows(path, needed=needed, optional=("timestamp",), columns=columns or {}):
+    known = () if board is None else board.catalogue.item_ids
+    rows = rating_rows(path, needed=needed, optional=("timestamp",), columns=columns or {}, known=known)
+    for place, row in rows:
         item = _item_id(row["item"], board, index, place)
         if item in found:
             raise InputError(f"{place}: item {row['item']!r} is listed twice; keep one line per item")

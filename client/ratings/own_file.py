@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def read_own_ratings(
             it is for the person at the keyboard only.
     """
     needed = ("item",) if rating_range is None else ("item", "rating")
-    rows = rating_rows(path, needed=needed, columns=columns)
+    rows = rating_rows(path, needed=needed, columns=columns, known=catalogue.item_ids)
     own = own_ratings(
         ((place, row["item"], row.get("rating", "")) for place, row in rows),
         catalogue,
@@ -106,6 +106,7 @@ def rating_rows(
     needed: tuple[str, ...],
     optional: tuple[str, ...] = (),
     columns: Mapping[str, str] = _AS_CALLED,
+    known: Collection[str] = (),
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Place (file and line) and cells of each row that is not empty.
 
@@ -114,6 +115,7 @@ def rating_rows(
         needed: names of columns that must be there.
         optional: names of columns whose cells are "" where they are not.
         columns: what the file calls those that it calls otherwise.
+        known: ids that stay as they are written, unless the id that an export would have written so is known too.
 
     Raises:
         InputError: names file, line and remedy.
@@ -134,7 +136,7 @@ def rating_rows(
                         f"{place}: {len(cells)} columns where the header has {len(header)}; "
                         "put texts that hold a comma in quotes, and write 4.5 with a point"
                     )
-                given = {n: _unshielded(cells[at].strip()) for n, at in places.items() if at < len(cells)}
+                given = {n: _unshielded(cells[at], known) for n, at in places.items() if at < len(cells)}
                 yield place, dict.fromkeys(optional, "") | given
     except OSError as error:
         raise InputError(f"{path}: no ratings can be read there ({error.strerror})") from error
@@ -149,8 +151,9 @@ def shielded(cell: str) -> str:
     return f"'{cell}" if _SHIELDED.match(f"'{cell}") else cell
 
 
-def _unshielded(cell: str) -> str:
-    return cell[1:] if _SHIELDED.match(cell) else cell
+def _unshielded(cell: str, known: Collection[str]) -> str:
+    cell = cell.strip()
+    return cell[1:] if _SHIELDED.match(cell) and (cell not in known or cell[1:] in known) else cell
 
 
 def _columns(

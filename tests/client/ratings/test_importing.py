@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.client.ratings.importing import read_ratings, write_ratings
+from fedboard.client.ratings.own_file import read_own_ratings
 from fedboard.client.ratings.store import OwnRating
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
@@ -73,6 +74,19 @@ def test_titles_are_written_where_they_are_known(board: Board) -> None:
     write_ratings(stream, [OwnRating(item="13", rating=4.0), OwnRating(item="99", rating=0.1)], board=board)
 
     assert stream.getvalue() == "item,rating,timestamp,title\n13,4,,Amélie (2001)\n99,0.1,,\n"
+
+
+def test_an_id_with_a_quote_in_front_stays_where_the_board_knows_it_and_no_other(
+    make_board: Callable[..., Board], write_csv: Write
+) -> None:
+    board = make_board()
+    ids = ("'-1", "=2", "'=2", *board.catalogue.item_ids[3:])
+    named = replace(board, catalogue=replace(board.catalogue, item_ids=ids))
+    path = write_csv("item,rating\n'-1,3\n'=2,4\n''=2,5\n")
+
+    assert [one.item for one in read_ratings(path, board=named)] == ["'-1", "=2", "'=2"]
+    own = read_own_ratings(path, named.catalogue, rating_range=(1.0, 5.0))
+    assert dict(zip(own.items.tolist(), own.ratings.tolist(), strict=True)) == {0: 3.0, 1: 4.0, 2: 5.0}
 
 
 ITEMS = ("=1+1", "+1", "-1", "@SUM(A1)", "'=1+1", "''-1", "'Round Midnight", "7", "a=b", "\uff1d1", "-")
