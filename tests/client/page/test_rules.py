@@ -1,5 +1,7 @@
 """Rules of the page, module by module: private noise, how long a manifest is current, releases made twice."""
 
+import csv
+import io
 import json
 import shutil
 import subprocess
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fedboard.client.ratings.importing import read_ratings
 from fedboard.common.certificate import Certificate
 from fedboard.common.keys.validity import CLOCK_SECONDS, is_current, utc_seconds
 from fedboard.common.privacy.adjacency import Adjacency
@@ -70,6 +73,43 @@ def test_a_certificate_may_escape_what_it_says() -> None:
     ]
 
     assert found == [True, True, False]
+
+
+BOARD = (
+    ("=1+1", "-1", "'=1+1", "''-2", "'+3", "7", "\uff1d1"),
+    ("=cmd", "'=x", "@a, b", "+3", "c", "d", "e"),
+)
+"""Ids and titles."""
+
+
+def test_no_cell_of_its_own_file_is_a_formula_and_every_item_comes_back(tmp_path: Path) -> None:
+    given = [[item, item - 1] for item in range(len(BOARD[0]))]
+
+    written, back = told(
+        "taste/ratings_csv.js",
+        "((text) => [text, [...own.readRatings(text, ...given[0], [-1, 9]).ratings]])"
+        "(own.writtenRatings(new Map(given[1]), ...given[0]))",
+        [BOARD, given],
+    )
+
+    assert back == given
+    rows = list(csv.reader(io.StringIO(written)))[1:]
+    assert [one for item, _, _, title in rows for one in (item, title) if one[0] in "=+-@\t\r\uff1d"] == []
+    path = tmp_path / "own.csv"
+    path.write_text(written, encoding="utf-8")
+    assert [one.item for one in read_ratings(path)] == list(BOARD[0])
+
+
+def test_a_title_and_an_id_are_found_as_they_are_written_by_hand() -> None:
+    text = "item,rating\n'+3,'+1\n''-2,2\n=cmd,3\n'@A,4\n'-1,5\n"
+
+    found = told(
+        "taste/ratings_csv.js",
+        "(({ ratings, left }) => [[...ratings], left])(own.readRatings(given[0], ...given[1], [1, 5]))",
+        [text, BOARD],
+    )
+
+    assert found == [[[4, 1], [3, 2], [0, 3], [1, 5]], ["Line 5: not on this board."]]
 
 
 def test_a_planned_release_is_made_once() -> None:

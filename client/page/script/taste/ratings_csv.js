@@ -1,9 +1,14 @@
-// Own ratings as the CSV file that `fedboard ratings` reads and writes: a header with `item` and `rating`.
+// Own ratings as the CSV file that `fedboard ratings` reads and writes: a header with `item` and `rating`. A cell that
+// spreadsheets would run as a formula gets a quote in front.
+
+const SHIELDED = /^'+[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/;
 
 /** Write ratings, a map from item number to rating. */
 export function writtenRatings(ratings, ids, titles) {
   const lines = [["item", "rating", "timestamp", "title"]];
-  for (const [item, rating] of ratings) lines.push([ids[item], String(rating), "", titles?.[item] ?? ""]);
+  for (const [item, rating] of ratings) {
+    lines.push([shielded(ids[item]), String(rating), "", shielded(titles?.[item] ?? "")]);
+  }
   return lines.map((cells) => `${cells.map(quoted).join(",")}\n`).join("");
 }
 
@@ -25,7 +30,7 @@ export function readRatings(text, ids, titles, range) {
   rows.forEach((cells, n) => {
     if (cells.every((cell) => !cell.trim())) return;
     const item = byName((cells[itemAt] ?? "").trim());
-    const rating = range === null ? 1 : Number(cells[ratingAt]?.trim() || NaN);
+    const rating = range === null ? 1 : Number(unshielded(cells[ratingAt]?.trim() ?? "") || NaN);
     if (item === undefined) left.push(`Line ${n + 2}: not on this board.`);
     else if (range !== null && !(rating >= range[0] && rating <= range[1])) {
       left.push(`Line ${n + 2}: a rating must be a number from ${range[0]} to ${range[1]}.`);
@@ -40,7 +45,15 @@ function namesOf(ids, titles) {
     const name = plainTitle(title);
     byTitle.set(name, byTitle.has(name) ? undefined : item);
   });
-  return (name) => byId.get(name) ?? byTitle.get(plainTitle(name));
+  return (name) => byId.get(unshielded(name)) ?? byId.get(name) ?? byTitle.get(plainTitle(unshielded(name)));
+}
+
+function shielded(cell) {
+  return SHIELDED.test(`'${cell}`) ? `'${cell}` : cell;
+}
+
+function unshielded(cell) {
+  return SHIELDED.test(cell) ? cell.slice(1) : cell;
 }
 
 function plainTitle(title) {
