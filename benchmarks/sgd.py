@@ -18,6 +18,7 @@ import io
 import json
 import os
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -32,11 +33,13 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 import numpy as np  # noqa: E402
 from workload import ML_20M_SPARSE, tenth  # noqa: E402
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # where `research` is
+
 from fedboard.common.cohort import Cohort  # noqa: E402
-from fedboard.simulations.experiments.block_solvers.blocks import MemoryStream, arrange  # noqa: E402
-from fedboard.simulations.experiments.block_solvers.factorisation import Factorisation, start  # noqa: E402
-from fedboard.simulations.experiments.block_solvers.sampling import DpmfConfig, langevin_rates  # noqa: E402
-from fedboard.simulations.experiments.block_solvers.sgd import SgdConfig, sgd_rates  # noqa: E402
+from research.block_solvers.blocks import MemoryStream, arrange  # noqa: E402
+from research.block_solvers.factorisation import Factorisation, start  # noqa: E402
+from research.block_solvers.sampling import DpmfConfig, langevin_rates  # noqa: E402
+from research.block_solvers.sgd import SgdConfig, sgd_rates  # noqa: E402
 
 TURNS, QUICK_TURNS = 5, 3
 RATINGS_AT = {1024: 2_000_000}

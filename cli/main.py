@@ -34,7 +34,6 @@ from fedboard.cli.research.demo.demo import demo
 from fedboard.cli.research.flower import flower
 from fedboard.cli.research.live import live
 from fedboard.cli.research.protocols import protocols
-from fedboard.cli.research.reproduce import reproduce
 from fedboard.cli.research.simulate import simulate
 from fedboard.cli.research.sweep import sweep
 from fedboard.cli.research.tuning.tune import tune
@@ -123,7 +122,6 @@ for _command in (
     client,
     size,
     protocols,
-    reproduce,
     flower,
     data,
     completion,

@@ -388,7 +388,6 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
     ("simulations/judging/contract_runs.py", "trusted"): ROWS,
-    ("simulations/experiments/personalisation", "trusted"): ROWS,
     ("simulations/runs/asking.py", "trusted"): "a question is asked of rows, under no other protocol",
     ("client/device/protocol_policy.py", "two-server"): "a device decides by the registered name",
     ("client/device/protocol_policy.py", "secure-sum"): "a device decides by the registered name",

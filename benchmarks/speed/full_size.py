@@ -8,8 +8,8 @@ amazon    82 677 131 ratings of 21 million users and 9.9 million items, 2014's l
 
 The numbers are those of the published sets; who rated what is made up from a seed, with a popular head. Each step
 runs in a process of its own, whose seconds, processor seconds and peak memory are told: writing, ``load_ratings``,
-and ``fedboard reproduce krichene 7`` (how unevenly the items are rated; it reads, splits and counts). The file is
-deleted afterwards.
+and ``python research/run.py krichene 7`` (how unevenly the items are rated; it reads, splits and counts). The
+file is deleted afterwards.
 """
 
 import argparse
@@ -29,6 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv
 
+RUN = Path(__file__).resolve().parents[2] / "research" / "run.py"
 STEP = 1 << 20
 DAYS = (np.datetime64("1999-11-11"), 2243)
 LETTERS = np.frombuffer(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", dtype=np.uint8)
@@ -171,10 +172,9 @@ def measured(command: list[str]) -> dict[str, Any]:
 
 def commands(place: Path, results: Path) -> dict[str, list[str]]:
     """What is measured on the file, by name."""
-    fedboard = str(Path(sys.executable).with_name("fedboard"))
     return {
         "load": [sys.executable, __file__, "--load", str(place)],
-        "reproduce": [fedboard, "reproduce", "krichene", "7", "--data", str(place), "--out", str(results)],
+        "reproduce": [sys.executable, str(RUN), "krichene", "7", "--data", str(place), "--out", str(results)],
     }
 
 

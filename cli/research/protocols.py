@@ -160,8 +160,7 @@ def compare(
 def _run(wanted: "Comparison", place: Path) -> dict[str, Any]:
     from fedboard.simulations.comparing.compare import compare as run_comparison
     from fedboard.simulations.comparing.figure import draw
-    from fedboard.simulations.drawing.svg import house_style
-    from fedboard.simulations.experiments.shared.writing import pictures
+    from fedboard.simulations.drawing.svg import house_style, pictures
 
     with stepping() as on_step:
         record = run_comparison(wanted, place, on_step)

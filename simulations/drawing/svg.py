@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -22,6 +23,7 @@ from fedboard.common.arrays import FloatArray
 INK, MUTED, GRID, SURFACE = "#1b1e23", "#5d646e", "#d9dde3", "#fefefd"
 SERIES = ("#0072b2", "#c44e00", "#007f5f", "#a2478a", "#7a6200", "#4c5b70")
 """Blue, vermilion, green, purple, olive, slate: apart for the colour-blind, dark enough for text on white."""
+_PNG_DOTS_PER_INCH = 160
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (5, 2)), (0, (6, 2, 1, 2)), (0, (1.5, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
 
@@ -205,6 +207,15 @@ def settle(figure: Figure) -> None:
     figure.set_layout_engine(
         None
     )  # "none" would leave a placeholder, for which writing draws everything twice
+
+
+def pictures(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as ``stem.svg`` and ``stem.png``."""
+    paths = [stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")]
+    settle(figure)
+    figure.savefig(paths[0], facecolor="white", metadata={"Date": None})
+    figure.savefig(paths[1], facecolor="white", dpi=_PNG_DOTS_PER_INCH)
+    return paths
 
 
 def to_svg(figure: Figure, *, slug: str, description: str) -> str:

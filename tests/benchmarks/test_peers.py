@@ -191,7 +191,7 @@ def test_ratio_is_theirs_over_ours_of_the_same_job_and_the_last_job_is_the_headl
     [
         ("benchmarks/peers_parts/adapters", "import harness; print(harness.peak_memory_mb())"),
         ("benchmarks", "import process_tree; print(process_tree.own_peak_mib())"),
-        (".", "from fedboard.cli.research import reproduce; print(reproduce._peak_mib())"),
+        (".", "from research import run; print(run._peak_mib())"),
     ],
 )
 def test_the_memory_of_a_process_is_not_that_of_who_started_it(place: str, asked: str) -> None:

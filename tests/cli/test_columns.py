@@ -24,7 +24,6 @@ OF_MANY = {
     ("sweep",): ("--data", "{}"),
     ("tune",): ("--data", "{}", "--public", "made up"),
     ("audit",): ("--data", "{}"),
-    ("reproduce",): ("krichene", "7", "--data", "{}"),
     ("protocols", "compare"): ("--data", "{}"),
     ("ask", "mean"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("ask", "quantile"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),

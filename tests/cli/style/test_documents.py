@@ -95,7 +95,6 @@ def succeeding(finished: Path, mine: Path, home: Path) -> dict[tuple[str, ...], 
         ("protocols", "list"): (),
         ("protocols", "show"): ("secure-sum",),
         ("recommend",): (mine, finished),
-        ("reproduce",): ("jain",),
         ("simulate",): ("--out", finished, "--resume", "--no-report"),
         ("size",): ("--users", "1e6", "--items", "20000"),
     }
@@ -131,19 +130,6 @@ def test_a_document_that_is_out_is_followed_by_no_second(
 
     assert wrong.exit_code == 2
     assert "its folder does not exist" in only_document(wrong)["error"]["sentence"]
-
-
-def test_a_file_takes_the_numbers_and_stdout_the_words(fedboard: Command, tmp_path: Path) -> None:
-    file = tmp_path / "figures.json"
-
-    words = fedboard("reproduce", "jain", "--json", file)
-    both = fedboard("reproduce", "jain", "--json")
-    nowhere = fedboard("reproduce", "jain", "--json", tmp_path / "no" / "figures.json")
-
-    assert words.stdout.startswith("jain: ")
-    assert json.loads(file.read_text()) == only_document(both)
-    assert nowhere.stdout == ""
-    assert "name a file in a directory that exists" in nowhere.stderr
 
 
 def test_words_after_two_dashes_are_no_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Shapes that were fitted: aggregate statistics of public data sets, as whole numbers. Public.
 
-``fedboard reproduce population statistics --data ml-1m`` fits them again, prints them, and holds the people that
-they make beside the data.
+``python research/run.py population statistics --data ml-1m`` fits them again, prints them, and holds the people
+that they make beside the data.
 """
 
 from typing import Final

@@ -1,0 +1,165 @@
+"""Stochastic gradient steps over a block of ratings, rating by rating, with Langevin noise where asked for."""
+
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from fedboard.common.arrays import Float32Array, IndexArray, IntArray
+from fedboard.common.kernels.blocked.normal_vectors import DRAWS_AT_ONCE, fill_normal
+from fedboard.common.kernels.blocked.panels import prefetch
+from fedboard.common.kernels.blocked.row_pairs import add_scaled, inner_product, step_both
+from fedboard.common.kernels.compiling import compiled, reading, writing
+from research.block_solvers.rating_sweep_numpy import MARGIN, WordArray
+
+_LINE: Final = 16  # float32 in a cache line
+# Item rows asked for before they are needed; two hide a miss of the second-level cache at every rank.
+_AHEAD: Final = 2
+_ONE: Final = np.float32(1.0)
+_WORD: Final = np.uint64(0xFFFFFFFF)
+
+
+@compiled()
+def _prefetch_row(rows: Float32Array, place: int, stride: int) -> None:
+    for position in range(0, stride, _LINE):
+        prefetch(rows, place + position)
+
+
+@compiled()
+def _owed(deviation: np.float32, ticks: int) -> np.float32:
+    """Deviation of what some ticks of noise add up to."""
+    return deviation * np.float32(sqrt(np.float64(ticks)))
+
+
+@compiled()
+def _table_offset(state: WordArray, choices: int) -> int:
+    """A place in the table, by one step of a 32-bit xorshift generator in the state's first word."""
+    word = np.uint64(state[0])
+    word = (word ^ (word << np.uint64(13))) & _WORD
+    word ^= word >> np.uint64(17)
+    word = (word ^ (word << np.uint64(5))) & _WORD
+    state[0] = np.uint32(word)
+    return int((word * np.uint64(choices)) >> np.uint64(32))
+
+
+@compiled()
+def _disturb(
+    rows: Float32Array,
+    place: int,
+    rank: int,
+    padded: int,
+    biased: int,
+    scale: np.float32,
+    draws: Float32Array,
+    state: WordArray,
+    table: Float32Array,
+) -> None:
+    """Add normal noise of deviation ``scale`` to the factors of a row, and to its bias."""
+    if table.size:
+        offset = _table_offset(state, table.size - padded)
+        add_scaled(rows, place, table, offset, padded, scale)
+        noise = table[offset + padded]
+    else:
+        fill_normal(draws, draws.size, state)
+        add_scaled(rows, place, draws, 0, padded, scale)
+        noise = draws[padded]
+    for position in range(rank, padded):
+        rows[place + position] = 0.0
+    if biased:
+        rows[place + padded] += scale * noise
+
+
+@compiled(
+    *(reading("int32", 1), reading("int64", 1), reading("int32", 1), reading("float32", 1)),
+    *(writing("float32", 2), writing("float32", 2), reading("float32", 1)),
+    *(reading("float32", 2), reading("float32", 2), writing("int64", 1), writing("int64", 1)),
+    *(writing("int32", 2), reading("int64", 1), reading("float32", 1)),
+    *(writing("uint32", 1), reading("float32", 1)),
+)
+def sweep(
+    users: IndexArray,
+    bounds: IntArray,
+    items: IndexArray,
+    values: Float32Array,
+    user_rows: Float32Array,
+    item_rows: Float32Array,
+    weights: Float32Array,
+    user_rates: Float32Array,
+    item_rates: Float32Array,
+    user_clocks: IntArray,
+    item_clocks: IntArray,
+    item_waits: IndexArray,
+    numbers: IntArray,
+    scalars: Float32Array,
+    state: WordArray,
+    table: Float32Array,
+) -> None:
+    """As in ``reference.rating_sweep.sweep``; each row in place, without locks."""
+    rank, biased, noisy, clock, user_gap = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    mean, lowest, highest = scalars[0], scalars[1], scalars[2]
+    stride = user_rows.shape[1]
+    padded = stride - MARGIN
+    user_flat, item_flat = user_rows.reshape(-1), item_rows.reshape(-1)
+    draws = np.empty((padded + DRAWS_AT_ONCE) // DRAWS_AT_ONCE * DRAWS_AT_ONCE, np.float32)
+    last_entry, last_segment = items.size - 1, users.size - 1
+    for segment in range(users.size):
+        user = np.int64(users[segment])
+        at_user = user * stride
+        _prefetch_row(user_flat, np.int64(users[min(segment + 1, last_segment)]) * stride, stride)
+        if noisy and clock - user_clocks[user] > user_gap:
+            scale = _owed(user_rates[user, 2], clock - user_clocks[user])
+            _disturb(user_flat, at_user, rank, padded, biased, scale, draws, state, table)
+            user_clocks[user] = clock
+        weight, user_gain, user_keep = weights[user], user_rates[user, 0], _ONE - user_rates[user, 1]
+        for entry in range(bounds[segment], bounds[segment + 1]):
+            _prefetch_row(item_flat, np.int64(items[min(entry + _AHEAD, last_entry)]) * stride, stride)
+            item = np.int64(items[entry])
+            at_item = item * stride
+            if noisy:
+                item_waits[item, 0] -= 1
+                if item_waits[item, 0] <= 0:
+                    if clock > item_clocks[item]:
+                        scale = _owed(item_rates[item, 2], clock - item_clocks[item])
+                        _disturb(item_flat, at_item, rank, padded, biased, scale, draws, state, table)
+                        item_clocks[item] = clock
+                    item_waits[item, 0] = item_waits[item, 1]
+            user_bias, item_bias = user_flat[at_user + padded], item_flat[at_item + padded]
+            product = inner_product(user_flat, at_user, item_flat, at_item, padded)
+            found = mean + user_bias + item_bias + product
+            error = np.float32(0.0)
+            if lowest <= found <= highest:
+                error = weight * (values[entry] - found)
+            user_change, item_change = user_gain * error, item_rates[item, 0] * error
+            item_keep = _ONE - item_rates[item, 1]
+            step_both(
+                *(user_flat, at_user, item_flat, at_item, padded),
+                *(user_keep, item_keep, user_change, item_change),
+            )
+            if biased:
+                user_flat[at_user + padded] = user_keep * user_bias + user_change
+                item_flat[at_item + padded] = item_keep * item_bias + item_change
+            clock += 1
+
+
+@compiled(
+    *(writing("float32", 2), writing("int64", 1), reading("float32", 2), reading("int64", 1)),
+    *(writing("uint32", 1), reading("float32", 1)),
+)
+def settle(
+    rows: Float32Array,
+    clocks: IntArray,
+    rates: Float32Array,
+    numbers: IntArray,
+    state: WordArray,
+    table: Float32Array,
+) -> None:
+    """As in ``reference.rating_sweep.settle``."""
+    rank, biased, clock = numbers[0], numbers[1], numbers[3]
+    stride = rows.shape[1]
+    padded, flat = stride - MARGIN, rows.reshape(-1)
+    draws = np.empty((padded + DRAWS_AT_ONCE) // DRAWS_AT_ONCE * DRAWS_AT_ONCE, np.float32)
+    for row in range(rows.shape[0]):
+        if clock > clocks[row]:
+            scale = _owed(rates[row, 2], clock - clocks[row])
+            _disturb(flat, row * stride, rank, padded, biased, scale, draws, state, table)
+            clocks[row] = clock

@@ -1,0 +1,298 @@
+"""Run the experiment behind a figure or table of one of the papers again: ``python research/run.py``."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+if __name__ == "__main__":  # `research` is found beside the installed package
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from fedboard.cli.counts import REPETITIONS, WORKERS
+from fedboard.cli.failures import guarded
+from fedboard.cli.research.auditing.progress import stepping
+from fedboard.cli.research.configuration import configure, listed, table_options
+from fedboard.cli.style.documents import STDOUT, begin, file_document, json_or_file
+from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.config import DataConfig
+    from research.shared.experiment import Experiment, Outcome
+
+_EXAMPLES = """\b
+Examples:
+  python research/run.py list                        what there is
+  python research/run.py jain                        the figures of one paper
+  python research/run.py jain 2 --json jain-2.json   one of them
+  python research/run.py krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
+  python research/run.py krichene 7 --data ml-10m/ --data ml-20m/
+  python research/run.py krichene 1 --recipe paper --data skewed:ml-10m
+  python research/run.py population curve --most-users 1e6 --workers 2 --out runs/curve
+  python research/run.py krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8
+"""
+_PARTS = "parts"
+"""Folder of what is finished, of an experiment that goes on where it was interrupted."""
+_TOLD_PER_PHASE = 4
+"""Lines per phase where nobody watches."""
+
+
+@click.command("python research/run.py", epilog=_EXAMPLES)
+@click.argument("paper", required=False)
+@click.argument("figure", required=False)
+@click.option(
+    "--data",
+    metavar="PATH|NAME",
+    multiple=True,
+    help="Ratings, as for simulate, or files of the paper's own kind; several times where the list says so.  "
+    "[default: the nearest set there is, as the list says]",
+)
+@table_options
+@click.option(
+    "--epsilon",
+    metavar="LIST",
+    help="Privacy budgets to compare, comma-separated.  [default: those of the figure]",
+)
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    help="Whose settings, for figures of krichene: tuned, which are ours, or paper, which are published.  "
+    "[default: tuned]",
+)
+@click.option(
+    "--most-users",
+    type=float,
+    metavar="N",
+    help="The largest number of users, for population curve.  [default: 1e5]",
+)
+@click.option("--seeds", type=REPETITIONS, default=3, show_default=True, help="Repetitions.")
+@click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="New directory for the result.  [default: runs/reproduce-PAPER-FIGURE]",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with what was interrupted in --out, where the list says in parts."
+)
+@json_or_file
+def run(
+    paper: str | None,
+    figure: str | None,
+    epsilon: str | None,
+    recipe: str | None,
+    most_users: float | None,
+    seeds: int,
+    workers: int,
+    out: Path | None,
+    resume: bool,
+    json_file: Path | None,
+    **table: Any,
+) -> None:
+    """Run the experiment behind a figure or table of a paper.
+
+    Writes the figure (.svg and .png), numbers.json, and README.md with the settings and a sentence that holds the
+    numbers beside the paper's. Without FIGURE it lists what there is, with rough times and which data each
+    takes.
+    """
+    from research.registry import experiment_named
+    from research.shared.ratings import require_fitting
+
+    if paper in (None, "list") or figure is None:
+        _tell_listing(None if paper == "list" else paper, json_file)
+        return
+    experiment = experiment_named(paper, figure)
+    data = _data(table)
+    asked = _Asked(
+        data=data[0] if data else None,
+        more_data=data[1:],
+        epsilons=_epsilons(epsilon),
+        recipe=recipe or "tuned",
+        most_users=most_users,
+        seeds=seeds,
+        workers=workers,
+    )
+    require_fitting(
+        experiment,
+        data=data,
+        epsilons=asked["epsilons"],
+        recipe=recipe,
+        most_users=most_users,
+        resume=resume,
+    )
+    place = _interrupted(out) if resume else _new_place(out, experiment)
+    place.mkdir(parents=True, exist_ok=True)
+    record, outcome = _run(experiment, place, asked)
+    if json_file is not None:
+        file_document(record, json_file)
+    if json_file != STDOUT:
+        click.echo(_told(outcome, place))
+
+
+def _tell_listing(paper: str | None, json_file: Path | None) -> None:
+    from research.registry import OWN, PAPERS, experiments_of
+
+    listing = _listing(paper)
+    if json_file is not None:
+        names = {**PAPERS, **OWN} if paper is None else (paper,)
+        record = {
+            name: [
+                {
+                    "figure": each.figure,
+                    "minutes": each.minutes,
+                    "title": each.title,
+                    "data": each.data,
+                    "epsilons": list(each.epsilons),
+                }
+                for each in experiments_of(name)
+            ]
+            for name in names
+        }
+        file_document({"papers": record}, json_file)
+    if json_file != STDOUT:
+        click.echo(listing)
+
+
+def _listing(paper: str | None) -> str:
+    """Figures, rough minutes and titles, paper by paper; of one paper also which data each takes."""
+    from research.registry import OWN, PAPERS, experiments_of
+
+    named = {**PAPERS, **OWN}
+    parts = []
+    for name in named if paper is None else (paper,):
+        rows = [[each.figure, f"{each.minutes:g}", each.title] for each in experiments_of(name)]
+        table = aligned(["figure", "minutes", "what"], rows, right={1}) if rows else "nothing yet"
+        parts.append(f"{name}: {named[name]}\n\n{table}")
+    if paper is None:
+        return "\n\n".join(
+            [*parts, "Which data they take: python research/run.py PAPER. Run one: ... PAPER FIGURE"]
+        )
+    data = aligned(["", ""], [[each.figure, _data_of(each)] for each in experiments_of(paper)])
+    return "\n\n".join([*parts, f"data:\n{data}", f"Run one: python research/run.py {paper} FIGURE"])
+
+
+def _data_of(experiment: "Experiment") -> str:
+    return f"{experiment.data} In parts: --resume." if experiment.in_parts else experiment.data
+
+
+def _new_place(out: Path | None, experiment: "Experiment") -> Path:
+    from fedboard.simulations.runs.folders import RUNS, fresh
+
+    if out is None:
+        return fresh(RUNS / f"reproduce-{experiment.paper}-{experiment.figure}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(
+            f"{out} is there already and not empty; name a new directory, nothing is overwritten"
+        )
+    return out
+
+
+def _interrupted(out: Path | None) -> Path:
+    if out is None or not (out / _PARTS).is_dir():
+        raise InputError(f"--resume needs the --out of what was interrupted, got {out or 'none'}")
+    return out
+
+
+class _Asked(TypedDict):
+    """What the command line says of a setting."""
+
+    data: "DataConfig | None"
+    more_data: "tuple[DataConfig, ...]"
+    epsilons: tuple[float, ...]
+    recipe: str
+    most_users: float | None
+    seeds: int
+    workers: int
+
+
+def _data(table: Mapping[str, Any]) -> "tuple[DataConfig, ...]":
+    """The ratings that somebody names, and how they are to be read: all of them alike."""
+    given = [f"--{name.removeprefix('data_').replace('_', '-')}" for name, value in table.items() if value]
+    if not table["data"] and given:
+        raise InputError(f"{' and '.join(given)}: of which ratings? Name them with --data")
+    return tuple(
+        configure({}, {**table, "data": each}, (), source="the flags").data for each in table["data"]
+    )
+
+
+def _epsilons(text: str | None) -> tuple[float, ...]:
+    found = () if text is None else listed(text, float, "--epsilon")
+    if not all(0 < epsilon < math.inf for epsilon in found):
+        raise InputError(f"--epsilon must be numbers > 0, got {text!r}")
+    return found
+
+
+def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[str, Any], Outcome]":
+    from fedboard.simulations.drawing.svg import house_style
+    from research.shared.experiment import Setting
+    from research.shared.writing import record_of, write_outcome
+
+    started = time.monotonic()
+    with stepping() as on_step, _scratch(experiment, place) as scratch, house_style():
+        setting = Setting(
+            **asked,
+            scratch=Path(scratch),
+            on_progress=on_step if sys.stderr.isatty() else _thinned(on_step),
+        )
+        outcome = experiment.run(setting)
+        record = record_of(experiment, outcome, seconds=time.monotonic() - started, peak_mib=_peak_mib())
+        write_outcome(record, outcome, place)
+    return record, outcome
+
+
+def _scratch(experiment: "Experiment", place: Path) -> AbstractContextManager[str]:
+    """A folder that is gone afterwards, or the one in which parts are kept."""
+    if not experiment.in_parts:
+        return TemporaryDirectory(prefix="scratch-", dir=place)
+    (place / _PARTS).mkdir(exist_ok=True)
+    return nullcontext(str(place / _PARTS))
+
+
+def _peak_mib() -> float | None:
+    """The most memory that this process or one that it waited for has held; None where the system does not say."""
+    try:
+        from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+    except ImportError:  # Windows
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    own = getrusage(RUSAGE_SELF).ru_maxrss
+    with suppress(OSError):  # on Linux, where that counts what was held by whoever started this process
+        lines = Path("/proc/self/status").read_text().splitlines()
+        own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return max(own, getrusage(RUSAGE_CHILDREN).ru_maxrss) / unit
+
+
+def _thinned(on_step: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+    """Passes on a few steps of each phase."""
+    last: tuple[str, int] | None = None
+
+    def say(phase: str, done: int, total: int) -> None:
+        nonlocal last
+        now = (phase, _TOLD_PER_PHASE * done // max(total, 1))
+        if now != last:
+            last = now
+            on_step(phase, done, total)
+
+    return say
+
+
+def _told(outcome: "Outcome", place: Path) -> str:
+    from research.shared.writing import tables
+
+    parts = []
+    for name, head, lines in tables(outcome.numbers):
+        table = aligned(head, lines, right=set(range(1, len(head))))
+        parts.append(f"{name}\n{table}" if name else table)
+    return "\n\n".join([*parts, outcome.comparison, f"Written to {place}/ (README.md, numbers.json)"])
+
+
+if __name__ == "__main__":
+    begin(sys.argv[1:])
+    sys.exit(guarded(partial(run.main, standalone_mode=False), debug=False))

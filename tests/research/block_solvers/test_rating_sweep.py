@@ -1,0 +1,207 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from research.block_solvers.rating_sweep import (
+    FactorRows,
+    RatingBlock,
+    SweepRates,
+    generator_state,
+    item_waits,
+    settle,
+    sweep_ratings,
+)
+
+N_USERS, N_ITEMS, PER_SEGMENT = 12, 9, 4
+
+
+def block_of(rng, n_segments=40):
+    users = rng.integers(0, N_USERS, n_segments).astype(np.int32)
+    items = np.concatenate([rng.choice(N_ITEMS, PER_SEGMENT, replace=False) for _ in range(n_segments)])
+    return RatingBlock(
+        users=users,
+        bounds=np.arange(n_segments + 1, dtype=np.int64) * PER_SEGMENT,
+        items=items.astype(np.int32),
+        values=rng.uniform(1, 5, items.size).astype(np.float32),
+    )
+
+
+def sides(rng, rank):
+    found = []
+    for n in (N_USERS, N_ITEMS):
+        side = FactorRows.zeros(n, rank)
+        side.factors[:] = rng.standard_normal((n, rank)) * 0.3
+        side.biases[:] = rng.standard_normal(n) * 0.1
+        found.append(side)
+    return found
+
+
+def rates_of(rng, *, variance=0.0, **changed):
+    def side(n):
+        gain, scale = rng.uniform(0.01, 0.05, n), rng.uniform(0.5, 2.0, n)
+        return np.column_stack([gain, gain / 10, np.sqrt(variance) * scale]).astype(np.float32)
+
+    return SweepRates(
+        weights=rng.uniform(0.2, 1.0, N_USERS).astype(np.float32),
+        user_rates=side(N_USERS),
+        item_rates=side(N_ITEMS),
+        mean=3.0,
+        noisy=variance > 0,
+        **({"biased": True} | changed),
+    )
+
+
+def after_sweep(backend, rank, *, table=None, **changed):
+    rng = np.random.default_rng(rank)
+    block, (users, items), rates = block_of(rng), sides(rng, rank), rates_of(rng, **changed)
+    waits = item_waits(np.bincount(block.items, minlength=N_ITEMS))
+    more = {"backend": backend, "state": generator_state(3, 0)} | ({} if table is None else {"table": table})
+    sweep_ratings(block, users, items, rates, waits=waits, clock=7, **more)
+    settle(users, items, rates, clock=7 + block.items.size, **more)
+    return users, items, waits, more["state"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 8, 16, 33, 128])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("variance", [0.0, 1e-5])
+def test_compiled_sweep_does_what_the_plain_loop_says(rank, biased, variance):
+    plain = after_sweep("numpy", rank, biased=biased, variance=variance, user_gap=20)
+    compiled = after_sweep("blocked", rank, biased=biased, variance=variance, user_gap=20)
+
+    for slow, fast in zip(plain[:2], compiled[:2], strict=True):
+        np.testing.assert_allclose(fast.rows, slow.rows, rtol=0, atol=2e-6)
+        np.testing.assert_array_equal(fast.clocks, slow.clocks)
+    np.testing.assert_array_equal(compiled[2], plain[2])
+    np.testing.assert_array_equal(compiled[3], plain[3])
+
+
+@pytest.mark.slow
+def test_compiled_sweep_reads_the_table_where_the_plain_loop_does():
+    table = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    options = {"table": table, "variance": 1e-4, "user_gap": 5}
+
+    slow, fast = after_sweep("numpy", 20, **options), after_sweep("blocked", 20, **options)
+
+    np.testing.assert_allclose(fast[1].rows, slow[1].rows, rtol=0, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_one_step_is_the_gradient_of_the_squared_error():
+    rng = np.random.default_rng(0)
+    users, items = sides(rng, 3)
+    before = users.factors[4].astype(float), items.factors[2].astype(float)
+    found = 3.0 + users.biases[4] + items.biases[2] + before[0] @ before[1]
+    block = RatingBlock(
+        users=np.array([4], np.int32),
+        bounds=np.array([0, 1]),
+        items=np.array([2], np.int32),
+        values=np.array([4.5], np.float32),
+    )
+    rates = rates_of(rng)
+    gain, pull, _ = rates.user_rates[4].astype(float)
+
+    sweep_ratings(
+        block,
+        users,
+        items,
+        rates,
+        waits=item_waits(np.ones(N_ITEMS, int)),
+        clock=0,
+        state=generator_state(0, 0),
+        backend="blocked",
+    )
+
+    expected = (1 - pull) * before[0] + gain * rates.weights[4] * (4.5 - found) * before[1]
+    np.testing.assert_allclose(users.factors[4], expected, atol=1e-6)
+
+
+def test_prediction_outside_the_range_pulls_at_nothing():
+    rng = np.random.default_rng(1)
+    block, (users, items) = block_of(rng), sides(rng, 8)
+    rates = rates_of(rng, prediction_range=(10.0, 11.0))
+    before = items.factors / np.linalg.norm(items.factors, axis=1, keepdims=True)
+
+    sweep_ratings(
+        block,
+        users,
+        items,
+        rates,
+        waits=item_waits(np.ones(N_ITEMS, int)),
+        clock=0,
+        state=generator_state(0, 0),
+        backend="blocked",
+    )
+
+    after = items.factors / np.linalg.norm(items.factors, axis=1, keepdims=True)
+    np.testing.assert_allclose(after, before, atol=1e-6)
+
+
+def displacement(backend, *, owed=1.0):
+    """What noise alone adds over many passes, over its deviation; ``owed`` spoils the variance."""
+    rng, rank = np.random.default_rng(5), 64
+    block = block_of(rng, n_segments=300)
+    users, items = FactorRows.zeros(N_USERS, rank), FactorRows.zeros(N_ITEMS, rank)
+    quiet = rates_of(rng, variance=owed * 1e-4)
+    for side in (quiet.user_rates, quiet.item_rates):
+        side[:] = 0.0, 0.0, np.sqrt(owed * 1e-4)
+    rates = replace(quiet, biased=False, user_gap=100)
+    more = {"backend": backend, "state": generator_state(9, 0)}
+    waits, ticks = item_waits(np.bincount(block.items, minlength=N_ITEMS)), 0
+    for _ in range(10):
+        sweep_ratings(block, users, items, rates, waits=waits, clock=ticks, **more)
+        ticks += block.items.size
+    settle(users, items, rates, clock=ticks, **more)
+    drawn = np.concatenate([users.factors.ravel(), items.factors.ravel()]).astype(float)
+    return drawn / np.sqrt(1e-4 * ticks)
+
+
+def looks_normal(draws):
+    """Mean, variance and fourth moment within 4.5 deviations of a standard normal sample's."""
+    n = draws.size
+    return (
+        abs(draws.mean()) < 4.5 / np.sqrt(n)
+        and abs(draws.var() - 1) < 4.5 * np.sqrt(2 / n)
+        and abs(np.mean(draws**4) - 3) < 4.5 * np.sqrt(96 / n)
+    )
+
+
+@pytest.mark.slow
+def test_lazy_noise_adds_up_to_the_variance_of_all_ticks():
+    assert looks_normal(displacement("blocked"))
+    assert looks_normal(displacement("numpy"))
+
+
+@pytest.mark.parametrize("owed", [0.8, 1.25])
+def test_noise_that_forgets_some_ticks_is_noticed(owed):
+    assert not looks_normal(displacement("blocked", owed=owed))
+
+
+def test_drawn_numbers_are_standard_normal_and_independent_between_threads():
+    drawn = []
+    for stream in (0, 1):
+        users, items = FactorRows.zeros(N_USERS, 8192), FactorRows.zeros(N_ITEMS, 8192)
+        rates = rates_of(np.random.default_rng(0), variance=1.0)
+        rates.item_rates[:, 2] = 1.0
+        settle(users, items, rates, clock=1, state=generator_state(1, stream), backend="blocked")
+        drawn.append(items.factors.ravel().astype(float))
+    one, other = drawn
+
+    assert looks_normal(one)
+    assert looks_normal(other)
+    assert abs(np.mean(one * other)) < 4.5 / np.sqrt(one.size)
+    assert abs(np.mean(one[1:] * one[:-1])) < 4.5 / np.sqrt(one.size)
+    assert abs(np.mean(np.abs(one) > 3) / 0.0026998 - 1) < 0.2
+
+
+def test_rows_that_there_are_not_are_refused():
+    rng = np.random.default_rng(0)
+    block = block_of(rng)
+
+    block.require_within(N_USERS, N_ITEMS)
+    with pytest.raises(InputError, match="items of a block"):
+        block.require_within(N_USERS, N_ITEMS - 1)
+    with pytest.raises(InputError, match="users of a block"):
+        block.require_within(N_USERS - 1, N_ITEMS)

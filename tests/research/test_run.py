@@ -1,0 +1,232 @@
+"""``python research/run.py``: the list, an experiment from end to end, and what is refused before any work."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from fedboard.simulations.config import DataConfig
+from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from research.epasto import catalogue as epasto
+from research.jain import catalogue
+from research.jain.figure_2 import Figure2
+from research.krichene import catalogue as krichene
+from research.liu import catalogue as liu
+from research.population import catalogue as population
+from research.registry import PAPERS, experiments_of
+from research.shared.experiment import Experiment, Outcome, Setting
+from tests.research.conftest import Command
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same experiment on few users."""
+    figure = Figure2(source=SharedLinear(users=300, examples=4, dimension=5), epsilons=(5.0,))
+    found = tuple(replace(experiment, run=figure.run) for experiment in catalogue.EXPERIMENTS)
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", found)
+
+
+def test_without_a_figure_it_says_what_there_is(run: Command) -> None:
+    everything, one = run(), run("jain")
+
+    for result in (everything, one):
+        assert result.exit_code == 0, result.output
+        assert "Error of personal models against epsilon" in result.stdout
+    for paper in ("krichene", "liu", "epasto", "jain", "population"):
+        assert paper in everything.stdout
+    assert "krichene" not in one.stdout
+    assert "50,000 users" in one.stdout
+
+
+@pytest.mark.parametrize("paper", ["krichene", "population"])
+def test_the_list_says_what_goes_on_where_it_was_interrupted(run: Command, paper: str) -> None:
+    told = " ".join(run(paper).stdout.split())
+
+    kept = [each for each in experiments_of(paper) if each.in_parts]
+    assert kept
+    assert told.count("In parts: --resume.") == len(kept)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_an_experiment_leaves_figure_numbers_and_page(run: Command, tmp_path: Path) -> None:
+    out, numbers = tmp_path / "out", tmp_path / "numbers.json"
+
+    result = run("jain", "2", "--seeds", "1", "--out", out, "--json", numbers)
+
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in out.iterdir()} == {"jain-2.svg", "jain-2.png", "numbers.json", "README.md"}
+    record = json.loads(numbers.read_text())
+    assert record == json.loads((out / "numbers.json").read_text())
+    assert record["mse"]["private"]["5"] < record["mse"]["single"]["5"]
+    assert record["seconds"] > 0
+    assert "nonprivate" in result.stdout
+    assert "seed 1" in result.stderr
+    assert run("jain", "2", "--out", out).exit_code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_numbers_alone_go_to_stdout(run: Command, tmp_path: Path) -> None:
+    result = run("jain", "2", "--seeds", "1", "--out", tmp_path / "out", "--json", "-")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["figure"] == "2"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Setting]:
+    """What experiments on ratings are given, in place of running them."""
+    heard: list[Setting] = []
+
+    def begin(setting: Setting) -> Outcome:
+        heard.append(setting)
+        return Outcome(numbers={}, settings={}, comparison="", figures={})
+
+    for paper in (krichene, liu, epasto, population):
+        monkeypatch.setattr(paper, "EXPERIMENTS", tuple(replace(e, run=begin) for e in paper.EXPERIMENTS))
+    return heard
+
+
+@pytest.mark.parametrize("figure", ["krichene 1", "krichene 9", "liu 7"])
+def test_an_experiment_is_given_ratings_as_simulate_takes_them(
+    run: Command, asked: list[Setting], tmp_path: Path, figure: str
+) -> None:
+    table, titles = tmp_path / "plays.txt", tmp_path / "titles.csv"
+    table.write_text("who,what,stars\n1,a,3\n2,b,4\n")
+    titles.write_text("what,title\na,A\nb,B\n")
+    how = ("--format", "csv", "--columns", "user=who,item=what,rating=stars", "--rating-range", "1,5")
+
+    result = run(
+        *(*figure.split(), "--data", table, *how, "--titles", titles, "--epsilon", "0.5,8"),
+        *("--out", tmp_path / "out"),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert asked[0].epsilons == (0.5, 8.0)
+    assert asked[0].data == DataConfig(
+        source=str(table),
+        format="csv",
+        columns={"user": "who", "item": "what", "rating": "stars"},
+        rating_range=(1.0, 5.0),
+        titles=str(titles),
+    )
+
+
+def test_what_nobody_asks_for_is_the_figure_s(run: Command, asked: list[Setting], tmp_path: Path) -> None:
+    result = run("krichene", "1", "--out", tmp_path / "out")
+
+    assert result.exit_code == 0, result.output
+    assert asked[0].data is None
+    assert asked[0].epsilons == ()
+
+
+def test_plays_are_for_figures_of_lists(run: Command, asked: list[Setting], tmp_path: Path) -> None:
+    plays = tmp_path / "train_triplets.txt"
+    plays.write_text(f"{'b' * 40}\tSOAKIMP12A8C130995\t1\n")
+
+    def given(figure: str) -> Result:
+        return run("krichene", figure, "--data", plays, "--out", tmp_path / figure)
+
+    lists, both, stars = given("6"), given("8"), given("1")
+
+    assert (lists.exit_code, both.exit_code, stars.exit_code) == (0, 0, 2)
+    assert "says who used what, not how they liked it, and krichene 1 predicts ratings" in stars.stderr
+    assert not (tmp_path / "1").exists()
+
+
+def test_what_is_interrupted_goes_on_in_its_folder(
+    run: Command, asked: list[Setting], tmp_path: Path
+) -> None:
+    begun = run("population", "curve", "--most-users", "3e4", "--out", tmp_path / "out")
+    (tmp_path / "out" / "parts" / "finished.json").write_text("{}")
+    again = run("population", "curve", "--resume", "--out", tmp_path / "out")
+
+    assert (begun.exit_code, again.exit_code) == (0, 0), begun.output + again.output
+    assert [setting.most_users for setting in asked] == [3e4, None]
+    assert asked[1].scratch == asked[0].scratch
+    assert (asked[1].scratch / "finished.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "krichene 1 --most-users 1e6",
+            "krichene 1 has no number of users to choose; leave out --most-users",
+        ),
+        ("population curve --most-users 5", "--most-users must be at least 10,000, got 5"),
+        ("population curve --most-users nan", "--most-users must be at least 10,000, got nan"),
+        ("krichene 1 --resume --out x", "krichene 1 keeps no parts to go on with"),
+        ("population curve --resume", "--resume needs the --out of what was interrupted, got none"),
+        ("population curve --resume --out nowhere", "what was interrupted, got nowhere"),
+        ("population curve --data synthetic:user=5", "unknown key 'user'"),
+    ],
+)
+def test_what_makes_no_sense_of_a_population_is_refused(
+    run: Command, asked: list[Setting], given: str, said: str
+) -> None:
+    result = run(*given.split())
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not asked
+
+
+def every_experiment() -> list[Experiment]:
+    return [experiment for paper in PAPERS for experiment in experiments_of(paper)]
+
+
+@pytest.mark.parametrize("experiment", every_experiment(), ids=lambda e: f"{e.paper} {e.figure}")
+def test_the_list_says_of_each_whether_it_takes_ratings(experiment: Experiment) -> None:
+    assert bool(experiment.feedbacks) == ("any ratings" in experiment.data)
+    assert not (experiment.feedbacks and experiment.files)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nobody",), "there are krichene, liu, epasto, jain"),
+        (("jain", "7"), "there are 2"),
+        (("jain", "2", "--json", "no/such/folder.json"), "a directory that exists"),
+        (("jain", "2", "--data", "."), "leave out --data"),
+        (("krichene", "1", *2 * ("--data", "synthetic")), "krichene 1 takes one --data, got 2"),
+        (("krichene", "7", "--data", "synthetic", "--data", "nowhere.csv"), "nowhere.csv does not exist"),
+        (("krichene", "5", "--data", "synthetic"), "krichene 5 makes its own data"),
+        (("krichene", "7", "--columns", "user=a"), "--columns: of which ratings? Name them with --data"),
+        (("krichene", "7", "--data", "nowhere.csv"), "nowhere.csv does not exist"),
+        (("krichene", "10", "--epsilon", "1,2"), "krichene 10 shows a single epsilon; give one, got 2"),
+        (("liu", "2", "--epsilon", "1"), "liu 2 has no epsilon to choose"),
+        (("jain", "2", "--epsilon", "1,0"), "--epsilon must be numbers > 0, got '1,0'"),
+        (("jain", "2", "--epsilon", "1,inf"), "--epsilon must be numbers > 0, got '1,inf'"),
+        (("epasto", "table-1", "--data", ".", "--format", "csv"), "reads no table of ratings"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_a_sentence(
+    run: Command, arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = run(*arguments)
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_takes_the_numbers_and_stdout_the_words(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+
+    words, both = run("jain", "--json", file), run("jain", "--json")
+    nowhere = run("jain", "--json", tmp_path / "no" / "figures.json")
+
+    assert words.stdout.startswith("jain: ")
+    assert json.loads(file.read_text()) == json.loads(both.stdout)
+    assert nowhere.stdout == ""
+    assert "name a file in a directory that exists" in nowhere.stderr
+
+
+def test_a_paper_that_was_meant_is_named(run: Command) -> None:
+    assert "did you mean 'jain'?" in run("jane").stderr
