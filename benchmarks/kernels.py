@@ -43,7 +43,7 @@ N_MATRICES = 20_108
 SAMPLED_MATRICES = 500
 N_DRAWS = 10_000_000
 N_RANKED_USERS, TOP_K_RANK = 10_000, 64
-PLAIN_SHARE, NUMPY_SHARE = 0.1, 0.02
+NUMPY_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,10 +161,10 @@ def sides_of(cohort: Cohort) -> tuple[Side, Side]:
 
 
 def measure_ridge(side: Side, rank: int, results: Results) -> None:
-    """One half epoch: blocked with one and two threads, plain and numpy on a part, scaled up."""
+    """One half epoch: compiled with one and two threads, numpy on a part, scaled up."""
     key, peak = f"{side.name}.d{rank}", Peak(np.float32)
-    seconds = least(side.solver(rank, backend="blocked"), peak=peak)
-    both = least(side.solver(rank, backend="blocked", threads=2), peak=peak, clock=wall_seconds)
+    seconds = least(side.solver(rank, backend="compiled"), peak=peak)
+    both = least(side.solver(rank, backend="compiled", threads=2), peak=peak, clock=wall_seconds)
     flops = side.flops(rank)
     results.add(f"seconds.{key}", seconds)
     results.add(f"gflops.{key}", flops / seconds / 1e9)
@@ -172,11 +172,9 @@ def measure_ridge(side: Side, rank: int, results: Results) -> None:
     results.add(f"two_threads.seconds.{key}", both)
     results.add(f"two_threads.peak_share.{key}", flops / both / (2 * peak.rate))
     results.add(f"sgemm_gflops.{key}", peak.rate / 1e9)
-    for backend, share in (("plain", PLAIN_SHARE), ("numpy", NUMPY_SHARE)):
-        part = side.first(share)
-        work = part.solver(rank, backend=backend)
-        seconds = cpu_seconds(work) * flops / part.flops(rank)
-        results.add(f"{backend}.seconds.{key}", seconds)
+    part = side.first(NUMPY_SHARE)
+    reference = cpu_seconds(part.solver(rank, backend="numpy")) * flops / part.flops(rank)
+    results.add(f"numpy.seconds.{key}", reference)
 
 
 def measure_statistics(items: Side, rank: int, results: Results) -> None:
@@ -194,7 +192,7 @@ def measure_statistics(items: Side, rank: int, results: Results) -> None:
     stop = items.indptr.size - 1
     peak = Peak(np.float64)
     seconds = least(
-        lambda: kernels.item_statistics(*arrays, start=0, stop=stop, backend="blocked"), peak=peak
+        lambda: kernels.item_statistics(*arrays, start=0, stop=stop, backend="compiled"), peak=peak
     )
     results.add(f"seconds.item_statistics.d{rank}", seconds)
     flops = n_ratings * (rank * (rank + 1) + 2 * rank)
@@ -209,7 +207,7 @@ def measure_implicit(sides: tuple[Side, Side], results: Results) -> None:
     from implicit.cpu.als import AlternatingLeastSquares
 
     users = sides[0]
-    ours = [side.solver(IMPLICIT_RANK, backend="blocked", with_gram=True) for side in sides]
+    ours = [side.solver(IMPLICIT_RANK, backend="compiled", with_gram=True) for side in sides]
     theirs_seconds, our_seconds, started = [], [], [0.0]
 
     def after_epoch(epoch: int, *_: object) -> None:
@@ -247,7 +245,7 @@ def measure_psd(rank: int, results: Results) -> None:
     linear = np.sqrt(n_users) * rng.standard_normal((N_MATRICES, rank))
     ridge = np.full(N_MATRICES, 5.0)
     peak = Peak(np.float64)
-    seconds = least(lambda: kernels.solve_psd(quadratic, linear, ridge=ridge, backend="blocked"), peak=peak)
+    seconds = least(lambda: kernels.solve_psd(quadratic, linear, ridge=ridge, backend="compiled"), peak=peak)
     results.add(f"seconds.solve_psd.d{rank}", seconds)
     few = slice(0, SAMPLED_MATRICES)
     sampled = cpu_seconds(
@@ -258,7 +256,7 @@ def measure_psd(rank: int, results: Results) -> None:
 
 def measure_noise(results: Results) -> None:
     bits = np.random.default_rng(0).integers(0, 2**64, N_DRAWS, dtype=np.uint64)
-    for backend in ("blocked", "numpy"):
+    for backend in ("compiled", "numpy"):
         draw = partial(kernels.standard_normal, bits, backend=backend)
         seconds = min(cpu_seconds(draw) for _ in range(RUNS))
         results.add(f"{backend}.draws_per_second.standard_normal", N_DRAWS / seconds)
@@ -271,8 +269,8 @@ def measure_top_k(results: Results) -> None:
     items = rng.standard_normal((N_MATRICES, TOP_K_RANK), dtype=np.float32)
     bounds = np.arange(N_RANKED_USERS + 1, dtype=np.int64) * 80
     excluded = rng.integers(0, N_MATRICES, bounds[-1], dtype=np.int32)
-    for backend in ("blocked", "numpy"):
-        rows = N_RANKED_USERS if backend == "blocked" else N_RANKED_USERS // 10
+    for backend in ("compiled", "numpy"):
+        rows = N_RANKED_USERS if backend == "compiled" else N_RANKED_USERS // 10
         rank = partial(
             kernels.top_k,
             users[:rows],
@@ -292,13 +290,11 @@ def compile_all(results: Results) -> None:
     places, vectors, shorts = np.empty(0, np.int64), np.ones((1, 8), np.int16), np.empty(0, np.int16)
 
     def load() -> None:
-        for backend in ("blocked", "plain"):
-            kernels.solve_ridge(*nothing, empty, np.ones((1, 8), np.float32), ridge=empty, backend=backend)
-            kernels.item_statistics(
-                *nothing, places, vectors, shorts, shorts, start=0, stop=0, backend=backend
-            )
-            kernels.solve_psd(np.empty((0, 36)), np.empty((0, 8)), ridge=np.empty(0), backend=backend)
-            kernels.standard_normal(np.empty(0, np.uint64), backend=backend)
+        compiled = {"backend": "compiled"}
+        kernels.solve_ridge(*nothing, empty, np.ones((1, 8), np.float32), ridge=empty, **compiled)
+        kernels.item_statistics(*nothing, places, vectors, shorts, shorts, start=0, stop=0, **compiled)
+        kernels.solve_psd(np.empty((0, 36)), np.empty((0, 8)), ridge=np.empty(0), **compiled)
+        kernels.standard_normal(np.empty(0, np.uint64), **compiled)
 
     results.add("seconds.compile_or_load", cpu_seconds(load))
 
@@ -309,7 +305,7 @@ from fedboard.simulations.runs import kernel_choice as choice
 
 wall = time.perf_counter()
 unused = choice.never_called("residual")
-choice.compile_kernels("blocked", not_called=unused, on_progress=lambda *told: None)
+choice.compile_kernels("compiled", not_called=unused, on_progress=lambda *told: None)
 wall = time.perf_counter() - wall
 kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 print(json.dumps([wall, sum(use.ru_utime + use.ru_stime for use in map(resource.getrusage, kinds))]))

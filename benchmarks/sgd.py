@@ -82,7 +82,13 @@ def first_ratings(cohort: Cohort, most: int) -> Cohort:
 
 def solver(stream: MemoryStream, rank: int, *, threads: int) -> Factorisation:
     return start(
-        stream, rank=rank, deviation=0.3 / np.sqrt(rank), mean=3.5, seed=0, threads=threads, backend="blocked"
+        stream,
+        rank=rank,
+        deviation=0.3 / np.sqrt(rank),
+        mean=3.5,
+        seed=0,
+        threads=threads,
+        backend="compiled",
     )
 
 

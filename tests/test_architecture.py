@@ -79,10 +79,6 @@ KNOWN_BAD_BELOW = {
 
 PRODUCTION = ("common", "client", "server", "cli/fleet")
 """What runs where people are served; it needs nothing of the simulations."""
-MOST_ENTRIES = 15
-"""Files and folders in one folder: what a reader takes in at a glance."""
-MORE_ENTRIES = {"common": 22, "simulations": 18}
-"""Two folders that list what there is, one idea each; they grow no further."""
 
 
 def speaks_flower(path: Path) -> bool:
@@ -512,12 +508,3 @@ def names_in(nodes: Iterable[ast.AST]) -> set[str]:
         elif isinstance(node, ast.FunctionDef):
             found.add(node.name)
     return found
-
-
-def test_folders_can_be_read_at_a_glance() -> None:
-    folders = {path.parent for folder in FOLDERS for path in sources(folder)}
-    for folder in folders:
-        entries = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        entries += [path for path in folders if path.parent == folder]
-        name = str(folder.relative_to(ROOT))
-        assert len(entries) <= MORE_ENTRIES.get(name, MOST_ENTRIES), f"{name} lists {len(entries)} entries"

@@ -104,7 +104,7 @@ def measure_parts(words: int, results: Results) -> None:
     bits = stream.bits(0, WORDS_AT_ONCE)
     sums = np.zeros((WORDS_AT_ONCE // 256, 256), dtype=np.int64)
     stddevs = np.full(256, 2.0**40)
-    for backend in ("numpy", "plain") if find_spec("numba") else ("numpy",):
+    for backend in ("numpy", "compiled") if find_spec("numba") else ("numpy",):
 
         def normals(backend: str = backend) -> None:
             for _ in starts:

@@ -1,6 +1,6 @@
 """Two and four Ray nodes as processes on this machine, one of them killed in mid-round: the engine's boards?
 
-usage: python benchmarks/speed/ray_nodes.py [--data ml-1m-x12.npz] [--rank 8] [--kernels blocked] [--repeats 1]
+usage: python benchmarks/speed/ray_nodes.py [--data ml-1m-x12.npz] [--rank 8] [--kernels compiled] [--repeats 1]
        [--json FILE]
 
 ``residual``, 3 rounds on items, seeded noise, the same kernels everywhere; without ``--data`` ratings of the shape
@@ -170,7 +170,7 @@ def main() -> int:
     )
     parser.add_argument("--data", default="skewed:ml-10m")
     parser.add_argument("--rank", type=int, default=8)
-    parser.add_argument("--kernels", default="blocked")
+    parser.add_argument("--kernels", default="compiled")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)

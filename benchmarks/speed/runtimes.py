@@ -188,11 +188,11 @@ def compare(data: str, repeats: int) -> dict[str, Any]:
         Case(name="Flower simulation, sums", data=data, runtime="flower", wire="dense"),
         Case(name="deployment, 2 gateways, factored", data=data, runtime="deployment", nodes=2),
         Case(name="deployment, 2 gateways, dense", data=data, runtime="deployment", nodes=2, wire="dense"),
-        Case(name="engine, 1 worker, compiled", data=data, workers=1, kernels="blocked"),
-        Case(name="in process, compiled", data=data, runtime="in-process", kernels="blocked"),
-        Case(name="engine, 2 workers, compiled", data=data, kernels="blocked"),
-        Case(name="Flower simulation, compiled", data=data, runtime="flower", kernels="blocked"),
-        Case(name="the same, sums", data=data, runtime="flower", kernels="blocked", wire="dense"),
+        Case(name="engine, 1 worker, compiled", data=data, workers=1, kernels="compiled"),
+        Case(name="in process, compiled", data=data, runtime="in-process", kernels="compiled"),
+        Case(name="engine, 2 workers, compiled", data=data, kernels="compiled"),
+        Case(name="Flower simulation, compiled", data=data, runtime="flower", kernels="compiled"),
+        Case(name="the same, sums", data=data, runtime="flower", kernels="compiled", wire="dense"),
     ]
     runs = [{case.name: timed(case) for case in cases} for _ in range(repeats)]
     found: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def compare(data: str, repeats: int) -> dict[str, Any]:
             "rounds": min(one.rounds for one in each),
             "with_start_up": min(one.with_start_up for one in each),
         }
-    for kernels in ("numpy", "blocked"):
+    for kernels in ("numpy", "compiled"):
         digests = {run[case.name].digest for run in runs for case in cases if case.kernels == kernels}
         found[f"same_boards_{kernels}"] = len(digests) == 1
     for other, base in (
@@ -264,7 +264,7 @@ def main() -> int:
         good = bool(found["same"])
     else:
         found = {} if options.data is None else compare(options.data, options.repeats)
-        good = all(found.get(f"same_boards_{kernels}", True) for kernels in ("numpy", "blocked"))
+        good = all(found.get(f"same_boards_{kernels}", True) for kernels in ("numpy", "compiled"))
         if not options.no_small:
             found |= small_fleets()
     found["load"] = os.getloadavg()

@@ -103,7 +103,7 @@ def model_options(command: Command) -> Command:
             ),
             click.option(
                 "--kernels",
-                type=click.Choice(["auto", "numpy", "plain", "blocked"]),
+                type=click.Choice(["auto", "numpy", "compiled"]),
                 help="Which code computes.",
             ),
             click.option(

@@ -1,7 +1,7 @@
 """The arithmetic that takes the time: ridge solves, exact item sums, PSD solves, Gaussian draws, top-k.
 
-Every function takes ``backend``: "numpy" (the reference, needs no compiler), "plain" (compiled simple loops)
-or "blocked" (compiled, register-blocked, explicit vectors). For one backend the result does not depend on the
+Every function takes ``backend``: "numpy" (the reference, needs no compiler) or "compiled"
+(register-blocked loops over explicit vectors). For one backend the result does not depend on the
 number of threads nor on how the rows are split over calls, bit for bit.
 """
 

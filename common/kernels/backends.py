@@ -9,40 +9,21 @@ from typing import Final
 
 from fedboard.common.errors import InputError
 
-BACKENDS: Final = ("numpy", "plain", "blocked")
+BACKENDS: Final = ("numpy", "compiled")
 
-# Below these amounts of work (ratings x rank^2, about half a flop each) the next backend up costs more to load,
-# or to compile on its first call, than it saves.
-_PLAIN_FROM: Final = 3e7
-_BLOCKED_FROM: Final = 3e8
+# Below this amount of work (ratings x rank^2, about half a flop each) compiled kernels cost more to load, or to
+# compile on their first call, than they save.
+_COMPILED_FROM: Final = 3e8
 
 FEW_DRAWS: Final = 1 << 18
 """Numbers that a process draws without the compiler; they take some 20 ms, and numba half a second to import."""
-_COMPILED_DRAWS: Final = "fedboard.common.kernels.plain.normal"
+_COMPILED_DRAWS: Final = "fedboard.common.kernels.compiled.normal"
 _drawn = 0
-
-# Where a kernel gains nothing from a version of its own it shares its neighbour's.
-_PACKAGES: Final = {
-    ("numpy", ""): "reference",
-    ("plain", ""): "plain",
-    ("plain", "left_out"): "blocked",
-    ("plain", "psd"): "reference",
-    ("blocked", ""): "blocked",
-    ("blocked", "entry_sums"): "plain",
-    ("blocked", "noisy_sums"): "plain",
-    ("blocked", "normal"): "plain",
-    ("blocked", "own_models"): "plain",
-    ("blocked", "pair_sums"): "plain",
-    ("blocked", "residuals"): "plain",
-    ("blocked", "row_bounds"): "plain",
-    ("blocked", "top_k"): "plain",
-    ("blocked", "unit_rows"): "plain",
-}
 
 
 @cache
 def has_compiler() -> bool:
-    """Whether numba, which the backends "plain" and "blocked" need, is installed."""
+    """Whether numba, which the backend "compiled" needs, is installed."""
     return find_spec("numba") is not None
 
 
@@ -57,12 +38,10 @@ def choose_backend(rank: int, n_ratings: int) -> str:
         n_ratings: ratings expected in the whole run, not in one part of it. Public.
 
     Returns:
-        "numpy" where numba is not installed or the run is tiny, else "plain" or "blocked".
+        "numpy" where numba is not installed or the run is small, else "compiled".
     """
     work = float(n_ratings) * rank * rank
-    if not has_compiler() or work < _PLAIN_FROM:
-        return "numpy"
-    return "blocked" if work >= _BLOCKED_FROM else "plain"
+    return "compiled" if has_compiler() and work >= _COMPILED_FROM else "numpy"
 
 
 def implementation(backend: str, kernel: str) -> ModuleType:
@@ -78,8 +57,7 @@ def implementation(backend: str, kernel: str) -> ModuleType:
             f'backend "{backend}" needs numba, which is not installed: '
             'install fedboard[sim] or take backend "numpy"'
         )
-    package = _PACKAGES.get((backend, kernel), _PACKAGES[backend, ""])
-    return import_module(f"fedboard.common.kernels.{package}.{kernel}")
+    return import_module(f"fedboard.common.kernels.{backend}.{kernel}")
 
 
 def without_compiler(backend: str, numbers: int) -> bool:
@@ -91,7 +69,7 @@ def without_compiler(backend: str, numbers: int) -> bool:
         numbers: that are to be drawn now.
     """
     global _drawn
-    if backend not in BACKENDS[1:] or _COMPILED_DRAWS in sys.modules or not has_compiler():
+    if backend != "compiled" or _COMPILED_DRAWS in sys.modules or not has_compiler():
         return False
     _drawn += numbers
     return _drawn <= FEW_DRAWS

@@ -1,6 +1,6 @@
 """The one module that decorates with numba: kernels compile once, then come from a cache on disk.
 
-Import it (and everything under ``plain`` and ``blocked``) only through ``backends.implementation``: numba is
+Import it (and everything under ``compiled``) only through ``backends.implementation``: numba is
 optional and takes about half a second to import.
 """
 

@@ -18,7 +18,7 @@ def less_levels(
         items: int32, shape (n_entries,). Private, as are values.
         values: y: float32, shape (n_entries,).
         item_levels: b: float32, shape (n_items,).
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         float32, shape (n_entries,). Private.
@@ -49,7 +49,7 @@ def sums_by_row(
         items: int32, shape (n_entries,).
         values: y: float32, shape (n_entries,).
         item_levels: b: float64, shape (n_items,). Public.
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         float64, shape (n_rows,); 0 for a row without entries.
@@ -86,7 +86,7 @@ def sums_by_item(
         values: y: float32, shape (n_entries,).
         row_levels: c: float64, shape (n_rows,).
         n_items: size of the catalogue. Public.
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         float64, shape (n_items,); 0 for an item without entries.
@@ -115,7 +115,7 @@ def norms_by_row(indptr: IntArray, weights: FloatArray, values: FloatArray, *, b
         indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the others.
         weights: w: float64, shape (n_entries,).
         values: r: float64, shape (n_entries,).
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         float64, shape (n_rows,); 0 for a row without entries.
@@ -144,7 +144,7 @@ def pair_sums(
         items: int32, shape (n_entries,).
         responses: r: int16, shape (n_entries,).
         n_items: size of the catalogue. Public.
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         int64, shape (n_items (n_items + 1) / 2,). Private. Exact for fewer than 2^33 rows that hold each item

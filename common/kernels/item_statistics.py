@@ -45,7 +45,7 @@ def item_statistics(
         start: first item.
         stop: one past the last item.
         quadratic: False skips the outer products.
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
         threads: >= 1.
 
     Returns:

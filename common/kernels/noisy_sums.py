@@ -23,7 +23,7 @@ def noisy_sums(
         bits: uint64, shape (k width,), uniform, one word per number, row by row. As secret as the noise.
         stddevs: float64, shape (width,), noise deviation of each column. Public.
         shift: low bits to drop, 0..62. Public.
-        backend: "numpy", "plain" or "blocked", with the draws of that backend's ``standard_normal``.
+        backend: "numpy" or "compiled", with the draws of that backend's ``standard_normal``.
 
     Returns:
         float64, shape (k, width), whole numbers.

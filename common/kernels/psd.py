@@ -27,7 +27,7 @@ def solve_psd(
         linear: float64, shape (k, rank), b_i. Public (noisy).
         ridge: float64, shape (k,), > 0.
         gram: float64, shape (rank, rank), symmetric, positive semidefinite; None for zero.
-        backend: "numpy" and "plain" diagonalise; "blocked" agrees to a relative 1e-5.
+        backend: "numpy" diagonalises; "compiled" agrees to a relative 1e-5.
         threads: >= 1.
 
     Returns:

@@ -5,7 +5,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
-from fedboard.common.kernels.reference import own_models as reference
+from fedboard.common.kernels.numpy import own_models as reference
 from fedboard.common.kernels.shared.threads import for_row_ranges
 
 CONTENT_RIDGES = (4.0, 16.0)
@@ -38,7 +38,7 @@ def solve_ridge(
         factors: float32, shape (n_columns, rank). Public in the user step: the board.
         ridge: float32, shape (n_rows,), > 0.
         gram: shape (rank, rank), symmetric, positive semidefinite; None for zero.
-        backend: "numpy" and "plain" sum in float64, "blocked" in float32.
+        backend: "numpy" sums in float64, "compiled" in float32.
         threads: >= 1.
         out: float32, shape (n_rows, rank), contiguous, overwritten and returned; None for a new array.
 
@@ -97,7 +97,7 @@ def solve_own_models(
         vectors: x: float32, shape (n_items, width). Public.
         content: phi: float32, shape (n_items, content width). Public.
         ridge: float32, shape (n_rows,), > 0.
-        backend: "numpy", "plain" or "blocked"; they agree to rounding of the result.
+        backend: "numpy" or "compiled"; they agree to rounding of the result.
 
     Returns:
         (w, h) of each row, float32, shape (n_rows, width + content width), zeros for a row without entries; and
@@ -175,7 +175,7 @@ def left_out_errors(
         ridges: the candidates, float64, shape (n_ridges,), > 0.
         growth: float64, shape (n_rows,), > 0. Private.
         bias_ridge: > 0.
-        backend: "numpy", "plain" or "blocked"; they agree to rounding.
+        backend: "numpy" or "compiled"; they agree to rounding.
 
     Returns:
         float64, shape (n_rows, n_ridges): below 0 where factors help, 0 for fewer than two entries, not
@@ -233,7 +233,7 @@ def residuals_of_rows(
         targets: float32, shape (n_entries,).
         vectors: u: float32, shape (n_items, width). Public.
         own: (c_j, v_j): float32, shape (n_rows, 1 + width). Private.
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         float64, shape (n_entries,). Private.

@@ -22,7 +22,7 @@ def unit_rows(
         items: int32, shape (n_entries,).
         item_weights: float64, shape (n_items,), omega, finite and > 0. Public.
         spend_all: whether every row gets norm 1. Public.
-        backend: "numpy", "plain" or "blocked".
+        backend: "numpy" or "compiled".
 
     Returns:
         float64, shape (n_entries,), in [0, 1].

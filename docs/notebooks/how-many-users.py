@@ -31,7 +31,7 @@ def rmse(algorithm, epsilon, n_people):
         },
         algorithm=algorithm,
         epsilon=epsilon,
-        config={"run": {"evaluate_rounds": False, "kernels": "plain"}},
+        config={"run": {"evaluate_rounds": False, "kernels": "compiled"}},
         baselines=False,
         report=False,
         out=f"runs/{algorithm}-{epsilon:g}-{n_people}",

@@ -6,9 +6,9 @@ from typing import Final
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.blocked.normal_vectors import DRAWS_AT_ONCE, fill_normal
-from fedboard.common.kernels.blocked.panels import prefetch
-from fedboard.common.kernels.blocked.row_pairs import add_scaled, inner_product, step_both
+from fedboard.common.kernels.compiled.normal_vectors import DRAWS_AT_ONCE, fill_normal
+from fedboard.common.kernels.compiled.panels import prefetch
+from fedboard.common.kernels.compiled.row_pairs import add_scaled, inner_product, step_both
 from fedboard.common.kernels.compiling import compiled, reading, writing
 from research.block_solvers.rating_sweep_numpy import MARGIN, WordArray
 

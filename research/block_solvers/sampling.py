@@ -68,7 +68,7 @@ class DpmfConfig:
     """Constant part of predictions; None for the middle of the rating range, which costs no privacy."""
     seed: int = 0
     threads: int = 1
-    backend: str = "blocked"
+    backend: str = "compiled"
 
     def __post_init__(self) -> None:
         """Check every range.

@@ -38,7 +38,7 @@ class SgdConfig:
     seed: int = 0
     threads: int = 1
     """With 1 the result is the same every time; with more, item rows are changed without locks."""
-    backend: str = "blocked"
+    backend: str = "compiled"
 
     def __post_init__(self) -> None:
         """Check every range.

@@ -43,7 +43,7 @@ def figure_7(setting: Setting) -> Outcome:
     sampled, finite = _samples(data, setting), setting.epsilons_or(*FINITE)
     booked = _booked(data, setting, finite)
     als = fit_als(
-        data.train, default_als(Feedback.EXPLICIT, rating_range=data.rating_range, backend="blocked")
+        data.train, default_als(Feedback.EXPLICIT, rating_range=data.rating_range, backend="compiled")
     )
     reference = data.error(als.predict(data.train, data.test.users, data.test.items))
     errors = [each["rmse"] for each in sampled.values()]

@@ -112,7 +112,7 @@ def _als(data: Rated, rank: int, threads: int) -> Stopwatch:
 
     watch = Stopwatch(judge)
     config = default_als(
-        Feedback.EXPLICIT, rating_range=data.rating_range, rank=rank, backend="blocked", threads=threads
+        Feedback.EXPLICIT, rating_range=data.rating_range, rank=rank, backend="compiled", threads=threads
     )
     fit_als(data.train, config, on_progress=watch)
     return watch
@@ -274,5 +274,5 @@ def _model(stream: Stream, rank: int, threads: int) -> Factorisation:
         mean=stream.head.mean,
         seed=0,
         threads=threads,
-        backend="blocked",
+        backend="compiled",
     )

@@ -26,7 +26,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     """How it runs; but for the protocol and what belongs to it, it never changes what is computed."""
 
     workers: int = 1
-    kernels: Literal["auto", "numpy", "plain", "blocked"] = "auto"
+    kernels: Literal["auto", "numpy", "compiled"] = "auto"
     """Which code computes; versions agree to rounding, so resume with the same."""
     runtime: Literal["engine", "ray", "in-process", "flower"] = "engine"
     """Where clients run: the multi-process engine, workers of a Ray cluster, a Flower grid in this process, or

@@ -132,11 +132,11 @@ def test_the_residual_task_gets_the_rating_range_the_seed_and_the_features() -> 
     config = parse_config({"algorithm": "residual", "seed": 7})
     features = np.ones((3, 2))
 
-    task = build_task(config, rating_range=(0.5, 5.0), backend="plain", features=features).task
+    task = build_task(config, rating_range=(0.5, 5.0), backend="compiled", features=features).task
 
     assert isinstance(task, Residual)
     assert (task.settings.shared.rating_low, task.settings.shared.rating_high) == (0.5, 5.0)
-    assert (task.settings.shared.public_seed, task.backend) == (7, "plain")
+    assert (task.settings.shared.public_seed, task.backend) == (7, "compiled")
     assert task.features is features
 
 

@@ -39,7 +39,7 @@ def a_config(
             "data": {"synthetic": {"n_users": N_USERS, "n_items": 40, "mean_ratings_per_user": 12.0}},
             "settings": {**SETTINGS, "start": "spectral"},
             "privacy": {"epsilon": 5.0, **(privacy or {})},
-            "run": {"baselines": False, "kernels": "plain", "evaluate_rounds": False, **run},
+            "run": {"baselines": False, "kernels": "compiled", "evaluate_rounds": False, **run},
         }
     )
 

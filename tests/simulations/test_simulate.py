@@ -47,7 +47,7 @@ def test_the_kernels_are_written_down_and_kept(tmp_path: Path) -> None:
 
     assert json.loads((tmp_path / "run" / "config.json").read_text())["run"]["kernels"] == "numpy"
     with pytest.raises(InputError, match="another 'run'"):
-        simulate(a_config(kernels="plain"), tmp_path / "run", resume=True)
+        simulate(a_config(kernels="compiled"), tmp_path / "run", resume=True)
     with pytest.raises(InputError, match="another 'run'"):
         simulate(a_config(wire="dense"), tmp_path / "run", resume=True)
 

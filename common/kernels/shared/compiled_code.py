@@ -14,31 +14,17 @@ from typing import Final
 _KERNELS: Final = Path(__file__).parents[1]
 
 _SECONDS: Final = {
-    "plain": {
-        "entry_sums": 0.5,
-        "item_statistics": 0.7,
-        "left_out": 1.3,
-        "noisy_sums": 1.0,
-        "own_models": 4.5,
-        "residuals": 0.3,
-        "ridge": 0.8,
-        "row_bounds": 0.7,
-        "top_k": 0.5,
-        "unit_rows": 0.2,
-    },
-    "blocked": {
-        "entry_sums": 0.5,
-        "item_statistics": 2.6,
-        "left_out": 1.3,
-        "noisy_sums": 1.0,
-        "own_models": 4.5,
-        "residuals": 0.3,
-        "psd": 4.5,
-        "ridge": 4.2,
-        "row_bounds": 0.7,
-        "top_k": 0.5,
-        "unit_rows": 0.2,
-    },
+    "entry_sums": 0.5,
+    "item_statistics": 2.6,
+    "left_out": 1.3,
+    "noisy_sums": 1.0,
+    "own_models": 4.5,
+    "residuals": 0.3,
+    "psd": 4.5,
+    "ridge": 4.2,
+    "row_bounds": 0.7,
+    "top_k": 0.5,
+    "unit_rows": 0.2,
 }
 """What a run over ratings calls, and how long it compiles on one core (AMD EPYC, 2.6 GHz)."""
 _FOR_FEATURES: Final = ("own_models",)
@@ -63,7 +49,7 @@ def compile_seconds(backend: str, *, features: bool) -> dict[str, float]:
         backend: of the run.
         features: whether users' own models look at item features.
     """
-    seconds = _SECONDS.get(backend, {})
+    seconds = _SECONDS if backend == "compiled" else {}
     return {kernel: takes for kernel, takes in seconds.items() if features or kernel not in _FOR_FEATURES}
 
 

@@ -189,7 +189,7 @@ def shared_label(least: int | None, label: str) -> str:
 @cache
 def noise_backend() -> str:
     """The kernels that turn bits into draws: a property of the installation, not of a run."""
-    return "plain" if find_spec("numba") else "numpy"
+    return "compiled" if find_spec("numba") else "numpy"
 
 
 @cache

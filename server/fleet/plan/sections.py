@@ -25,7 +25,7 @@ class TaskSection(Section, frozen=True, kw_only=True):
     """Overrides of the algorithm's tuned defaults."""
     shares: dict[str, float] = msgspec.field(default_factory=dict)
     """Overrides of how the budget is shared among its releases."""
-    kernels: Literal["numpy", "plain", "blocked"] = "numpy"
+    kernels: Literal["numpy", "compiled"] = "numpy"
     """Which code computes on the server; versions agree to rounding."""
 
     def __post_init__(self) -> None:

@@ -53,7 +53,7 @@ def inner_product_neighbours(factors: FloatArray | Float32Array, *, k: int, thre
         k=k,
         exclude_indptr=np.arange(n_items + 1, dtype=np.int64),
         exclude_items=np.arange(n_items, dtype=np.int32),
-        backend="plain" if n_items >= _COMPILED_FROM_ITEMS and has_compiler() else "numpy",
+        backend="compiled" if n_items >= _COMPILED_FROM_ITEMS and has_compiler() else "numpy",
         threads=threads,
     )
     neighbours[~np.any(factors, axis=1)] = -1

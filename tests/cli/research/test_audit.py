@@ -19,7 +19,7 @@ from tests.cli.conftest import Command
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", "--kernels", "plain", "--workers", "1")
+SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", "--kernels", "compiled", "--workers", "1")
 FEW_ITEMS = (
     "--data",
     "synthetic",

@@ -38,7 +38,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Result, Pa
         "--rounds",
         "2",
         "--kernels",
-        "plain",
+        "compiled",
         "--data",
         "synthetic",
     ]

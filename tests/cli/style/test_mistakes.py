@@ -42,8 +42,8 @@ FEW = ("--set", "data.synthetic.n_users=50")
             "privacy: unknown key 'epsilno'; known are ... did you mean 'epsilon'?",
         ),
         (
-            ["simulate", "--set", "run.kernels=blockd", *FEW],
-            "known are auto, blocked, numpy, plain; did you mean 'blocked'?",
+            ["simulate", "--set", "run.kernels=compield", *FEW],
+            "known are auto, compiled, numpy; did you mean 'compiled'?",
         ),
         (
             ["simulate", "--set", "settings.clip_nrom=3", *FEW],

@@ -13,14 +13,14 @@ if not has_compiler():
     pytest.skip("numba is not installed", allow_module_level=True)
 
 LOAD = """
-from fedboard.common.kernels.blocked import ridge
+from fedboard.common.kernels.compiled import ridge
 hits, misses = ridge._solve_rows.stats.cache_hits, ridge._solve_rows.stats.cache_misses
 print(sum(hits.values()), sum(misses.values()))
 """
 
 
 def test_second_process_finds_the_compiled_kernel_on_disk():
-    from fedboard.common.kernels.blocked import ridge  # noqa: F401  compiled, or read, here
+    from fedboard.common.kernels.compiled import ridge  # noqa: F401  compiled, or read, here
 
     result = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
 
@@ -28,7 +28,7 @@ def test_second_process_finds_the_compiled_kernel_on_disk():
 
 
 def test_python_is_refused_what_is_compiled_into_others_only():
-    from fedboard.common.kernels.blocked.cholesky import factor
+    from fedboard.common.kernels.compiled.cholesky import factor
 
     with pytest.raises(TypeError, match="factor is a part of compiled functions"):
         factor(np.eye(16, dtype=np.float32).reshape(-1), 16, 16, np.zeros(256, np.float32))
@@ -45,7 +45,7 @@ def test_without_compiling_parts_are_the_functions_they_were(monkeypatch):
 def test_vector_loops_are_not_unrolled():
     import numba
 
-    from fedboard.common.kernels.blocked.tridiagonal import dot
+    from fedboard.common.kernels.compiled.tridiagonal import dot
 
     def product(left, right, count):
         return dot(left, 0, right, 0, count)

@@ -32,7 +32,7 @@ def test_the_draws_are_those_of_the_compiled_kernel_bit_for_bit() -> None:
     bits = words()
     compiled, ours = np.empty(bits.size), np.empty(bits.size)
 
-    implementation("plain", "normal").fill_normal(bits, compiled)
+    implementation("compiled", "normal").fill_normal(bits, compiled)
     quantile.fill_normal(bits, ours)
 
     assert np.array_equal(ours.view(np.uint64), compiled.view(np.uint64))
@@ -48,12 +48,12 @@ def test_noised_sums_are_those_of_the_compiled_kernel(monkeypatch: pytest.Monkey
         "bits": rng.integers(0, 2**64, 700 * 36, dtype=np.uint64),
         "stddevs": rng.uniform(0.1, 2.0**40, 36),
     }
-    implementation("plain", "noisy_sums")
-    compiled = noisy_sums(**given, shift=3, backend="plain")
+    implementation("compiled", "noisy_sums")
+    compiled = noisy_sums(**given, shift=3, backend="compiled")
 
     monkeypatch.setattr(backends, "_COMPILED_DRAWS", "nothing that is loaded")
     monkeypatch.setattr(backends, "_drawn", 0)
-    ours = noisy_sums(**given, shift=3, backend="plain")
+    ours = noisy_sums(**given, shift=3, backend="compiled")
 
     assert backends._drawn == given["sums"].size
     assert np.array_equal(ours, compiled)
@@ -66,10 +66,10 @@ from fedboard.common.kernels import standard_normal
 from fedboard.common.kernels.backends import FEW_DRAWS
 
 words = np.random.default_rng(0).integers(0, 2**64, FEW_DRAWS, dtype=np.uint64)
-first = standard_normal(words[:1000], backend="plain")
-standard_normal(words[: FEW_DRAWS - 1000], backend="plain")
+first = standard_normal(words[:1000], backend="compiled")
+standard_normal(words[: FEW_DRAWS - 1000], backend="compiled")
 assert "numba" not in sys.modules
-assert np.array_equal(standard_normal(words[:1000], backend="plain"), first)
+assert np.array_equal(standard_normal(words[:1000], backend="compiled"), first)
 assert "numba" in sys.modules
 """
 

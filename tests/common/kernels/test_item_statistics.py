@@ -174,7 +174,7 @@ def test_any_numbers_give_the_bits_of_the_reference(rank, ratings, coordinates, 
         "stop": 1,
     }
 
-    squares, linear = item_statistics(**given, backend="blocked")
+    squares, linear = item_statistics(**given, backend="compiled")
 
     expected_squares, expected_linear = item_statistics(**given, backend="numpy")
     assert np.array_equal(squares, expected_squares)
@@ -208,7 +208,7 @@ def test_sums_in_32_bits_are_moved_before_they_overflow(coordinate, weight, resp
         "responses": np.full(n_ratings, response, np.int16),
     }
 
-    squares, linear = item_statistics(**given, start=0, stop=1, backend="blocked")
+    squares, linear = item_statistics(**given, start=0, stop=1, backend="compiled")
 
     assert np.all(squares == n_ratings * weight * coordinate**2)
     assert np.all(linear == n_ratings * weight * response * coordinate)
@@ -218,7 +218,7 @@ def test_sums_in_32_bits_are_moved_before_they_overflow(coordinate, weight, resp
 def test_processors_without_these_instructions_compute_the_same(monkeypatch):
     import numba
 
-    from fedboard.common.kernels.blocked import pairs, tiles, vectors
+    from fedboard.common.kernels.compiled import pairs, tiles, vectors
 
     def halves_and_products(numbers, weights, plain, low, high, sums):
         pairs.split_pair(numbers, 0, lanes, lanes, weights, 0, plain, low, high, 0, 1)

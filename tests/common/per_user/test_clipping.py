@@ -25,7 +25,7 @@ WEIGHTS = np.array([WEIGHT_ONE, 0, 9459, 9459, 9459], dtype=np.int16)
 RESPONSES = np.array([RESPONSE_BOUND, -RESPONSE_BOUND, 0, 7, -7], dtype=np.int16)
 
 
-BACKENDS = ("numpy", "plain") if has_compiler() else ("numpy",)
+BACKENDS = ("numpy", "compiled") if has_compiler() else ("numpy",)
 
 
 def check_rows(indptr, items, **rows):

@@ -128,9 +128,9 @@ def test_only_the_algorithm_that_is_asked_for_is_imported() -> None:
 def test_a_task_is_rebuilt_from_the_name_and_configuration_of_its_board() -> None:
     board = board_of("residual")
 
-    task = rebuild_task(board, backend="plain", features=np.ones((2, 1)))
+    task = rebuild_task(board, backend="compiled", features=np.ones((2, 1)))
 
-    assert (task.name, dict(task.config), task.backend) == ("residual", dict(board.config), "plain")
+    assert (task.name, dict(task.config), task.backend) == ("residual", dict(board.config), "compiled")
 
 
 # What a server states.

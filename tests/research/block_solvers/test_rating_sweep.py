@@ -69,7 +69,7 @@ def after_sweep(backend, rank, *, table=None, **changed):
 @pytest.mark.parametrize("variance", [0.0, 1e-5])
 def test_compiled_sweep_does_what_the_plain_loop_says(rank, biased, variance):
     plain = after_sweep("numpy", rank, biased=biased, variance=variance, user_gap=20)
-    compiled = after_sweep("blocked", rank, biased=biased, variance=variance, user_gap=20)
+    compiled = after_sweep("compiled", rank, biased=biased, variance=variance, user_gap=20)
 
     for slow, fast in zip(plain[:2], compiled[:2], strict=True):
         np.testing.assert_allclose(fast.rows, slow.rows, rtol=0, atol=2e-6)
@@ -83,7 +83,7 @@ def test_compiled_sweep_reads_the_table_where_the_plain_loop_does():
     table = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     options = {"table": table, "variance": 1e-4, "user_gap": 5}
 
-    slow, fast = after_sweep("numpy", 20, **options), after_sweep("blocked", 20, **options)
+    slow, fast = after_sweep("numpy", 20, **options), after_sweep("compiled", 20, **options)
 
     np.testing.assert_allclose(fast[1].rows, slow[1].rows, rtol=0, atol=2e-6)
 
@@ -111,7 +111,7 @@ def test_one_step_is_the_gradient_of_the_squared_error():
         waits=item_waits(np.ones(N_ITEMS, int)),
         clock=0,
         state=generator_state(0, 0),
-        backend="blocked",
+        backend="compiled",
     )
 
     expected = (1 - pull) * before[0] + gain * rates.weights[4] * (4.5 - found) * before[1]
@@ -132,7 +132,7 @@ def test_prediction_outside_the_range_pulls_at_nothing():
         waits=item_waits(np.ones(N_ITEMS, int)),
         clock=0,
         state=generator_state(0, 0),
-        backend="blocked",
+        backend="compiled",
     )
 
     after = items.factors / np.linalg.norm(items.factors, axis=1, keepdims=True)
@@ -170,13 +170,13 @@ def looks_normal(draws):
 
 @pytest.mark.slow
 def test_lazy_noise_adds_up_to_the_variance_of_all_ticks():
-    assert looks_normal(displacement("blocked"))
+    assert looks_normal(displacement("compiled"))
     assert looks_normal(displacement("numpy"))
 
 
 @pytest.mark.parametrize("owed", [0.8, 1.25])
 def test_noise_that_forgets_some_ticks_is_noticed(owed):
-    assert not looks_normal(displacement("blocked", owed=owed))
+    assert not looks_normal(displacement("compiled", owed=owed))
 
 
 def test_drawn_numbers_are_standard_normal_and_independent_between_threads():
@@ -185,7 +185,7 @@ def test_drawn_numbers_are_standard_normal_and_independent_between_threads():
         users, items = FactorRows.zeros(N_USERS, 8192), FactorRows.zeros(N_ITEMS, 8192)
         rates = rates_of(np.random.default_rng(0), variance=1.0)
         rates.item_rates[:, 2] = 1.0
-        settle(users, items, rates, clock=1, state=generator_state(1, stream), backend="blocked")
+        settle(users, items, rates, clock=1, state=generator_state(1, stream), backend="compiled")
         drawn.append(items.factors.ravel().astype(float))
     one, other = drawn
 

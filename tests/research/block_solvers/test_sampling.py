@@ -35,7 +35,7 @@ def sample(cohort: Cohort, **changed: object) -> Factorisation:
         "most_ratings": 20,
         "rank": 8,
         "passes": 10,
-        "backend": "blocked",
+        "backend": "compiled",
     }
     config = DpmfConfig(**(settings | changed))  # type: ignore[arg-type]
     return sample_dpmf(arrange(trimmed(cohort, most=config.most_ratings, seed=0)), config)
@@ -175,7 +175,7 @@ def test_sgd_is_as_accurate_as_als_on_movielens() -> None:
     def error(found: np.ndarray) -> float:
         return float(np.sqrt(np.mean((np.clip(found, *RANGE) - test.values) ** 2)))
 
-    als = fit_als(train, default_als(Feedback.EXPLICIT, rating_range=RANGE, backend="blocked"))
+    als = fit_als(train, default_als(Feedback.EXPLICIT, rating_range=RANGE, backend="compiled"))
     sgd = fit_sgd(arrange(train), SgdConfig(rank=8))
     own = sgd.users.biases[test.users] + sgd.item_biases()[test.items] + sgd.mean
     own += np.einsum("pd,pd->p", sgd.users.factors[test.users], sgd.item_factors()[test.items])

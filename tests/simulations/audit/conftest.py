@@ -33,7 +33,7 @@ def configuration(**sections: Any) -> SimulationConfig:
             "synthetic": {"n_users": 90, "n_items": N_ITEMS, "mean_ratings_per_user": 15},
         },
         "privacy": {"epsilon": 5.0},
-        "run": {"kernels": "plain"},
+        "run": {"kernels": "compiled"},
         **sections,
     }
     if "settings" not in sections:

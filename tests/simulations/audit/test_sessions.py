@@ -39,7 +39,7 @@ def a_subject(protocol: str) -> tuple[Subject, Entrance]:
     config = configuration(
         algorithm="residual",
         settings={"rank": 3, "rounds": 1},
-        run={"kernels": "plain", "protocol": protocol},
+        run={"kernels": "compiled", "protocol": protocol},
     )
     return entered(config)
 

@@ -10,7 +10,7 @@ COMPILED = pytest.mark.skipif(not has_compiler(), reason="numba is not installed
 EMPTY_USER, EMPTY_ITEM = 4, 7
 
 
-@pytest.fixture(params=["numpy", pytest.param("plain", marks=COMPILED)])
+@pytest.fixture(params=["numpy", pytest.param("compiled", marks=COMPILED)])
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -215,9 +215,9 @@ def test_option_out_of_range_is_refused_by_name(config, changes):
 
 @pytest.mark.parametrize("feedback", list(Feedback))
 def test_defaults_take_what_the_caller_gives(feedback):
-    config = default_als(feedback, rating_range=STARS, rank=5, seed=9, backend="plain", threads=2)
+    config = default_als(feedback, rating_range=STARS, rank=5, seed=9, backend="compiled", threads=2)
 
-    assert (config.rank, config.seed, config.backend, config.threads) == (5, 9, "plain", 2)
+    assert (config.rank, config.seed, config.backend, config.threads) == (5, 9, "compiled", 2)
     assert config.biases == (feedback is Feedback.EXPLICIT)
 
 

@@ -23,7 +23,7 @@ from fedboard.simulations.baselines import (
 
 STARS = (1.0, 5.0)
 EMPTY_USER = 4
-BACKEND = "plain" if has_compiler() else "numpy"
+BACKEND = "compiled" if has_compiler() else "numpy"
 EXPLICIT = {
     "local-only": lambda train: LocalModel(n_items=train.n_items, rating_range=STARS),
     "item-mean": lambda train: fit_item_mean(train, rating_range=STARS),

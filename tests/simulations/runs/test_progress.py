@@ -137,7 +137,7 @@ COMPILE = """
 from fedboard.simulations.runs import kernel_choice
 
 kernel_choice.compile_seconds = lambda backend, features: {"unit_rows": 0.2}
-kernel_choice.compile_kernels("plain", on_progress=lambda *told: print(*told))
+kernel_choice.compile_kernels("compiled", on_progress=lambda *told: print(*told))
 print("ready")
 """
 
@@ -183,7 +183,7 @@ class Seen(event.Listener):
 
 with event.install_listener("numba:compile", Seen()):
     kernel_choice.compile_kernels(
-        "plain", not_called=frozenset({"absent"}), on_progress=lambda *told: print(*told)
+        "compiled", not_called=frozenset({"absent"}), on_progress=lambda *told: print(*told)
     )
 print("scale_rows" in here, "select" in here)
 """
@@ -214,7 +214,7 @@ def test_kernels_are_shared_out_evenly_and_all_of_them(processes: int) -> None:
 
 
 def test_an_algorithm_says_what_it_never_calls() -> None:
-    every = set(compile_seconds("blocked", features=True))
+    every = set(compile_seconds("compiled", features=True))
 
     assert never_called("residual") == {"psd"}
     assert never_called("dpals-tail") == {"left_out", "residuals"}

@@ -268,7 +268,7 @@ def test_removing_a_user_from_a_real_file_changes_nobody_elses_contribution(name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernels", ["numpy", "plain", "blocked"])
+@pytest.mark.parametrize("kernels", ["numpy", "compiled"])
 @pytest.mark.parametrize("algorithm", ["residual", "adadpals", "adadpsgd", "langevin"])
 def test_no_kernel_lets_a_users_place_among_the_rows_show(algorithm, kernels, tmp_path):
     """Compiled kernels work on rows side by side; one row less puts all that follow into other places."""

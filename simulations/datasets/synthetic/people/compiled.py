@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.blocked.row_pairs import inner_product
+from fedboard.common.kernels.compiled.mixing import mix
+from fedboard.common.kernels.compiled.row_pairs import inner_product
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
-from fedboard.common.kernels.plain.mixing import mix
 from fedboard.simulations.datasets.synthetic.people import words
 from fedboard.simulations.datasets.synthetic.people.shape import ACCEPTED, LEAST_ACCEPTED, TASTES
 

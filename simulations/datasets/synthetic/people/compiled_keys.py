@@ -6,8 +6,8 @@ import numpy as np
 from numba import types
 
 from fedboard.common.arrays import BitArray, IntArray
-from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.vectors import Emitter, int64
+from fedboard.common.kernels.compiled.tiles import lanes_of
+from fedboard.common.kernels.compiled.vectors import Emitter, int64
 from fedboard.common.kernels.compiling import compiled, emitted, reading, writing
 
 _WORDS: Final = 3

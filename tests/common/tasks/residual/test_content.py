@@ -96,7 +96,7 @@ def test_without_features_nothing_is_different(cohort: Cohort) -> None:
     assert task.first_board(board.catalogue).digest == residual_boards(task)[0].digest
 
 
-@pytest.mark.parametrize("kernels", ["plain", "blocked"])
+@pytest.mark.parametrize("kernels", ["compiled"])
 def test_device_and_engine_predict_the_same(cohort: Cohort, kernels: str) -> None:
     pytest.importorskip("numba")
     board = finished(a_residual_task())

@@ -69,7 +69,7 @@ WILD = {
 }
 
 
-@pytest.mark.parametrize("backend", ["numpy", "plain"])
+@pytest.mark.parametrize("backend", ["numpy", "compiled"])
 @pytest.mark.parametrize("factors", WILD)
 def test_no_row_is_longer_than_one_after_rounding(factors: str, backend: str) -> None:
     if backend != "numpy":

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
-from fedboard.common.kernels.blocked.tiles import Flat, lanes_of
-from fedboard.common.kernels.blocked.vectors import Emitter, Registers, Value, counting, int64
+from fedboard.common.kernels.compiled.tiles import Flat, lanes_of
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, int64
 from fedboard.common.kernels.compiling import compiled, emitted
 
 # Sums that run side by side, so that one addition need not wait for the last.

@@ -5,7 +5,7 @@ from typing import Any, Final
 from numba import types
 
 from fedboard.common.arrays import Float32Array, FloatArray, PairArray
-from fedboard.common.kernels.blocked.vectors import (
+from fedboard.common.kernels.compiled.vectors import (
     HAS_WIDE_VECTORS,
     Emitter,
     Registers,

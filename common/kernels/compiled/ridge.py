@@ -5,11 +5,12 @@ from typing import Final
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
-from fedboard.common.kernels.blocked.cholesky import factor, substitute
-from fedboard.common.kernels.blocked.panels import gather
-from fedboard.common.kernels.blocked.tiles import add_outer_products, add_products, lanes_of
+from fedboard.common.kernels.compiled.cholesky import factor, substitute
+from fedboard.common.kernels.compiled.copying import copy_vector
+from fedboard.common.kernels.compiled.panels import gather
+from fedboard.common.kernels.compiled.tiles import add_outer_products, add_products, lanes_of
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
-from fedboard.common.kernels.plain.copying import copy_vector
+from fedboard.common.kernels.numpy import ridge as reference
 
 # A panel takes half of a first-level cache of 48 KB and leaves the rest to the sums.
 _PANEL_ELEMENTS: Final = 6 * 1024
@@ -140,16 +141,9 @@ def solve_rows(
 ) -> None:
     """Fill ``out[start:stop]``; arguments as in ``solve_ridge``.
 
-    A system that float32 cannot factor (its condition number exceeds about 1e7) is solved again in float64.
+    NumPy solves a system again in float64 that float32 cannot factor: its condition number exceeds about 1e7.
     """
     has_gram = bool(np.any(gram))
     _solve_rows(indptr, columns, targets, factors, ridge, gram, has_gram, start, stop, out)
-    failed = np.flatnonzero(~np.isfinite(out[start:stop, 0])) + start
-    if not failed.size:
-        return
-    from fedboard.common.kernels.plain import (
-        ridge as plain,
-    )  # compiled where it is needed, which is hardly ever
-
-    for row in failed.tolist():
-        plain.solve_rows(indptr, columns, targets, factors, ridge, gram, row, row + 1, out)
+    for row in (np.flatnonzero(~np.isfinite(out[start:stop, 0])) + start).tolist():  # hardly ever
+        reference.solve_rows(indptr, columns, targets, factors, ridge, gram, row, row + 1, out)

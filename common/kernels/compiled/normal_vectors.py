@@ -14,7 +14,7 @@ from typing import Any, Final
 from llvmlite import ir
 from numba import types
 
-from fedboard.common.kernels.blocked.vectors import Registers, Value, call, counting, data_pointer, int64
+from fedboard.common.kernels.compiled.vectors import Registers, Value, call, counting, data_pointer, int64
 from fedboard.common.kernels.compiling import emitted
 
 LANES: Final = 16

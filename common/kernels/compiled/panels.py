@@ -6,8 +6,8 @@ from llvmlite import ir
 from numba import types
 
 from fedboard.common.arrays import Float32Array, IndexArray
-from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.vectors import Emitter, Value, call, counting, data_pointer, int64
+from fedboard.common.kernels.compiled.tiles import lanes_of
+from fedboard.common.kernels.compiled.vectors import Emitter, Value, call, counting, data_pointer, int64
 from fedboard.common.kernels.compiling import compiled, emitted
 
 # Rows asked for before they are needed: enough to hide a miss in the second-level cache.

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from numba import types
 
-from fedboard.common.kernels.blocked.vectors import Emitter, Registers, Value, counting, int64
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, int64
 from fedboard.common.kernels.compiling import emitted
 
 _UNROLLED: Final = 4

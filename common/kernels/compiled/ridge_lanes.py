@@ -1,6 +1,6 @@
 """One small system with several ridges on its diagonal at once: a lane of a vector for each.
 
-A lane goes through the operations of ``plain.cholesky.solve_positive`` and of a forward substitution in their
+A lane goes through the operations of ``own_models.solve_positive`` and of a forward substitution in their
 order, each rounded alone, so that it holds what a loop over the ridges would, bit for bit.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from numba import types
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.kernels.blocked.vectors import Emitter, Registers, Value, counting, int64
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, int64
 from fedboard.common.kernels.compiling import compiled, emitted
 
 TOGETHER: Final = 4

@@ -6,8 +6,8 @@ from typing import Any, Final
 from numba import types
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.vectors import Emitter, Registers, counting, int64
+from fedboard.common.kernels.compiled.tiles import lanes_of
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, counting, int64
 from fedboard.common.kernels.compiling import compiled, emitted
 
 # Rows per pass over the vectors that update them.

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from fedboard.common.arrays import IndexArray, IntArray, PairArray, ShortArray
-from fedboard.common.kernels.blocked.pairs import SPLIT_BITS, gather_pairs, move_pair_sums
-from fedboard.common.kernels.blocked.panels import prefetch
-from fedboard.common.kernels.blocked.tiles import add_outer_products, add_tile, lanes_of
+from fedboard.common.kernels.compiled.pairs import SPLIT_BITS, gather_pairs, move_pair_sums
+from fedboard.common.kernels.compiled.panels import prefetch
+from fedboard.common.kernels.compiled.tiles import add_outer_products, add_tile, lanes_of
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, reading_spread, writing
 
 # Three panels share the first-level cache with the sums.

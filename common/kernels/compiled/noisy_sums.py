@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray, IntArray
+from fedboard.common.kernels.compiled.normal import fill_normal
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
-from fedboard.common.kernels.plain.normal import fill_normal
 
 _NUMBERS_AT_ONCE: Final = 4096
 

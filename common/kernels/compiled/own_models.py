@@ -1,16 +1,39 @@
 """Own models as compiled loops, summed in float64."""
 
-from math import exp, log
+from math import exp, log, sqrt
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.kernels.compiled.copying import copy_matrix, copy_vector
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
-from fedboard.common.kernels.plain.cholesky import solve_positive
-from fedboard.common.kernels.plain.copying import copy_matrix, copy_vector
-from fedboard.common.kernels.reference.own_models import LEAST
+from fedboard.common.kernels.numpy.own_models import LEAST
 
 _LEAST = LEAST
+
+
+@compiled()
+def solve_positive(matrix: FloatArray, vector: FloatArray) -> None:
+    """Overwrite ``vector`` with matrix^-1 vector; the upper triangle of ``matrix`` becomes R, R^T R = matrix.
+
+    A matrix that is not positive definite leaves NaN in ``vector``.
+    """
+    rank = vector.size
+    for pivot in range(rank):
+        scale = 1.0 / sqrt(matrix[pivot, pivot])
+        for column in range(pivot, rank):
+            matrix[pivot, column] *= scale
+        vector[pivot] *= scale
+        for row in range(pivot + 1, rank):
+            factor = matrix[pivot, row]
+            vector[row] -= factor * vector[pivot]
+            for column in range(row, rank):
+                matrix[row, column] -= factor * matrix[pivot, column]
+    for row in range(rank - 1, -1, -1):
+        rest = vector[row]
+        for column in range(row + 1, rank):
+            rest -= matrix[row, column] * vector[column]
+        vector[row] = rest / matrix[row, row]
 
 
 @compiled()

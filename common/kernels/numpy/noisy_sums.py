@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray, IntArray
-from fedboard.common.kernels.reference.normal import fill_normal
+from fedboard.common.kernels.numpy.normal import fill_normal
 from fedboard.common.kernels.shared.noising import fill_noised
 
 

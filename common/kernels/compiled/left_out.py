@@ -3,14 +3,14 @@
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
-from fedboard.common.kernels.blocked.ridge_lanes import (
+from fedboard.common.kernels.compiled.ridge_lanes import (
     TOGETHER,
     add_entries,
     left_out_of_some,
     solve_lanes,
     spread_with_ridges,
 )
-from fedboard.common.kernels.blocked.tiles import lanes_of
+from fedboard.common.kernels.compiled.tiles import lanes_of
 from fedboard.common.kernels.compiling import INTEGER, REAL, compiled, reading, writing
 
 

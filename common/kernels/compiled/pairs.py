@@ -9,9 +9,9 @@ from llvmlite import ir
 from numba import types
 
 from fedboard.common.arrays import IndexArray, PairArray, ShortArray
-from fedboard.common.kernels.blocked.panels import prefetch_row
-from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.vectors import ROUNDED_PRODUCTS, Emitter, Value, call, data_pointer
+from fedboard.common.kernels.compiled.panels import prefetch_row
+from fedboard.common.kernels.compiled.tiles import lanes_of
+from fedboard.common.kernels.compiled.vectors import ROUNDED_PRODUCTS, Emitter, Value, call, data_pointer
 from fedboard.common.kernels.compiling import compiled, emitted
 
 SPLIT_BITS: Final = 13

@@ -13,14 +13,14 @@ import numpy as np
 from numba import types
 
 from fedboard.common.arrays import BoolArray, FloatArray
-from fedboard.common.kernels.blocked.cholesky import factor, substitute
-from fedboard.common.kernels.blocked.tiles import lanes_of
-from fedboard.common.kernels.blocked.tridiagonal import rotate_back, tridiagonalise
-from fedboard.common.kernels.blocked.vectors import Emitter, Registers, counting, int64
-from fedboard.common.kernels.blocked.zolotarev import N_POLES, SMALLEST, sign_coefficients
+from fedboard.common.kernels.compiled.cholesky import factor, substitute
+from fedboard.common.kernels.compiled.copying import copy_vector
+from fedboard.common.kernels.compiled.tiles import lanes_of
+from fedboard.common.kernels.compiled.tridiagonal import rotate_back, tridiagonalise
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, counting, int64
+from fedboard.common.kernels.compiled.zolotarev import N_POLES, SMALLEST, sign_coefficients
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
-from fedboard.common.kernels.plain.copying import copy_vector
-from fedboard.common.kernels.reference import psd as reference
+from fedboard.common.kernels.numpy import psd as reference
 
 # An eigenvalue above -1e-8 ridge counts as zero: a relative error of 1e-8.
 _SHIFT: Final = 1e-8

@@ -1,1 +1,0 @@
-"""The kernels as simple compiled loops with the rank known at run time: quick to compile, quick enough."""
