@@ -88,7 +88,6 @@ def solver(stream: MemoryStream, rank: int, *, threads: int) -> Factorisation:
         mean=3.5,
         seed=0,
         threads=threads,
-        backend="compiled",
     )
 
 

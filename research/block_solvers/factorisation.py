@@ -36,7 +36,6 @@ class Factorisation:
     users: FactorRows
     items: FactorRows
     mean: float
-    backend: str
     states: Sequence[WordArray]
     """A noise generator for each thread."""
     waits: IndexArray
@@ -64,7 +63,6 @@ class Factorisation:
             clock=self.clock,
             state=self.states[0],
             table=self.table,
-            backend=self.backend,
         )
 
     def item_factors(self) -> Float32Array:
@@ -95,7 +93,7 @@ class Factorisation:
             item_ridge_exponent=0.0,
             biases=True,
             rating_range=rating_range,
-            backend=self.backend,
+            backend="compiled",
         )
         coordinates = np.column_stack([self.item_biases(), self.item_factors()])
         return AlsModel(config=config, mean=self.mean, item_coordinates=coordinates)
@@ -110,7 +108,6 @@ class Factorisation:
             clock=clock,
             state=self.states[thread],
             table=self.table,
-            backend=self.backend,
         )
 
     def _by_item(self, rows: Float32Array) -> Float32Array:
@@ -127,7 +124,6 @@ def start(
     mean: float,
     seed: int,
     threads: int,
-    backend: str,
     user_file: Path | None = None,
 ) -> Factorisation:
     """Random vectors, biases zero.
@@ -139,7 +135,6 @@ def start(
         mean: constant part of every prediction.
         seed: of vectors and noise.
         threads: >= 1.
-        backend: which kernels compute.
         user_file: users' rows are kept in this file, mapped into memory, instead of in memory; replaced.
     """
     head, rng = stream.head, np.random.default_rng(seed)
@@ -153,7 +148,6 @@ def start(
         users=users,
         items=items,
         mean=mean,
-        backend=backend,
         states=[generator_state(seed, thread) for thread in range(threads)],
         waits=item_waits(head.item_counts),
     )

@@ -15,13 +15,13 @@ Reference: Liu, Wang and Smola (2015), eqs. 3 and 4, sec. 5.
 """
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
-from research.block_solvers.rating_sweep_numpy import MARGIN, WordArray
+from research.block_solvers import rating_sweep_compiled as kernel
+from research.block_solvers.rating_sweep_compiled import MARGIN, WordArray
 
 MOST_WAITS = 16
 """Touches of an item row between two draws of its noise, at most."""
@@ -150,7 +150,6 @@ def sweep_ratings(
     clock: int,
     state: WordArray,
     table: Float32Array = _NO_TABLE,
-    backend: str,
 ) -> None:
     """One step for each rating of a block, in its order; changes the rows, clocks, waits and state in place.
 
@@ -167,12 +166,10 @@ def sweep_ratings(
         state: of ``generator_state``, one for each thread.
         table: draws to read at random places instead of drawing, for speed experiments alone; float32, flat,
             longer than a row. Reusing draws has no privacy proof.
-        backend: "numpy" for the plain loop, else compiled; they agree to rounding.
 
     Raises:
         InputError: arrays that do not fit together.
     """
-    kernel = _kernel(backend)
     _check(users, items, rates, waits, state, table)
     kernel.sweep(
         *(block.users, block.bounds, block.items, block.values, users.rows, items.rows),
@@ -189,10 +186,8 @@ def settle(
     clock: int,
     state: WordArray,
     table: Float32Array = _NO_TABLE,
-    backend: str,
 ) -> None:
     """Give each row the noise that it is owed at tick ``clock``; in place. Arguments as for ``sweep_ratings``."""
-    kernel = _kernel(backend)
     for side, own in ((items, rates.item_rates), (users, rates.user_rates)):
         _check_side(side, own, state, table)
         kernel.settle(side.rows, side.clocks, own, rates.numbers(side.rank, clock), state, table)
@@ -235,14 +230,3 @@ __all__ = [
     "settle",
     "sweep_ratings",
 ]
-
-
-def _kernel(backend: str) -> ModuleType:
-    """The module that computes; numba loads only where it is used."""
-    if backend == "numpy":
-        from research.block_solvers import rating_sweep_numpy
-
-        return rating_sweep_numpy
-    from research.block_solvers import rating_sweep_compiled
-
-    return rating_sweep_compiled

@@ -1,17 +1,21 @@
 """Stochastic gradient steps over a block of ratings, rating by rating, with Langevin noise where asked for."""
 
 from math import sqrt
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.kernels.compiled.normal_vectors import DRAWS_AT_ONCE, fill_normal
 from fedboard.common.kernels.compiled.panels import prefetch
 from fedboard.common.kernels.compiled.row_pairs import add_scaled, inner_product, step_both
 from fedboard.common.kernels.compiling import compiled, reading, writing
-from research.block_solvers.rating_sweep_numpy import MARGIN, WordArray
 
+WordArray: TypeAlias = NDArray[np.uint32]
+MARGIN: Final = 16
+"""Numbers of a row after its factors and their padding: the bias, and room that keeps rows of a power of two
+apart in the cache."""
 _LINE: Final = 16  # float32 in a cache line
 # Item rows asked for before they are needed; two hide a miss of the second-level cache at every rank.
 _AHEAD: Final = 2

@@ -68,7 +68,6 @@ class DpmfConfig:
     """Constant part of predictions; None for the middle of the rating range, which costs no privacy."""
     seed: int = 0
     threads: int = 1
-    backend: str = "compiled"
 
     def __post_init__(self) -> None:
         """Check every range.
@@ -154,7 +153,6 @@ def sample_dpmf(
         mean=config.centre,
         seed=config.seed,
         threads=config.threads,
-        backend=config.backend,
         user_file=user_file,
     )
     if table is not None:

@@ -38,7 +38,6 @@ class SgdConfig:
     seed: int = 0
     threads: int = 1
     """With 1 the result is the same every time; with more, item rows are changed without locks."""
-    backend: str = "compiled"
 
     def __post_init__(self) -> None:
         """Check every range.
@@ -78,7 +77,6 @@ def fit_sgd(
         mean=stream.head.mean,
         seed=config.seed,
         threads=config.threads,
-        backend=config.backend,
         user_file=user_file,
     )
     order = np.random.default_rng([config.seed, 1])

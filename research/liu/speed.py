@@ -274,5 +274,4 @@ def _model(stream: Stream, rank: int, threads: int) -> Factorisation:
         mean=stream.head.mean,
         seed=0,
         threads=threads,
-        backend="compiled",
     )

@@ -43,7 +43,7 @@ def chain(stream: MemoryStream, **changed: object) -> Factorisation:
         "most_ratings": N,
         "rank": RANK,
     }
-    settings |= {"passes": 3, "backend": "compiled", "gamma_prior": GammaPrior()}
+    settings |= {"passes": 3, "gamma_prior": GammaPrior()}
     return sample_dpmf(stream, DpmfConfig(**(settings | changed)))  # type: ignore[arg-type]
 
 

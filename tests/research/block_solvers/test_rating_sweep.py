@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
+from research.block_solvers import rating_sweep, rating_sweep_compiled
 from research.block_solvers.rating_sweep import (
     FactorRows,
     RatingBlock,
@@ -13,6 +14,7 @@ from research.block_solvers.rating_sweep import (
     settle,
     sweep_ratings,
 )
+from tests.research.block_solvers import plain_sweep
 
 N_USERS, N_ITEMS, PER_SEGMENT = 12, 9, 4
 
@@ -53,13 +55,15 @@ def rates_of(rng, *, variance=0.0, **changed):
     )
 
 
-def after_sweep(backend, rank, *, table=None, **changed):
+def after_sweep(kernel, rank, *, table=None, **changed):
     rng = np.random.default_rng(rank)
     block, (users, items), rates = block_of(rng), sides(rng, rank), rates_of(rng, **changed)
     waits = item_waits(np.bincount(block.items, minlength=N_ITEMS))
-    more = {"backend": backend, "state": generator_state(3, 0)} | ({} if table is None else {"table": table})
-    sweep_ratings(block, users, items, rates, waits=waits, clock=7, **more)
-    settle(users, items, rates, clock=7 + block.items.size, **more)
+    more = {"state": generator_state(3, 0)} | ({} if table is None else {"table": table})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rating_sweep, "kernel", kernel)
+        sweep_ratings(block, users, items, rates, waits=waits, clock=7, **more)
+        settle(users, items, rates, clock=7 + block.items.size, **more)
     return users, items, waits, more["state"]
 
 
@@ -68,8 +72,8 @@ def after_sweep(backend, rank, *, table=None, **changed):
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("variance", [0.0, 1e-5])
 def test_compiled_sweep_does_what_the_plain_loop_says(rank, biased, variance):
-    plain = after_sweep("numpy", rank, biased=biased, variance=variance, user_gap=20)
-    compiled = after_sweep("compiled", rank, biased=biased, variance=variance, user_gap=20)
+    plain = after_sweep(plain_sweep, rank, biased=biased, variance=variance, user_gap=20)
+    compiled = after_sweep(rating_sweep_compiled, rank, biased=biased, variance=variance, user_gap=20)
 
     for slow, fast in zip(plain[:2], compiled[:2], strict=True):
         np.testing.assert_allclose(fast.rows, slow.rows, rtol=0, atol=2e-6)
@@ -83,7 +87,7 @@ def test_compiled_sweep_reads_the_table_where_the_plain_loop_does():
     table = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     options = {"table": table, "variance": 1e-4, "user_gap": 5}
 
-    slow, fast = after_sweep("numpy", 20, **options), after_sweep("compiled", 20, **options)
+    slow, fast = after_sweep(plain_sweep, 20, **options), after_sweep(rating_sweep_compiled, 20, **options)
 
     np.testing.assert_allclose(fast[1].rows, slow[1].rows, rtol=0, atol=2e-6)
 
@@ -111,7 +115,6 @@ def test_one_step_is_the_gradient_of_the_squared_error():
         waits=item_waits(np.ones(N_ITEMS, int)),
         clock=0,
         state=generator_state(0, 0),
-        backend="compiled",
     )
 
     expected = (1 - pull) * before[0] + gain * rates.weights[4] * (4.5 - found) * before[1]
@@ -132,14 +135,13 @@ def test_prediction_outside_the_range_pulls_at_nothing():
         waits=item_waits(np.ones(N_ITEMS, int)),
         clock=0,
         state=generator_state(0, 0),
-        backend="compiled",
     )
 
     after = items.factors / np.linalg.norm(items.factors, axis=1, keepdims=True)
     np.testing.assert_allclose(after, before, atol=1e-6)
 
 
-def displacement(backend, *, owed=1.0):
+def displacement(*, owed=1.0):
     """What noise alone adds over many passes, over its deviation; ``owed`` spoils the variance."""
     rng, rank = np.random.default_rng(5), 64
     block = block_of(rng, n_segments=300)
@@ -148,7 +150,7 @@ def displacement(backend, *, owed=1.0):
     for side in (quiet.user_rates, quiet.item_rates):
         side[:] = 0.0, 0.0, np.sqrt(owed * 1e-4)
     rates = replace(quiet, biased=False, user_gap=100)
-    more = {"backend": backend, "state": generator_state(9, 0)}
+    more = {"state": generator_state(9, 0)}
     waits, ticks = item_waits(np.bincount(block.items, minlength=N_ITEMS)), 0
     for _ in range(10):
         sweep_ratings(block, users, items, rates, waits=waits, clock=ticks, **more)
@@ -170,13 +172,12 @@ def looks_normal(draws):
 
 @pytest.mark.slow
 def test_lazy_noise_adds_up_to_the_variance_of_all_ticks():
-    assert looks_normal(displacement("compiled"))
-    assert looks_normal(displacement("numpy"))
+    assert looks_normal(displacement())
 
 
 @pytest.mark.parametrize("owed", [0.8, 1.25])
 def test_noise_that_forgets_some_ticks_is_noticed(owed):
-    assert not looks_normal(displacement("compiled", owed=owed))
+    assert not looks_normal(displacement(owed=owed))
 
 
 def test_drawn_numbers_are_standard_normal_and_independent_between_threads():
@@ -185,7 +186,7 @@ def test_drawn_numbers_are_standard_normal_and_independent_between_threads():
         users, items = FactorRows.zeros(N_USERS, 8192), FactorRows.zeros(N_ITEMS, 8192)
         rates = rates_of(np.random.default_rng(0), variance=1.0)
         rates.item_rates[:, 2] = 1.0
-        settle(users, items, rates, clock=1, state=generator_state(1, stream), backend="compiled")
+        settle(users, items, rates, clock=1, state=generator_state(1, stream))
         drawn.append(items.factors.ravel().astype(float))
     one, other = drawn
 

@@ -35,7 +35,6 @@ def sample(cohort: Cohort, **changed: object) -> Factorisation:
         "most_ratings": 20,
         "rank": 8,
         "passes": 10,
-        "backend": "compiled",
     }
     config = DpmfConfig(**(settings | changed))  # type: ignore[arg-type]
     return sample_dpmf(arrange(trimmed(cohort, most=config.most_ratings, seed=0)), config)

@@ -1,17 +1,10 @@
 """Stochastic gradient steps over a block of ratings, said plainly: what the compiled sweep is held against."""
 
-from typing import Final, TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
+from research.block_solvers.rating_sweep_compiled import MARGIN, WordArray
 
-WordArray: TypeAlias = NDArray[np.uint32]
-
-MARGIN: Final = 16
-"""Numbers of a row after its factors and their padding: the bias, and room that keeps rows of a power of two
-apart in the cache."""
 _LANES, _WORDS = 16, 4
 _DRAWS_AT_ONCE = 2 * _LANES
 
