@@ -40,7 +40,7 @@ def test_rounded_shares_have_their_size_and_truncated_or_larger_ones_do_not(
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["local", "distributed-dp", "secure-sum"])
 def test_an_audit_looks_where_clients_draw_the_noise(protocol: str) -> None:
-    subject, _ = entered(configuration(run={"kernels": "plain", "protocol": protocol}))
+    subject, _ = entered(configuration(run={"kernels": "compiled", "protocol": protocol}))
 
     found = [finding for finding in stream_findings(subject, Plan()) if finding.check == CHECK]
 
