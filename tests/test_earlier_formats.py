@@ -244,7 +244,7 @@ def test_a_job_of_then_says_the_same_in_sections(earlier: Path, name: str) -> No
     assert Job.load(earlier / "again.json") == job
 
 
-@pytest.mark.parametrize("name", ["compiled", "two-server"])
+@pytest.mark.parametrize("name", ["plain", "two-server"])
 def test_a_fleet_s_server_goes_on_with_the_training_that_it_has(
     earlier: Path, tmp_path: Path, name: str
 ) -> None:

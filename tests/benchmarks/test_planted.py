@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FROZEN = "3e7ed0d64a9c20ce9fcde8b2cca1124cb30017a1efb3c2726cd1e35f20b3af23"
+FROZEN = "cba4cc3772cee96ca9ada561e154af643b0280c71ae2c8ace6bd8ec70e16c58a"
 """Of all ids and sentences. Whoever moves code anchors entries anew, which does not change it; none may go."""
 
 

@@ -32,7 +32,7 @@ def boards(state: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (state / "runs/trial/boards").glob("*.board")}
 
 
-@pytest.mark.parametrize("protocol", ["trusted", "secure-sum"])
+@pytest.mark.parametrize("protocol", ["trusted", pytest.param("secure-sum", marks=pytest.mark.thorough)])
 def test_a_copy_that_was_put_back_stops_with_code_3_and_the_newest_state_goes_on(
     tmp_path: Path, protocol: str
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.rounds.booked import BookedRound
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
@@ -251,3 +253,20 @@ def test_a_preparation_that_too_few_hold_is_never_drawn(tmp_path: Path, devices:
     with pytest.raises(TooFewAnswersError, match=r"0 of those who gave .* quorum is 3; no noise was drawn"):
         go_on(tmp_path / "run", deadline_seconds=1.0)
     assert len(digests(tmp_path / "run")) == 1
+
+
+@pytest.mark.parametrize("kind", [FleetRuntime, SessionRuntime])
+def test_sums_get_no_noise_before_devices_hold_the_round(kind: Any) -> None:
+    told = list[tuple[Any, ...]]()
+
+    def confirm(*round_: Any) -> None:
+        told.append(round_)
+        raise PrivacyError("too few hold it")
+
+    runtime, receipts = object.__new__(kind), [SimpleNamespace(seq=n, hash=f"head {n}") for n in (2, 1)]
+    runtime.booked, runtime._round, runtime._gave = SimpleNamespace(confirm=confirm), 7, frozenset({"ann"})
+    booked = {receipt.hash: SimpleNamespace(receipt=receipt) for receipt in receipts}
+
+    with pytest.raises(PrivacyError, match="too few hold it"):
+        runtime.open(None, (), booked)
+    assert told == [(7, "head 2", {"ann"})]
