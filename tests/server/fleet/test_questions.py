@@ -186,7 +186,8 @@ def test_protocols_that_hide_rows_carry_it(asked: Asked, protocol: str) -> None:
     put = asked.put()
     asked.run(put, protocol=ProtocolChoice(name=protocol, step_seconds=5.0))
 
-    require_near(put, most=2.0)
+    # Of few devices' shares of the noise: 1.0 to 1.4 mostly, and 2.1 once in a while.
+    require_near(put, most=2.0 if protocol == "secure-sum" else 4.0)
 
 
 def test_two_servers_carry_it_for_devices_that_rely_on_the_second(asked: Asked) -> None:
