@@ -225,7 +225,7 @@ def write(path: Path, found: dict[str, Found]) -> None:
         "numpy": version("numpy"),
         "scipy": version("scipy"),
     }
-    made["kernels"] = "numpy, as with AVX2; of kernels plain and blocked only sums"
+    made["kernels"] = "numpy, as with AVX2; of compiled kernels only sums"
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
     path.write_text(f'{{\n "written": {json.dumps(made)},\n "rows": {{\n{lines}\n }}\n}}\n', encoding="utf-8")
 
