@@ -9,7 +9,6 @@ import click
 
 if TYPE_CHECKING:
     from fedboard.common.wire.live.feed import Source
-    from fedboard.common.wire.live.pages import Kind
     from fedboard.common.wire.live.place import Place
     from fedboard.server.operating.live.run_source import RunSource
 
@@ -31,7 +30,7 @@ LIVE = click.option(
 
 
 @contextmanager
-def serving(place: "Place", kind: "Kind", source: "Source", *, key: str | None = None) -> Iterator[str]:
+def serving(place: "Place", source: "Source") -> Iterator[str]:
     """Serve a live page until the block ends, and say where, on stderr; its address.
 
     Raises:
@@ -43,7 +42,7 @@ def serving(place: "Place", kind: "Kind", source: "Source", *, key: str | None =
     warning = warning_of(place)
     if warning is not None:
         click.echo(f"WARNING: {warning}", err=True)
-    with LiveServer(place, kind, source, key=key) as server:
+    with LiveServer(place, source) as server:
         click.echo(f"live page: {server.address}", err=True)
         yield server.address
 

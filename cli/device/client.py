@@ -1,17 +1,14 @@
 """``fedboard client``: the process of a device that takes part in training."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fedboard.cli.device.join import join
-from fedboard.cli.live_page import serving
 from fedboard.cli.style.groups import Commands
 from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
@@ -40,16 +37,8 @@ Examples:
     help="Configuration of this device.",
 )
 @click.option("--once", is_flag=True, help="End after one answer.")
-@click.option(
-    "--live",
-    metavar="[HOST:PORT]",
-    is_flag=False,
-    flag_value="usual",  # common.wire.live.place.USUAL
-    help="Serve a page with what was asked and given, refused and why, and what is left. It is yours: only on "
-    "this machine, and only for whoever has its whole address.",
-)
 @click.pass_context
-def client(context: click.Context, config: Path, once: bool, live: str | None) -> None:
+def client(context: click.Context, config: Path, once: bool) -> None:
     """Take part in training: answer what the server asks, as far as this device's policy allows.
 
     A device becomes a member of a fleet by `fedboard client join`. It stays until Ctrl-C or SIGTERM and waits for
@@ -57,13 +46,13 @@ def client(context: click.Context, config: Path, once: bool, live: str | None) -
     status`.
     """
     if context.invoked_subcommand is None:
-        _take_part(config, once=once, live=live)
+        _take_part(config, once=once)
 
 
 client.add_command(join)
 
 
-def _take_part(config: Path, *, once: bool, live: str | None) -> None:
+def _take_part(config: Path, *, once: bool) -> None:
     from fedboard.client.device.config import load_device, open_device
 
     device = load_device(config)
@@ -92,11 +81,12 @@ def _take_part(config: Path, *, once: bool, live: str | None) -> None:
     tally = Tally()
     node = _node(config, device, server, tally)
     lives_on()
-    with suppress(KeyboardInterrupt), _watched(device, tally, live):
+    with suppress(KeyboardInterrupt):
         node.run(Event(), messages=1 if once else None)
     click.echo(
         f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused, {tally.failed} failed; "
-        f"{tally.undelivered} replies were not taken by the server"
+        f"{tally.undelivered} replies were not taken by the server; {tally.traffic.sent:,} bytes sent, "
+        f"{tally.traffic.received:,} received"
     )
 
 
@@ -128,29 +118,3 @@ def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally"
             'set carrier = "direct" in [server]'
         ) from error
     return WarmNode(settings, make_client_app(open_configured, refused=tally.refuse), tally=tally, idle=idle)
-
-
-@contextmanager
-def _watched(device: "DeviceConfig", tally: "Tally", address: str | None) -> "Iterator[None]":
-    """Serve this device's page while the block runs; nothing without an address.
-
-    Raises:
-        InputError: the address cannot be used, or other machines could reach it.
-    """
-    if address is None:
-        yield
-        return
-    from fedboard.client.device.live_source import DeviceSource, live_key
-    from fedboard.common.wire.live.place import DEVICE_PORT, place_of
-
-    place = place_of(address, port=DEVICE_PORT, loopback_only=True)
-    server = "" if device.server is None else device.server.address
-
-    def told() -> dict[str, Any]:
-        counted = {
-            name: getattr(tally, name) for name in ("asked", "given", "refused", "failed", "undelivered")
-        }
-        return {"server": server, **counted, **asdict(tally.traffic)}
-
-    with serving(place, "device", DeviceSource(config=device, tally=told), key=live_key(device)):
-        yield

@@ -1,5 +1,6 @@
 """``fedboard status``: what this device has given so far, and what it has left."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 @JSON
 @DEVICE
 def status(as_json: bool, device: Path) -> None:
-    """Show what this device has given so far: to which runs, at which cost, and what it refused."""
+    """Show what this device gave, to which runs, at which cost, what it refused and why, and its limits."""
     from fedboard.client.boards.open_board import out_of_date
     from fedboard.client.device.config import load_device
-    from fedboard.client.device.status import status_of
+    from fedboard.client.device.status import limits_of, status_of
 
     config = load_device(device)
-    found = status_of(config)
-    document(_record(found)) if as_json else _print(found)
+    found, limits = status_of(config), limits_of(config.policy)
+    document({**_record(found), "limits": limits}) if as_json else _print(found, limits)
     if (notice := out_of_date(config.board.cache)) is not None:
         click.echo(notice, err=True)
 
@@ -70,7 +71,10 @@ def _record(found: "Status") -> dict[str, Any]:
     }
 
 
-def _print(found: "Status") -> None:
+def _print(found: "Status", limits: Mapping[str, str]) -> None:
+    from fedboard.client.device.status import REASONS
+    from fedboard.common.wire.refusals import Refusal
+
     held = f"ratings of {found.n_users} users"
     if found.n_ratings is not None:
         held = f"{found.n_ratings} rating{'' if found.n_ratings == 1 else 's'}"
@@ -94,8 +98,11 @@ def _print(found: "Status") -> None:
         ]
         click.echo("\n" + aligned(("answered", "board", "question"), rows_asked))
     if found.refusals:
-        rows_refused = [(code, f"{number}") for code, number in sorted(found.refusals.items())]
-        click.echo("\n" + aligned(("refused", "times"), rows_refused, right=(1,)))
+        rows_refused = [
+            (code, f"{number}", REASONS[Refusal(code)]) for code, number in sorted(found.refusals.items())
+        ]
+        click.echo("\n" + aligned(("refused", "times", "because"), rows_refused, right=(1,)))
+    click.echo("\n" + aligned(("limit of this device", ""), list(limits.items())))
     if found.boards:
         about = [_about(b.path) for b in found.boards]
         rows_boards = [

@@ -139,7 +139,7 @@ def _watched(settings: "FleetSettings", address: str | None, trackers: Sequence[
     with ExitStack() as stack:
         stack.enter_context(tracking(_source(settings, place), trackers))
         if address is not None:
-            stack.enter_context(serving(place, "run", _source(settings, place)))
+            stack.enter_context(serving(place, _source(settings, place)))
         yield
 
 

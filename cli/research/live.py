@@ -54,7 +54,7 @@ def live(run: Path, address: str, key: Path | None) -> None:
     place = place_of(address, port=RUN_PORT)
     files = run_files(run)
     source = source_of(files, place, simulated=files.is_simulation, key=key)
-    with suppress(KeyboardInterrupt), serving(place, "run", source):
+    with suppress(KeyboardInterrupt), serving(place, source):
         Event().wait()
 
 
@@ -108,7 +108,7 @@ def watched(
     with ExitStack() as stack:
         stack.enter_context(tracking(source_of(files, place, simulated=True), trackers))
         if address is not None:
-            stack.enter_context(serving(place, "run", source_of(files, place, simulated=True)))
+            stack.enter_context(serving(place, source_of(files, place, simulated=True)))
         yield
     if address is not None:
         again = f"fedboard live {shlex.quote(str(run))}"

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,12 @@ from click.testing import CliRunner
 
 from fedboard.cli.main import commands
 from fedboard.cli.research.live import watched as serving_of
-from fedboard.client.device.config import load_device
-from fedboard.client.device.live_source import DeviceSource, live_key
-from fedboard.client.device.new_device import make_device
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.wire.live.place import Place
-from fedboard.common.wire.live.serving import LiveServer
-from fedboard.common.wire.refusals import Refusal
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.simulate import simulate
-from tests.client.page.browser import AXE, NEEDS_AXE, Page
+from tests.client.page.browser import NEEDS_AXE, Page
 from tests.common.tasks.conftest import a_task
 from tests.common.wire.live.asking import listening, states
 from tests.ports import free_ports
@@ -203,45 +196,6 @@ def test_no_barrier_is_found_at_either_width(page: Page, watched: Onlooker, widt
     assert {"color-contrast", "document-title", "list"} <= set(passed)
     assert found == []
     assert wider <= 0
-
-
-def test_the_page_of_a_device_shows_what_was_given_refused_and_is_left(
-    page: Page, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    config = load_device(
-        make_device(tmp_path_factory.mktemp("ann"), epsilon=8.0, delta=1e-5, adjacency="add-remove")
-    )
-    tally = {"server": "films:8443", "asked": 0, "given": 0, "refused": 0, "failed": 0, "undelivered": 0}
-    tally |= {"sent": 0, "received": 0}
-    source, place = DeviceSource(config=config, tally=lambda: tally), Place(host="127.0.0.1", ports=(0,))
-    page.console()
-    with LiveServer(place, "device", source, key=live_key(config)) as server:
-        page.driver.get(server.address)
-        page.until("return document.documentElement.dataset.state === 'running'")
-        assert page.text(".budget-words").startswith("0 of 8 epsilon")
-
-        with config.open_ledger() as ledger:
-            ledger.admit("movies <b>", PLAN[0])
-            spent = ledger.spent().epsilon
-        config.refusals().add(Refusal.OVER_LIMIT)
-        tally |= {"asked": 2, "given": 1, "refused": 1, "sent": 5300}
-
-        page.until("return document.querySelector('#runs tr')?.dataset.run === 'movies <b>'")
-        page.until("return document.querySelector('#refused tr') !== null")
-        page.until("return document.querySelector('#asked').textContent.includes('5.3 kB')")
-        shown = float(page.text(".budget-words").split()[0])
-        assert shown == pytest.approx(spent, rel=1e-3)
-        assert "it would take you beyond your limit" in page.text("#refused")
-        assert page.text("#asked-of") == "by films:8443"
-        assert "smallest catalogue" in page.text("#limits")
-        assert page.console() == []
-        for width, scheme in product((375, 1280), ("light", "dark")) if AXE.is_file() else ():
-            page.look(width, scheme)
-            page.js("document.querySelector('details').open = true")
-            assert page.barriers()[0] == []
-            assert page.js("return document.documentElement.scrollWidth <= window.innerWidth")
-    page.until("return document.documentElement.dataset.link === 'ended'")
-    page.look(1280, "light")
 
 
 class Reader:

@@ -5,12 +5,9 @@ import html
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Literal
 
 from fedboard.common.wire.pages.filling import base_style, filled, source_hash
 from fedboard.common.wire.pages.joining import joined_script
-
-Kind = Literal["run", "device"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +21,11 @@ class LivePage:
     """By which a page that is open finds that its server has become another one."""
 
 
-def live_page(kind: Kind) -> LivePage:
-    """The page of a run or of a device."""
+def live_page() -> LivePage:
+    """The page of a run."""
     folder = files(__package__)
     style = base_style() + folder.joinpath("style.css").read_text(encoding="utf-8")
-    script = joined_script(folder.joinpath("script"), f"{kind}.js")
+    script = joined_script(folder.joinpath("script"), "run.js")
     digest = hashlib.sha256((style + script).encode()).hexdigest()
     slots = {
         "style": style,
@@ -36,7 +33,7 @@ def live_page(kind: Kind) -> LivePage:
         "digest": digest,
         "software": html.escape(f"fedboard {version('fedboard')}"),
     }
-    text = filled(folder.joinpath(f"{kind}.html").read_text(encoding="utf-8"), slots)
+    text = filled(folder.joinpath("run.html").read_text(encoding="utf-8"), slots)
     policy = (
         "default-src 'none'",
         f"script-src '{source_hash(script)}'",

@@ -4,13 +4,12 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
-from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 
 LOOPBACK = "127.0.0.1"
 USUAL = "usual"
 """What stands for no address, in options whose address may be left out."""
-RUN_PORT, DEVICE_PORT = 8717, 8718
+RUN_PORT = 8717
 """Tried first where no address is given, so that a page that is open finds its server again after a restart."""
 _NEIGHBOURS = 20
 """Ports after it that are tried next."""
@@ -31,27 +30,20 @@ class Place:
         return self.host == "localhost" or is_loopback(self.host)
 
 
-def place_of(given: str, *, port: int, loopback_only: bool = False) -> Place:
+def place_of(given: str, *, port: int) -> Place:
     """Read the address of a live page.
 
     Args:
         given: HOST:PORT, or ``USUAL`` for this machine and a port near ``port``.
         port: where it is usually served.
-        loopback_only: whether another machine must not reach it, whatever is asked.
 
     Raises:
-        InputError: not HOST:PORT, or another machine could reach what is its owner's alone.
+        InputError: not HOST:PORT.
     """
     if given == USUAL:
         return Place(host=LOOPBACK, ports=tuple(range(port, port + _NEIGHBOURS)))
     address = parse_address(given, name="the address of the live page (--live)", listening=True)
-    place = Place(host=address.host, ports=(address.port,))
-    if loopback_only and not place.is_loopback:
-        raise InputError(
-            f"{given}: this page shows what a device gave and is for its owner on this machine alone; give "
-            f"{LOOPBACK}:PORT, localhost:PORT or [::1]:PORT"
-        )
-    return place
+    return Place(host=address.host, ports=(address.port,))
 
 
 def is_loopback(host: str) -> bool:

@@ -1,6 +1,5 @@
 """Serving a live page: GET of two places, the page and its events, from the standard library's HTTP server."""
 
-import hmac
 import socket
 import socketserver
 import threading
@@ -12,10 +11,10 @@ from typing import Any, Final
 from fedboard.common.errors import InputError
 from fedboard.common.wire.live.door import is_for_another_page, is_own_host
 from fedboard.common.wire.live.feed import TICK_SECONDS, Feed, Source, Watcher
-from fedboard.common.wire.live.pages import Kind, LivePage, live_page
+from fedboard.common.wire.live.pages import LivePage, live_page
 from fedboard.common.wire.live.place import Place, family_of
 
-_PAGE, _EVENTS = "", "events"
+_PAGE, _EVENTS = "/", "/events"
 _AGAIN_MS = 1000
 """After so long a browser asks again for events that ended."""
 _BEAT_SECONDS = 5.0
@@ -39,23 +38,20 @@ class LiveServer:
     host and come for no other page; at most 32 connections at a time, of which one that is slow to ask makes room.
     """
 
-    def __init__(self, place: Place, kind: Kind, source: Source, *, key: str | None = None) -> None:
+    def __init__(self, place: Place, source: Source) -> None:
         """Listen; nothing is answered before the block begins.
 
         Args:
             place: where.
-            kind: whose page.
             source: what is watched.
-            key: a secret part of the address, without which nothing is answered; None: none.
 
         Raises:
             InputError: the address cannot be used.
         """
-        self._page, self._feed, self._source = live_page(kind), Feed(), source
-        self._prefix = "/" if key is None else f"/{key}/"
+        self._page, self._feed, self._source = live_page(), Feed(), source
         self._server = _listening(place, self)
         host = place.host if ":" not in place.host else f"[{place.host}]"
-        self.address = f"http://{host}:{self._server.server_address[1]}{self._prefix}"
+        self.address = f"http://{host}:{self._server.server_address[1]}/"
         """What a browser opens."""
         self.listening = place.host
 
@@ -68,13 +64,6 @@ class LiveServer:
     def feed(self) -> Feed:
         """What is told."""
         return self._feed
-
-    def asked_for(self, path: str) -> str | None:
-        """Which of its places a path names; None for any other, in a time that does not depend on the key."""
-        for place in (_PAGE, _EVENTS):
-            if hmac.compare_digest(path.encode("utf-8", "replace"), f"{self._prefix}{place}".encode()):
-                return place
-        return None
 
     def __enter__(self) -> "LiveServer":
         """Watch and serve."""
@@ -156,9 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
             events=events,
         ):
             self._refuse(403, "this is for no other page")
-        elif (place := live.asked_for(self.path)) is None:
+        elif self.path not in {_PAGE, _EVENTS}:
             self._refuse(404, "there is nothing here")
-        elif place == _EVENTS:
+        elif self.path == _EVENTS:
             self._stream(live.feed, live.page.digest)
         else:
             self._answer(200, "text/html; charset=utf-8", live.page.content, policy=live.page.policy)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import Scale, respond
-from fedboard.client.device.live_source import REASONS
+from fedboard.client.device.status import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request

@@ -17,13 +17,12 @@ from fedboard.common.wire.live.serving import LiveServer
 from tests.common.wire.live.asking import Told, asked, listening, states
 
 HERE = Place(host="127.0.0.1", ports=(0,))
-KEY = "k" * 43
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a page that many tests ask and none changes."""
-    with LiveServer(HERE, "run", Told(secret=True)) as server:
+    with LiveServer(HERE, Told(secret=True)) as server:
         yield server.address
 
 
@@ -35,7 +34,7 @@ def port_of(address: str) -> int:
 
 def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
     source = Told(round=1)
-    with LiveServer(HERE, "run", source) as server, listening(server.address) as events:
+    with LiveServer(HERE, source) as server, listening(server.address) as events:
         assert next(events)[0] == "page"
         news = states(events)
         assert next(news) == {"round": 1}
@@ -48,7 +47,7 @@ def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
 def test_what_does_not_change_is_neither_read_nor_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_BEAT_SECONDS", 0.05)
     source = Told(round=1)
-    with LiveServer(HERE, "run", source) as server, listening(server.address) as events:
+    with LiveServer(HERE, source) as server, listening(server.address) as events:
         kinds = [next(events)[0] for _ in range(3)]
 
     assert kinds == ["page", "state", "beat"]
@@ -58,7 +57,7 @@ def test_what_does_not_change_is_neither_read_nor_told_again(monkeypatch: pytest
 def test_the_last_state_and_a_good_bye_come_at_the_end() -> None:
     source = Told(round=1)
     with ExitStack() as stack:
-        server = LiveServer(HERE, "run", source).__enter__()
+        server = LiveServer(HERE, source).__enter__()
         events = stack.enter_context(listening(server.address))
         assert [next(events)[0] for _ in range(2)] == ["page", "state"]
         source.state = {"round": 9}
@@ -70,12 +69,12 @@ def test_the_last_state_and_a_good_bye_come_at_the_end() -> None:
 
 
 def test_it_is_there_again_on_the_same_port_after_a_restart() -> None:
-    with LiveServer(HERE, "run", Told(life=1)) as first, listening(first.address) as events:
+    with LiveServer(HERE, Told(life=1)) as first, listening(first.address) as events:
         assert next(states(events)) == {"life": 1}
         port = port_of(first.address)
     again = Place(host="127.0.0.1", ports=(port,))
 
-    with LiveServer(again, "run", Told(life=2)) as second, listening(second.address) as events:
+    with LiveServer(again, Told(life=2)) as second, listening(second.address) as events:
         assert second.address == first.address
         assert next(states(events)) == {"life": 2}
 
@@ -84,7 +83,7 @@ def test_the_page_has_a_policy_of_hashes_and_may_be_framed_by_nobody(address: st
     status, headers, content = asked(address)
 
     policy = headers["Content-Security-Policy"]
-    assert (status, content) == (200, live_page("run").content)
+    assert (status, content) == (200, live_page().content)
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert (
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -170,19 +169,9 @@ def test_there_is_nothing_else(address: str, path: str) -> None:
     assert asked(address, path)[0] == 404
 
 
-def test_with_a_key_in_its_address_nothing_is_answered_without_it() -> None:
-    with LiveServer(HERE, "run", Told(hers=1), key=KEY) as server:
-        assert server.address.endswith(f"/{KEY}/")
-        for path in ("/", "/events", f"/{KEY}", f"/{KEY[:-1]}x/", f"/{KEY}x/", f"/{KEY}//events"):
-            assert asked(server.address, path)[0] == 404
-        assert asked(server.address)[0] == 200
-        with listening(server.address) as events:
-            assert next(states(events)) == {"hers": 1}
-
-
 def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> None:
     told = Told(n=1)
-    with LiveServer(HERE, "run", told) as server:
+    with LiveServer(HERE, told) as server:
         with ExitStack() as many:
             for _ in range(32):
                 next(many.enter_context(listening(server.address)))
@@ -198,7 +187,7 @@ def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> 
 
 
 def test_connections_that_are_slow_to_ask_keep_nobody_from_the_page() -> None:
-    with LiveServer(HERE, "run", Told()) as server, ExitStack() as stack:
+    with LiveServer(HERE, Told()) as server, ExitStack() as stack:
         for _ in range(40):
             line = socket.create_connection(("127.0.0.1", port_of(server.address)), timeout=30)
             stack.enter_context(line).sendall(b"GET / HTTP/1.1\r\n")
@@ -212,9 +201,9 @@ def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for() -> None:
         taken.listen()
         port = taken.getsockname()[1]
 
-        with LiveServer(Place(host="127.0.0.1", ports=(port, 0)), "run", Told()) as server:
+        with LiveServer(Place(host="127.0.0.1", ports=(port, 0)), Told()) as server:
             assert port_of(server.address) != port
         with pytest.raises(
             InputError, match=rf"cannot be served on 127\.0\.0\.1:{port} .*give another address"
         ):
-            LiveServer(place_of(f"127.0.0.1:{port}", port=1), "run", Told())
+            LiveServer(place_of(f"127.0.0.1:{port}", port=1), Told())
